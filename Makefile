@@ -1,0 +1,37 @@
+# The two commands of the README are `make demo` and `make test`. Each sets up everything it needs in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check bench clean links
+.DEFAULT_GOAL := test
+
+demo: $(READY)
+	@$(BIN)/foregate demo
+
+test: $(READY)
+	@$(BIN)/python -Im pytest --import-mode=importlib
+
+check: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/mypy tests/typing/api.py
+
+bench: $(READY)
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python -I $$file || exit 1; done
+
+links:
+	@test -L src/foregate/agent || { echo "src/foregate/agent is not a symbolic link: this checkout turned links into text files; clone again with 'git -c core.symlinks=true clone'."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Foregate needs Python 3.11 or later; run make with PYTHON=/path/to/python3.11."; exit 1; }
+
+$(READY): pyproject.toml constraints.txt | links
+	@echo "Setting up $(VENV) (once) ..."
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "This Python has no venv module; on Debian: apt-get install python3-venv."; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

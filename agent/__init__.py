@@ -1,0 +1,1 @@
+"""Everything with effects: the loop, models, tools."""

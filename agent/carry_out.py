@@ -1,0 +1,182 @@
+"""Doing what a judgement allows, in written order, and answering every call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from foregate.agent.executor import execute
+from foregate.agent.outcome import Outcome
+from foregate.agent.session import Session
+from foregate.agent.task_state import OpenTurn
+from foregate.gates.prelude import judge
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.effect import Effect
+from foregate.schemas.event import Draft
+from foregate.schemas.judgement import Judgement, Verdict
+from foregate.schemas.permit import Permit
+from foregate.schemas.ruling import Remedy, Standing
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+
+
+async def carry_out(session: Session, open_turn: OpenTurn) -> Outcome | None:
+    """Run what may run, look where a hold names a look as its cure, and answer every call of the response."""
+    judgement = open_turn.judgement
+    assert judgement is not None
+    if not all(verdict.call in session.facts for verdict in judgement.verdicts):
+        await give_up(session, "not_run_cancelled", "the process ended before this ran; send it again if still wanted")
+        return None
+    waiting = [verdict for verdict in judgement.verdicts if verdict.call in open_turn.unanswered]
+    for group in groups(session, waiting):
+        await asyncio.gather(*(run_one(session, open_turn, verdict) for verdict in group))
+    for verdict in [v for v in waiting if v.standing is not Standing.ALLOW]:
+        await refuse(session, open_turn, verdict)
+    await give_up(session, "not_run_too_many", "too many calls in one response; send this one again")
+    return None
+
+
+def groups(session: Session, verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
+    """Split into barriers: neighbouring observations together, every change alone."""
+    bound = session.policy.limits.parallel_observations
+    result: list[list[Verdict]] = []
+    for verdict in verdicts:
+        together = result and len(result[-1]) < bound and not changes(session, result[-1][0])
+        if together and not changes(session, verdict):
+            result[-1].append(verdict)
+        else:
+            result.append([verdict])
+    return result
+
+
+def changes(session: Session, verdict: Verdict) -> bool:
+    """Whether the call of a verdict has a side effect."""
+    return session.facts[verdict.call].changes
+
+
+async def run_one(session: Session, open_turn: OpenTurn, verdict: Verdict) -> None:
+    """Run one allowed call, or answer why not; a change that was not allowed stops later changes."""
+    facts = session.facts[verdict.call]
+    if verdict.standing is not Standing.ALLOW:
+        open_turn.change_not_made = open_turn.change_not_made or facts.changes
+        return
+    if reason := not_now(session, open_turn, facts):
+        code, message = reason
+        await session.record(answered(facts, code, message))
+        return
+    permit = Permit(verdict.call, verdict.digest, open_turn.judged, open_turn.survey_hash)
+    refusal = await execute(session, permit, facts)
+    if isinstance(refusal, str):
+        await session.record(answered(facts, "stale_evidence", refusal))
+
+
+def not_now(session: Session, open_turn: OpenTurn, facts: CallFacts) -> tuple[str, str] | None:
+    """Return code and message when an allowed call does not run after all."""
+    task, limits = session.state.task, session.policy.limits
+    assert task is not None
+    if facts.changes and session.state.dry_run:
+        return "not_run_dry_run", "a dry run: this was judged and would have run"
+    if facts.changes and open_turn.change_not_made:
+        return "not_run_after_change_not_made", "an earlier change of this response was not made; send it again"
+    bound = limits.identical_changes if facts.changes else limits.identical_observations
+    if bound and task.runs.get(facts.call.digest, 0) >= bound:
+        return "not_run_loop", f"this identical call ran {bound} times and nothing changed; do something else"
+    if limits.tool_calls and task.counters.tool_calls >= limits.tool_calls:
+        return "not_run_budget", "the task has used all its tool calls"
+    return None
+
+
+async def refuse(session: Session, open_turn: OpenTurn, verdict: Verdict) -> None:
+    """Answer a held or denied call, with what its remedy shows when that is a look nobody else takes."""
+    facts = session.facts[verdict.call]
+    observed = await look(session, open_turn, facts, verdict) if verdict.ruling.remedy else None
+    await session.record(
+        answered(
+            facts,
+            verdict.ruling.code,
+            verdict.ruling.message,
+            ruling=verdict.standing.value,
+            gate=verdict.gate,
+            remedy=verdict.ruling.remedy,
+            observed=observed,
+        )
+    )
+
+
+async def look(session: Session, open_turn: OpenTurn, facts: CallFacts, verdict: Verdict) -> Json:
+    """Perform a remedy that only observes, judged as a turn of its own; None when it does not run."""
+    remedy = verdict.ruling.remedy
+    assert remedy is not None
+    call = ToolCall.of(remedy.tool, remedy.arguments, id=f"{verdict.call}.remedy")
+    turn = session.bare_turn(open_turn.seq, (call,), "runner", open_turn.judged)
+    own = session.prelude.facts(turn)
+    if own[call.id].effect is not Effect.OBSERVATION or read_already(session, open_turn, own[call.id]):
+        return None
+    judgement = judge(turn, session.prelude, own)
+    if not isinstance(judgement, Judgement):
+        return None
+    (event,) = await session.record(session.judged(turn, judgement))
+    if judgement.verdict_of(call.id).standing is not Standing.ALLOW:
+        return None
+    permit = Permit(call.id, call.digest, event.seq, turn.survey_hash)
+    result = await execute(session, permit, own[call.id], "runner")
+    if isinstance(result, str):
+        return None
+    return {"tool": call.name, "arguments": dict(remedy.arguments), "ok": result.ok, "output": result.content}
+
+
+def read_already(session: Session, open_turn: OpenTurn, remedy: CallFacts) -> bool:
+    """Whether a call of the same response observed the same resource."""
+    wanted = {resource.resource for resource in remedy.resources}
+    return any(
+        not facts.changes and wanted & {resource.resource for resource in facts.resources}
+        for call_id, facts in session.facts.items()
+        if call_id in open_turn.started
+    )
+
+
+def answered(
+    facts: CallFacts,
+    code: str,
+    message: str,
+    *,
+    ruling: str = "not_run",
+    gate: str = "",
+    remedy: Remedy | None = None,
+    observed: Json = None,
+) -> Draft:
+    """Return the answer to a call that did not run."""
+    body: dict[str, Json] = {
+        "call": facts.call.id,
+        "tool": facts.call.name[:128],
+        "target": facts.target,
+        "ruling": ruling,
+        "code": code,
+        "message": message,
+        "change": facts.changes,
+    }
+    if gate:
+        body["gate"] = gate
+    if remedy is not None:
+        body["remedy"] = {"tool": remedy.tool, "arguments": dict(remedy.arguments)}
+    if observed is not None:
+        body["observed"] = observed
+    return Draft("call_answered", "foregate", body)
+
+
+async def give_up(session: Session, code: str, message: str) -> None:
+    """Answer every call of the open response that has no answer yet."""
+    open_turn = session.state.open
+    if open_turn is None:
+        return
+    for call in list(open_turn.unanswered.values()):
+        body = {
+            "call": call.id,
+            "tool": call.name[:128],
+            "target": "",
+            "ruling": "not_run",
+            "code": code,
+            "message": message,
+            "change": False,
+        }
+        await session.record(Draft("call_answered", "foregate", body))

@@ -1,0 +1,50 @@
+"""What a task may use; the numbers are the policy's."""
+
+from __future__ import annotations
+
+from foregate.agent.task_state import TaskState
+from foregate.policy.policy import Policy
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.need import Need
+from foregate.schemas.ruling import Standing
+from foregate.schemas.survey import fingerprint
+from foregate.schemas.turn import Turn
+
+
+def reached(task: TaskState, policy: Policy, now: str) -> str:
+    """Return one sentence naming the first limit the task has reached, "" while there is none."""
+    limits, used = policy.limits, task.counters
+    for name, value, bound in (
+        ("turns", used.turns, limits.turns),
+        ("model_calls", used.model_calls, limits.model_calls),
+        ("tool_calls", used.tool_calls, limits.tool_calls),
+        ("tokens", used.tokens, limits.tokens),
+        ("cost", used.cost, limits.cost),
+        ("wall_clock", task.elapsed(now), limits.wall_clock),
+    ):
+        if bound and value >= bound:
+            return f"the task has used {value} of {bound} ({name.replace('_', ' ')}, policy limits.{name})"
+    return ""
+
+
+def stuck(turn: Turn, judgement: Judgement, policy: Policy) -> Need | None:
+    """Return the loop's own question when a call is held again for the same reason on the same evidence."""
+    bound = policy.limits.repeated_holds
+    prints = {survey.call: fingerprint(survey) for survey in turn.surveys}
+    for verdict in judgement.verdicts:
+        if verdict.standing is not Standing.HOLD or not bound:
+            continue
+        key = (verdict.digest, verdict.ruling.code, prints.get(verdict.call, ""))
+        before = next((h.count for h in turn.holds if (h.digest, h.code, h.fingerprint) == key), 0)
+        if before + 1 >= bound:
+            call = next(call for call in turn.calls if call.id == verdict.call)
+            message = f"`{call.name}` was held {before + 1} times for the same reason: {verdict.ruling.message}"
+            request = {
+                "question": message,
+                "gate": verdict.gate,
+                "code": verdict.ruling.code,
+                "can_override": verdict.gate not in ("validity", "evidence")
+                and verdict.ruling.code not in ("denied_by_rule", "gate_error"),
+            }
+            return Need("loop", "person", f"repeated_hold: {message}", (call.id,), (call.digest,), request)
+    return None

@@ -1,0 +1,109 @@
+"""The loop: ask the model, survey, judge, get what the judge needs, do what may be done, until there is an answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+from foregate.agent import limits
+from foregate.agent.carry_out import carry_out, give_up
+from foregate.agent.outcome import Outcome
+from foregate.agent.session import Session
+from foregate.agent.task_state import OpenTurn
+from foregate.gates.prelude import judge
+from foregate.schemas.errors import ModelError
+from foregate.schemas.event import Draft
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.need import Need
+
+
+async def run(session: Session, text: str) -> Outcome:
+    """Take a message through to an answer, a pause or an end. Cancelling leaves every call answered."""
+    await session.hear(text)
+    return await go_on(session)
+
+
+async def go_on(session: Session) -> Outcome:
+    """Take steps until one has an outcome."""
+    try:
+        while (outcome := await step(session)) is None:
+            pass
+        return outcome
+    except asyncio.CancelledError:
+        await give_up(session, "not_run_cancelled", "cancelled by the person")
+        return await session.end("cancelled", blocker="the person cancelled")
+
+
+async def step(session: Session) -> Outcome | None:
+    """Take the one step the state asks for; the state is a fold over the log, so this is also how to resume."""
+    open_turn = session.state.open
+    if open_turn is None:
+        return await between_turns(session) or await ask_model(session)
+    if not open_turn.response.calls:
+        return await answer(session, open_turn)
+    if open_turn.judgement is None:
+        return await decide(session, open_turn)
+    return await carry_out(session, open_turn)
+
+
+async def ask_model(session: Session) -> Outcome | None:
+    """Ask the model with everything said so far, and record what it says."""
+    task = session.state.task
+    assert task is not None
+    words_only = task.words_only or task.words_only_task
+    tools = () if words_only else tuple(session.catalogue.values())
+    request = ModelRequest(session.state.messages, tools, words_only)
+    try:
+        response = await session.model.respond(request, session.on_text)
+    except ModelError as error:
+        return await session.end("failed", blocker=str(error), need="a model that answers")
+    stamped = response.stamped(session.state.seq + 1)
+    await session.record(Draft("model_response", "model", stamped.to_json()))
+    if stamped.finish_reason == "length" and stamped.calls:
+        await give_up(session, "not_run_truncated", "the response was cut off; send the calls again, shorter")
+    return None
+
+
+async def decide(session: Session, open_turn: OpenTurn) -> Outcome | None:
+    """Judge the response; a Need is met and the response judged again, a judgement is recorded."""
+    turn = session.turn(open_turn)
+    session.facts = session.prelude.facts(turn)
+    judgement = judge(turn, session.prelude, session.facts)
+    if isinstance(judgement, Need):
+        return await session.meet(judgement, turn)
+    stuck = limits.stuck(turn, judgement, session.policy)
+    if stuck is not None and session.person is not None and not turn.answers_of("loop"):
+        return await session.meet(stuck, turn)
+    await session.record(session.judged(turn, judgement, stuck=stuck.key if stuck else ""))
+    return None
+
+
+async def answer(session: Session, open_turn: OpenTurn) -> Outcome | None:
+    """End the task with the model's words; an empty response is asked for once more."""
+    task = session.state.task
+    assert task is not None
+    text = open_turn.response.text.strip()
+    if text:
+        return await session.end("completed", text)
+    if task.empty_responses < 2:
+        return await ask_model(session)
+    return await session.end("failed", blocker="the model gave two empty responses", need="another model or request")
+
+
+async def between_turns(session: Session) -> Outcome | None:
+    """Do what a finished turn left to do: ask the person, stop, or end at a limit."""
+    task = session.state.task
+    assert task is not None
+    if task.question:
+        await session.record(Draft("task_paused", "foregate", {"reason": "needs_input", "question": task.question}))
+        await session.log.settle(session.lease)
+        return Outcome("needs_input", task.question)
+    choice, words = task.after_turn
+    if choice == "stop":
+        return await session.end("blocked", blocker="the person stopped a call that was held twice")
+    if choice == "more":
+        await session.hear(words)
+    elif task.stuck and not choice:
+        return await session.end("blocked", blocker=task.stuck, need="what the ruling asked for")
+    if limit := limits.reached(task, session.policy, session.clock()):
+        return await session.end("budget_exhausted", blocker=limit, need="a higher limit or a smaller request")
+    return None

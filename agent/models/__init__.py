@@ -1,0 +1,1 @@
+"""Model adapters; each returns only a ModelResponse."""

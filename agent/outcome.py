@@ -1,0 +1,32 @@
+"""How a task ended or paused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What anything but `completed` reports: what was done, what is in the way, what is needed, what comes next."""
+
+    done: tuple[str, ...] = ()
+    blocker: str = ""
+    need: str = ""
+    next_step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`status` is completed, blocked, budget_exhausted, cancelled, failed, or a pause: needs_input, awaiting_approval.
+
+    `text` is the answer, or the question of a pause.
+    """
+
+    status: str
+    text: str = ""
+    report: Report = field(default_factory=Report)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the task goes on with the next message or answer."""
+        return self.status in ("needs_input", "awaiting_approval")

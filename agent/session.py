@@ -1,0 +1,232 @@
+"""A session: its log, its state, and everything the loop works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from foregate.agent.outcome import Outcome, Report
+from foregate.agent.prompts import PROMPTS_HASH, SYSTEM
+from foregate.agent.session_state import SessionState
+from foregate.agent.surveyor import Surveyor
+from foregate.agent.task_state import OpenTurn
+from foregate.agent.workspace import Workspace
+from foregate.gates.prelude import Prelude, prelude
+from foregate.policy.policy import Policy
+from foregate.schemas import codec, strict_json
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.event import Actor, Draft, Event, Status
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.need import Answer, Need
+from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
+from foregate.schemas.strict_json import Json
+from foregate.schemas.survey import fingerprint
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec, catalogue_hash, catalogue_of
+from foregate.schemas.turn import Said, Turn
+
+Clock = Callable[[], str]
+Listener = Callable[[Event], None]
+
+
+def utc_now() -> str:
+    """Return the time as UTC text with microseconds."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Session:
+    """One log, opened by `start` or `resume`. Everything that happens goes through `record`, before its consequence."""
+
+    def __init__(
+        self,
+        *,
+        log: Log,
+        lease: Lease,
+        blobs: Blobs,
+        model: Model,
+        tools: ToolSource,
+        policy: Policy,
+        workspace: Workspace,
+        person: Person | None = None,
+        clock: Clock = utc_now,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self.log, self.lease, self.blobs = log, lease, blobs
+        self.model, self.tools, self.policy, self.workspace = model, tools, policy, workspace
+        self.person, self.clock, self.listeners = person, clock, list(listeners)
+        self.catalogue: dict[str, ToolSpec] = catalogue_of(list(tools.specs()))
+        self.prelude: Prelude = prelude(policy, self.catalogue)
+        self.surveyor = Surveyor(workspace, tools, policy, self.catalogue)
+        self.state = SessionState()
+        self.facts: Mapping[str, CallFacts] = {}
+        self.on_text: Callable[[str], None] | None = None
+
+    async def start(self, **about: Json) -> None:
+        """Write the first event: everything needed to judge this session again elsewhere."""
+        catalogue = [codec.dump(spec) for spec in self.catalogue.values()]
+        body = {
+            "workspace": str(self.workspace.root),
+            "model": self.model.name,
+            "system": SYSTEM,
+            "prompts_hash": PROMPTS_HASH,
+            "catalogue": catalogue,
+            "catalogue_hash": catalogue_hash(catalogue),
+            "policy": self.policy.model_dump(mode="json"),
+            "depth": 0,
+            **about,
+        }
+        await self.record(Draft("session_started", "foregate", body))
+
+    async def record(self, *drafts: Draft) -> Sequence[Event]:
+        """Append events, fold them into the state, and tell the listeners."""
+        events = await self.log.append(self.lease, drafts, policy=self.policy.hash, time=self.clock())
+        for event in events:
+            self.state.apply(event)
+            for listener in self.listeners:
+                listener(event)
+        return events
+
+    async def hear(self, text: str, actor: Actor = "user") -> None:
+        """Record a message; it starts a task, or continues the one that asked a question."""
+        drafts = []
+        if self.state.task is None:
+            drafts.append(Draft("task_started", "foregate", {"task": self.state.tasks + 1, "depth": self.depth}))
+        drafts.append(Draft("user_message", actor, {"text": strict_json.scrub(text)}))
+        await self.record(*drafts)
+
+    @property
+    def depth(self) -> int:
+        """0 for a person's session, n + 1 for a child of depth n."""
+        depth: int = self.state.started.get("depth", 0)
+        return depth
+
+    def turn(self, open: OpenTurn) -> Turn:  # noqa: A002
+        """Look at the calls of a response and return what the judge reads; answers that no longer fit are voided."""
+        limit = self.policy.limits.calls_per_response
+        calls = open.response.calls[: limit or None]
+        bare = self.bare_turn(open.seq, calls, "model", 0)
+        wrong = [a for a in open.answers if (a.survey_hash, a.policy_hash) != (bare.survey_hash, bare.policy_hash)]
+        if wrong:
+            self.state.void(list(open.answers), "what was judged has changed since the answer")
+        return replace(bare, text=open.response.text, answers=tuple(open.answers), voided=tuple(open.voided))
+
+    def bare_turn(self, response: int, calls: tuple[ToolCall, ...], actor: str, cause: int) -> Turn:
+        """Return a turn of the open task over `calls`, surveyed now."""
+        state, task = self.state, self.state.task
+        assert task is not None
+        digests = {call.digest for call in calls}
+        now = self.clock()
+        return Turn(
+            response=response,
+            task=task.number,
+            turn=task.counters.turns + 1,
+            now=now,
+            policy_hash=self.policy.hash,
+            catalogue_hash=state.catalogue_hash,
+            prompts_hash=state.prompts_hash,
+            calls=calls,
+            surveys=self.surveyor.survey(calls, state),
+            user_messages=tuple(task.messages),
+            depth=self.depth,
+            actor=actor,
+            cause=cause,
+            attended=self.person is not None,
+            auto=state.auto,
+            dry_run=state.dry_run,
+            counters=replace(task.counters, elapsed=task.elapsed(now)),
+            plan=task.plan,
+            narrated=task.narrated,
+            slots_asked=tuple(task.slots_asked),
+            slots_answered=tuple(task.slots_answered),
+            grants=(*state.grants, *task.grants),
+            refusals=tuple(refusal for refusal in task.refusals if refusal.digest in digests),
+            holds=task.held(digests),
+            fired=dict(task.fired),
+            shadow_fired=dict(task.shadow_fired),
+            just_failed=task.just_failed,
+        )
+
+    def judged(self, turn: Turn, judgement: Judgement, stuck: str = "") -> Draft:
+        """Return the one event a judged turn leaves."""
+        stored = turn.stored()
+        open_turn = self.state.open
+        if open_turn is not None and turn.actor == "model" and len(turn.calls) < len(open_turn.response.calls):
+            stored["judged_calls"] = len(turn.calls)
+        body: dict[str, Json] = {
+            "turn": stored,
+            "judgement": judgement.to_json(),
+            "survey_hash": turn.survey_hash,
+            "fingerprints": {survey.call: fingerprint(survey) for survey in turn.surveys},
+        }
+        if judgement.plan is not None:
+            body["plan"] = codec.dump(judgement.plan)
+        if stuck:
+            body["stuck"] = stuck
+        return Draft("turn_judged", "foregate", body)
+
+    async def meet(self, need: Need, turn: Turn) -> Outcome | None:
+        """Record a question and its answer; a person who cannot answer now pauses the task."""
+        open_turn = self.state.open
+        assert open_turn is not None
+        same = open_turn.need is not None and (
+            (open_turn.need.need.gate, open_turn.need.need.key, open_turn.need.survey_hash)
+            == (need.gate, need.key, turn.survey_hash)
+        )
+        if not same:
+            body = codec.dump(replace(need, request={}))
+            request = self.blobs.put(strict_json.canonical(need.request))
+            raised = {"need": body, "request": request, "survey_hash": turn.survey_hash}
+            await self.record(Draft("need_raised", "foregate", raised))
+        answer = Answer(
+            need.gate,
+            need.who,
+            need.key,
+            need.digests,
+            turn.survey_hash,
+            turn.policy_hash,
+            expires_at=need.expires_at,
+        )
+        reply = await self.person.answer(need) if self.person is not None else None
+        if reply is None:
+            await self.record(Draft("task_paused", "foregate", {"reason": "awaiting_approval", "gate": need.gate}))
+            return Outcome("awaiting_approval", str(need.request.get("question", "")))
+        value = {"choice": reply.choice, "text": reply.text, "by": reply.by}
+        answer = replace(answer, value=value, at=self.clock())
+        await self.record(Draft("need_answered", "person", {"answer": codec.dump(answer)}))
+        return None
+
+    async def end(self, status: Status, text: str = "", *, blocker: str = "", need: str = "") -> Outcome:
+        """Record the end of the task and return it; anything but completed reports what stands and what is next."""
+        task = self.state.task
+        assert task is not None
+        report = Report()
+        if status != "completed":
+            step = need or "say how to go on, or ask for something smaller"
+            report = Report(tuple(task.done), blocker or status, step, "send another message to go on")
+        body = {
+            "status": status,
+            "text": text,
+            "duration": task.elapsed(self.clock()),
+            "turns": task.counters.turns,
+            "model_calls": task.counters.model_calls,
+            "tool_calls": task.counters.tool_calls,
+            "tokens": task.counters.tokens,
+            "note": blocker,
+            "report": codec.dump(report),
+        }
+        await self.record(Draft("task_ended", "foregate", body))
+        await self.log.settle(self.lease)
+        return Outcome(status, text, report)
+
+    async def close(self) -> None:
+        """End the session: its log is complete, and says so."""
+        if not self.state.ended:
+            await self.record(Draft("session_ended", "foregate", {"events": self.state.seq + 1}))
+        await self.log.settle(self.lease)
+        await self.log.release(self.lease)
+
+
+def said_by(messages: Sequence[Said]) -> str:
+    """Return the words of the task's messages, oldest first, for prompts and questions."""
+    return "\n\n".join(message.text for message in messages)

@@ -1,0 +1,285 @@
+"""The state of a session: a fold over its events, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from foregate.agent.task_state import OpenNeed, OpenTurn, TaskState
+from foregate.agent.transcript import message_of
+from foregate.evidence.atoms import AtomTable
+from foregate.evidence.ledger import Ledger, changes_of, records_of
+from foregate.schemas import codec
+from foregate.schemas.decision import Decision
+from foregate.schemas.event import GENESIS, Event
+from foregate.schemas.evidence_record import Origin
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.message import Message
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.need import Answer, Need, Voided
+from foregate.schemas.ruling import Standing
+from foregate.schemas.strict_json import Json
+from foregate.schemas.turn import Grant, Refusal, Said
+
+REFUSALS = ("approval_denied", "critique_rejected", "plan_rejected")
+"""Codes by which somebody refused a call, so that it stays refused until it or its evidence changes."""
+
+
+class SessionState:
+    """Everything the loop knows. `apply` takes events in order; replaying a log rebuilds the same state."""
+
+    def __init__(self) -> None:
+        self.session = ""
+        self.seq, self.hash = 0, GENESIS
+        self.ended = False
+        self.started: Mapping[str, Json] = {}
+        self.policy_hash = self.catalogue_hash = self.prompts_hash = ""
+        self.messages: list[Message] = []
+        self.ledger = Ledger()
+        self.atoms = AtomTable()
+        self.grants: list[Grant] = []
+        self.auto = self.dry_run = False
+        self.task: TaskState | None = None
+        self.tasks = 0
+        self.open: OpenTurn | None = None
+        self.permits: dict[tuple[int, str], str] = {}
+        self.in_flight: dict[str, Event] = {}
+        self.parked: dict[str, Event] = {}
+        self.uses: dict[str, tuple[int, ...]] = {}
+
+    def apply(self, event: Event) -> None:
+        """Take in one event."""
+        self.seq, self.hash, self.policy_hash = event.seq, event.hash, event.policy
+        call = event.body.get("call", "")
+        answered = self.open is not None and call in self.open.unanswered
+        handler = getattr(self, f"_{event.kind}", None)
+        if handler is not None:
+            handler(event, event.body)
+        message = message_of(event, answered)
+        if message is not None:
+            self.messages.append(message)
+        if answered and event.kind in ("tool_finished", "call_answered", "outcome_unknown"):
+            self._close(call)
+
+    def _close(self, call: str) -> None:
+        assert self.open is not None
+        del self.open.unanswered[call]
+        if not self.open.unanswered:
+            self.open = None
+
+    def _session_started(self, event: Event, body: Mapping[str, Json]) -> None:
+        self.session, self.started = event.session, body
+        self.catalogue_hash, self.prompts_hash = body["catalogue_hash"], body["prompts_hash"]
+        for said in body.get("parent_messages", ()):
+            self.atoms.hear(said, Origin.USER, event.seq)
+
+    def _catalog_changed(self, event: Event, body: Mapping[str, Json]) -> None:
+        self.catalogue_hash = body["catalogue_hash"]
+
+    def _policy_changed(self, event: Event, body: Mapping[str, Json]) -> None:
+        self.auto, self.dry_run = body.get("auto", self.auto), body.get("dry_run", self.dry_run)
+
+    def _session_ended(self, event: Event, body: Mapping[str, Json]) -> None:
+        self.ended = True
+
+    def _task_started(self, event: Event, body: Mapping[str, Json]) -> None:
+        self.tasks = body["task"]
+        self.task = TaskState(self.tasks, body["depth"], event.time)
+        self.permits.clear()
+        self.uses.clear()
+
+    def _user_message(self, event: Event, body: Mapping[str, Json]) -> None:
+        assert self.task is not None
+        task = self.task
+        task.messages.append(Said(event.seq, body["text"], event.actor))
+        self.atoms.hear(body["text"], Origin.USER if event.actor == "user" else Origin.NOBODY, event.seq)
+        task.after_turn = ("", "")
+        if task.paused:
+            task.slots_answered.extend(slot for slot in task.slots_asked if slot not in task.slots_answered)
+            task.narrated = max(task.narrated, len(task.question))
+            task.paused, task.since, task.question = "", event.time, ""
+
+    def _model_response(self, event: Event, body: Mapping[str, Json]) -> None:
+        response = ModelResponse.from_json(body)
+        assert self.task is not None
+        task, usage = self.task, response.usage
+        task.count(model_calls=1, tokens=usage.input_tokens + usage.output_tokens, cost=usage.cost)
+        task.narrated = max(task.narrated, len(response.text.strip()))
+        task.words_only = False
+        if not response.calls:
+            task.empty_responses += not response.text.strip()
+        self.open = OpenTurn(event.seq, response, {call.id: call for call in response.calls})
+        self.uses.clear()
+
+    def _turn_judged(self, event: Event, body: Mapping[str, Json]) -> None:
+        judgement = Judgement.from_json(body["judgement"])
+        turn, task = body["turn"], self.task
+        assert task is not None
+        for verdict in judgement.verdicts:
+            if verdict.standing is Standing.ALLOW:
+                self.permits[event.seq, verdict.call] = verdict.digest
+        if turn.get("actor", "model") != "model":
+            return
+        task.count(turns=1)
+        task.stuck = body.get("stuck", "")
+        fingerprints: Mapping[str, str] = body["fingerprints"]
+        for decision in judgement.decisions:
+            self._count_fired(task, decision)
+        for verdict in judgement.verdicts:
+            fingerprint = fingerprints.get(verdict.call, "")
+            if verdict.standing is Standing.HOLD:
+                key = (verdict.digest, verdict.ruling.code, fingerprint)
+                task.holds[key] = task.holds.get(key, 0) + 1
+            if verdict.ruling.code in REFUSALS:
+                task.refusals.append(
+                    Refusal(
+                        verdict.digest,
+                        fingerprint,
+                        verdict.gate,
+                        verdict.ruling.code,
+                        verdict.ruling.message,
+                        event.seq,
+                    )
+                )
+        if judgement.plan is not None:
+            task.plan = replace(judgement.plan, seq=event.seq)
+        self.uses.update(judgement.uses)
+        for grant in judgement.grants:
+            (self.grants if grant.until == "session" else task.grants).append(replace(grant, seq=event.seq))
+        if judgement.consequence is not None:
+            if judgement.consequence.kind == "ask_user":
+                task.question = judgement.consequence.question
+                task.slots_asked.extend(judgement.consequence.slots)
+            else:
+                task.words_only = True
+                task.words_only_task = task.words_only_task or body.get("words_only_task", False)
+        if self.open is not None:
+            self.open.judged, self.open.judgement = event.seq, judgement
+            self.open.survey_hash = body["survey_hash"]
+
+    @staticmethod
+    def _count_fired(task: TaskState, decision: Decision) -> None:
+        if any(ruling.standing is not Standing.ALLOW for ruling in decision.rulings) or decision.consequence:
+            counts = task.shadow_fired if decision.mode == "shadow" else task.fired
+            counts[decision.gate] = counts.get(decision.gate, 0) + 1
+
+    def _need_raised(self, event: Event, body: Mapping[str, Json]) -> None:
+        need = codec.load(Need, body["need"])
+        if self.open is not None:
+            self.open.need = OpenNeed(event.seq, need, body["survey_hash"], event.policy)
+
+    def _need_answered(self, event: Event, body: Mapping[str, Json]) -> None:
+        assert self.task is not None
+        answer = replace(codec.load(Answer, body["answer"]), seq=event.seq)
+        if answer.who != "person":
+            usage = body.get("usage", {})
+            self.task.count(
+                safety_calls=body.get("model_calls", 1),
+                safety_rounds=1 if answer.who == "critic" else 0,
+                tokens=usage.get("input_tokens", 0) + usage.get("output_tokens", 0),
+                cost=usage.get("cost", 0),
+            )
+        if self.task.paused:
+            self.task.paused, self.task.since = "", event.time
+        if self.open is not None:
+            self.open.need = None
+            self.open.answers.append(answer)
+        if answer.gate == "loop" and answer.value is not None:
+            self.task.after_turn = (answer.value["choice"], answer.value.get("text", ""))
+        for grant in body.get("grants", ()):
+            self.task.grants.append(replace(codec.load(Grant, grant), seq=event.seq))
+
+    def void(self, answers: list[Answer], reason: str) -> None:
+        """Take answers that no longer fit out of the open turn; the next `turn_judged` records them as voided."""
+        assert self.open is not None
+        for answer in answers:
+            self.open.answers.remove(answer)
+            self.open.voided.append(Voided(answer.seq, answer.gate, reason))
+
+    def _tool_started(self, event: Event, body: Mapping[str, Json]) -> None:
+        assert self.task is not None
+        permit = body["permit"]
+        self.permits.pop((permit["judged"], permit["call"]), None)
+        self.in_flight[body["call"]] = event
+        task = self.task
+        task.count(tool_calls=1)
+        task.runs[permit["digest"]] = task.runs.get(permit["digest"], 0) + 1
+        if self.open is not None:
+            self.open.started[body["call"]] = event.seq
+        if task.plan is not None and (used := self.uses.get(body["call"])):
+            items = tuple(
+                replace(item, used=item.used + used.count(index)) for index, item in enumerate(task.plan.items)
+            )
+            task.plan = replace(task.plan, items=items)
+
+    def _tool_finished(self, event: Event, body: Mapping[str, Json]) -> None:
+        assert self.task is not None
+        task = self.task
+        started = self.in_flight.pop(body["call"], None)
+        side_effect = started is not None and started.body["class"] != "pure"
+        records, changes = records_of(body.get("evidence", ())), changes_of(body.get("changes", ()))
+        if changes or any(self._new(record.resource, record.hash) for record in records):
+            mine = task.runs.get(started.body["permit"]["digest"], 0) if started else 0
+            task.runs.clear()
+            if started is not None and not changes and not side_effect:
+                task.runs[started.body["permit"]["digest"]] = mine
+        self.ledger.note(event.seq, records, changes)
+        self.atoms.hear(body["content"], Origin(body.get("origin", "workspace")), event.seq)
+        self._outcome(task, body, side_effect)
+        for change in changes:
+            task.changed.add(change.resource)
+            if self.open is not None:
+                self.open.own_changes[change.resource] = change.after
+        if side_effect and body["ok"]:
+            task.count(changes=1)
+        task.counters = replace(task.counters, changed_resources=len(task.changed))
+        if side_effect and not body["ok"] and self.open is not None:
+            self.open.change_not_made = True
+
+    def _new(self, resource: object, hash: str) -> bool:  # noqa: A002
+        return not any(seen.hash == hash for seen in self.ledger.seen(resource))  # type: ignore[arg-type]
+
+    @staticmethod
+    def _outcome(task: TaskState, body: Mapping[str, Json], side_effect: bool) -> None:
+        name = f"{body['tool']} {body.get('target', '')}".strip()
+        if body["ok"]:
+            task.just_failed = ()
+            if side_effect:
+                task.trouble.pop(name, None)
+                task.done.append(name)
+        else:
+            task.just_failed = (body["tool"],)
+            if side_effect:
+                task.trouble[name] = "failed"
+
+    def _call_answered(self, event: Event, body: Mapping[str, Json]) -> None:
+        assert self.task is not None
+        if body.get("change") and self.open is not None and body["call"] in self.open.unanswered:
+            self.open.change_not_made = True
+            name = f"{body['tool']} {body.get('target', '')}".strip()
+            self.task.trouble[name] = f"was not done ({body['code']})"
+
+    def _outcome_unknown(self, event: Event, body: Mapping[str, Json]) -> None:
+        assert self.task is not None
+        self.in_flight.pop(body["call"], None)
+        self.parked[body["call"]] = event
+        self.task.trouble[f"{body['tool']} {body.get('target', '')}".strip()] = "has an unknown outcome"
+        if self.open is not None:
+            self.open.change_not_made = True
+
+    def _outcome_resolved(self, event: Event, body: Mapping[str, Json]) -> None:
+        self.parked.pop(body["call"], None)
+
+    def _effect_undone(self, event: Event, body: Mapping[str, Json]) -> None:
+        self.ledger.note(event.seq, records_of(body.get("evidence", ())), changes_of(body.get("changes", ())))
+
+    def _task_paused(self, event: Event, body: Mapping[str, Json]) -> None:
+        assert self.task is not None
+        self.task.active = self.task.elapsed(event.time)
+        self.task.paused = body["reason"]
+        if body["reason"] == "needs_input":
+            self.task.question = body["question"]
+
+    def _task_ended(self, event: Event, body: Mapping[str, Json]) -> None:
+        self.task, self.open = None, None
+        self.permits.clear()

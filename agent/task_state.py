@@ -1,0 +1,99 @@
+"""One task of a session, as its events so far tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.need import Answer, Need, Voided
+from foregate.schemas.plan import PlanInForce
+from foregate.schemas.resource import Resource
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.turn import Counters, Grant, HoldCount, Refusal, Said
+
+
+@dataclass(slots=True)
+class OpenNeed:
+    """A question that was raised and not yet answered."""
+
+    seq: int
+    need: Need
+    survey_hash: str
+    policy_hash: str
+
+
+@dataclass(slots=True)
+class OpenTurn:
+    """A response that is not yet judged, or whose calls are not all answered."""
+
+    seq: int
+    response: ModelResponse
+    unanswered: dict[str, ToolCall]
+    answers: list[Answer] = field(default_factory=list)
+    voided: list[Voided] = field(default_factory=list)
+    need: OpenNeed | None = None
+    judged: int = 0
+    judgement: Judgement | None = None
+    survey_hash: str = ""
+    started: dict[str, int] = field(default_factory=dict)
+    own_changes: dict[Resource, str] = field(default_factory=dict)
+    change_not_made: bool = False
+
+
+@dataclass(slots=True)
+class TaskState:
+    """What a task has said, used, been refused and been allowed. Mutated only by the fold."""
+
+    number: int
+    depth: int
+    since: str
+    messages: list[Said] = field(default_factory=list)
+    counters: Counters = field(default_factory=Counters)
+    active: int = 0
+    paused: str = ""
+    question: str = ""
+    narrated: int = 0
+    plan: PlanInForce | None = None
+    grants: list[Grant] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    holds: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    fired: dict[str, int] = field(default_factory=dict)
+    shadow_fired: dict[str, int] = field(default_factory=dict)
+    slots_asked: list[str] = field(default_factory=list)
+    slots_answered: list[str] = field(default_factory=list)
+    changed: set[Resource] = field(default_factory=set)
+    runs: dict[str, int] = field(default_factory=dict)
+    just_failed: tuple[str, ...] = ()
+    trouble: dict[str, str] = field(default_factory=dict)
+    done: list[str] = field(default_factory=list)
+    words_only: bool = False
+    words_only_task: bool = False
+    empty_responses: int = 0
+    stuck: str = ""
+    after_turn: tuple[str, str] = ("", "")
+
+    def count(self, **more: int) -> None:
+        """Add to the counters."""
+        counters = self.counters
+        self.counters = replace(counters, **{name: getattr(counters, name) + by for name, by in more.items()})
+
+    def elapsed(self, now: str) -> int:
+        """Return the seconds the task has been active; waiting for a person does not count."""
+        if self.paused or not self.since:
+            return self.active
+        return self.active + max(0, int((when(now) - when(self.since)).total_seconds()))
+
+    def held(self, digests: set[str]) -> tuple[HoldCount, ...]:
+        """Return the hold counts of these digests."""
+        return tuple(
+            HoldCount(digest, code, fingerprint, count)
+            for (digest, code, fingerprint), count in self.holds.items()
+            if digest in digests
+        )
+
+
+def when(time: str) -> datetime:
+    """Return the moment a UTC text names."""
+    return datetime.fromisoformat(time.replace("Z", "+00:00"))

@@ -1,0 +1,1 @@
+"""Built-in tools and the sources tools come from."""

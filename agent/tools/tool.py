@@ -1,0 +1,54 @@
+"""A tool: what is known of it and the function that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import ForegateError
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import ToolSpec, catalogue_of
+
+Run = Callable[[Mapping[str, Json]], Awaitable[ToolResult]]
+Classify = Callable[[Mapping[str, Json]], Effect | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A specification, the function behind it, and the tool's own view of a call's effect, which may only raise it."""
+
+    spec: ToolSpec
+    run: Run
+    classify: Classify | None = None
+
+
+class Toolbox:
+    """A tool source over tools of this process."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools = {tool.spec.name: tool for tool in tools}
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """Return the tools in the order they were given."""
+        return list(catalogue_of([tool.spec for tool in self._tools.values()]).values())
+
+    def classify(self, call: ToolCall) -> Effect | None:
+        """Return the tool's own view of the effect; a classifier that fails says the worst."""
+        tool = self._tools.get(call.name)
+        if tool is None or tool.classify is None or call.arguments is None:
+            return None
+        try:
+            return tool.classify(call.arguments)
+        except Exception:
+            return Effect.UNKNOWN
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Run the call; what the tool raises is a failure the model reads."""
+        tool = self._tools[call.name]
+        try:
+            return await tool.run(call.arguments or {})
+        except ForegateError as error:
+            return ToolResult(False, str(error), error=type(error).__name__)

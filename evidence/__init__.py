@@ -1,0 +1,1 @@
+"""What this session has observed, and who said what first."""

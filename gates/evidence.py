@@ -1,0 +1,80 @@
+"""Gate `evidence`: what a call would change was observed by this session, and has not changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from foregate.policy.facts import access_of
+from foregate.policy.policy import Policy, Requirement
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.decision import Mode
+from foregate.schemas.evidence_record import EvidenceSeen, Trust
+from foregate.schemas.opinion import Opinion
+from foregate.schemas.protocols import SoFar
+from foregate.schemas.ruling import Remedy, Ruling, Standing
+from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.turn import Turn
+
+_PASSED = Ruling(Standing.ALLOW, "evidence_passed")
+
+
+@dataclass(frozen=True)
+class EvidenceGate:
+    """Holds a change of something unseen or changed since, and names the call that looks."""
+
+    policy: Policy
+    catalogue: Catalogue
+    name: str = "evidence"
+
+    @property
+    def mode(self) -> Mode:
+        return self.policy.evidence.mode
+
+    def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
+        return Opinion({call.id: self.rule(so_far.facts[call.id]) for call in live})
+
+    def rule(self, facts: CallFacts) -> Ruling:
+        """Return the first unmet requirement's ruling on one call."""
+        if facts.survey.problem:
+            return Ruling(Standing.HOLD, "missing_pre_execution_evidence", facts.survey.problem)
+        for resource in facts.resources:
+            for requirement in self.policy.evidence.requirements:
+                if applies(requirement, resource) and (ruling := self.unmet(requirement, resource)):
+                    return ruling
+        return _PASSED
+
+    def unmet(self, requirement: Requirement, resource: SurveyedResource) -> Ruling | None:
+        """Return the hold when no accepted record of the resource is there, or only an outdated one."""
+        records = [seen for seen in resource.evidence if accepted(requirement, seen)]
+        if not records:
+            why = f"`{resource.id}` has not been looked at in this session"
+            return self.hold("missing_pre_execution_evidence", why, requirement, resource)
+        newest = max(records, key=lambda seen: seen.seq)
+        if requirement.content == "same" and not newest.hash:
+            why = f"the content of `{resource.id}` has not been looked at in this session"
+            return self.hold("missing_pre_execution_evidence", why, requirement, resource)
+        if requirement.content != "any" and newest.hash and newest.hash != resource.hash:
+            why = f"`{resource.id}` has changed since it was last looked at"
+            return self.hold("stale_evidence", why, requirement, resource)
+        return None
+
+    def hold(self, code: str, why: str, requirement: Requirement, resource: SurveyedResource) -> Ruling:
+        """Return a hold with the remedy the policy names, when that tool is offered."""
+        if requirement.remedy not in self.catalogue:
+            return Ruling(Standing.HOLD, code, f"{why}; look at it first, then repeat the call", reason=resource.id)
+        remedy = Remedy(requirement.remedy, {requirement.parameter: resource.id})
+        message = f"{why}; call `{remedy.tool}` on it, then repeat the call"
+        return Ruling(Standing.HOLD, code, message, remedy, reason=resource.id)
+
+
+def applies(requirement: Requirement, resource: SurveyedResource) -> bool:
+    """Whether the requirement is about this resource: it exists, and the call would do that to it."""
+    return resource.exists and resource.kind is requirement.kind and access_of(resource) in requirement.effects
+
+
+def accepted(requirement: Requirement, seen: EvidenceSeen) -> bool:
+    """Whether a record is of an accepted kind and, where the whole content is needed, of all of it."""
+    return seen.kind in requirement.accepts and not (requirement.whole and seen.trust is not Trust.DIRECT)

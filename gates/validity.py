@@ -1,0 +1,83 @@
+"""Gate `validity`: the tool exists and its arguments can be read and fit its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from foregate.gates.schema_check import SchemaCheck
+from foregate.policy.policy import Policy
+from foregate.schemas.decision import Mode
+from foregate.schemas.opinion import Opinion
+from foregate.schemas.protocols import SoFar
+from foregate.schemas.ruling import Number, Ruling, Standing
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.turn import Turn
+
+_PASSED = Ruling(Standing.ALLOW, "validity_passed")
+
+
+@dataclass(frozen=True)
+class ValidityGate:
+    """Denies an unknown tool, holds arguments that cannot be read or break the tool's JSON Schema."""
+
+    policy: Policy
+    catalogue: Catalogue
+    name: str = "validity"
+    mode: Mode = "enforce"
+    _checks: Mapping[str, SchemaCheck] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        every = self.policy.validity.closed_arguments == "all"
+        checks = {
+            name: SchemaCheck(spec.parameters, closed=every or spec.provenance == "builtin")
+            for name, spec in self.catalogue.items()
+        }
+        object.__setattr__(self, "_checks", checks)
+
+    def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
+        return Opinion({call.id: self.rule(call) for call in live})
+
+    def rule(self, call: ToolCall) -> Ruling:
+        """Return the ruling on one call."""
+        if call.name not in self._checks:
+            return Ruling(Standing.DENY, "unknown_tool", self.unknown(call.name))
+        if call.arguments is None:
+            return invalid(call.defect)
+        size, bound = len(call.raw.encode()), self.policy.validity.max_bytes
+        if bound and size > bound:
+            number = Number("bytes", size, bound, "validity.max_bytes")
+            return invalid(f"the arguments are larger than {bound} bytes; send less", number)
+        depth, deepest = depth_of(call.arguments), self.policy.validity.max_depth
+        if depth > deepest:
+            number = Number("depth", depth, deepest, "validity.max_depth")
+            return invalid(f"the arguments are nested deeper than {deepest}; flatten them", number)
+        defect = self._checks[call.name].defect(call.arguments)
+        return invalid(defect) if defect else _PASSED
+
+    def unknown(self, name: str) -> str:
+        """Return the sentence that names the nearest tool there is."""
+        near = get_close_matches(name[:64], self._checks, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else "use one of the tools offered"
+        return f"there is no tool `{name[:64]}`; {hint}"
+
+
+def invalid(why: str, *numbers: Number) -> Ruling:
+    """Return the hold of arguments that cannot be used."""
+    return Ruling(Standing.HOLD, "invalid_arguments", why, numbers=numbers)
+
+
+def depth_of(value: object) -> int:
+    """Return how deep objects and arrays nest, without recursion."""
+    deepest, stack = 0, [(value, 1)]
+    while stack:
+        item, depth = stack.pop()
+        if isinstance(item, Mapping):
+            deepest = max(deepest, depth)
+            stack.extend((inner, depth + 1) for inner in item.values())
+        elif isinstance(item, list):
+            deepest = max(deepest, depth)
+            stack.extend((inner, depth + 1) for inner in item)
+    return deepest

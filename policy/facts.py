@@ -1,0 +1,99 @@
+"""What a call is, computed from the call, its survey and the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from foregate.policy import commands, scores
+from foregate.policy.policy import Policy, ToolEntry
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.capabilities import UNDECLARED, Capabilities
+from foregate.schemas.effect import Effect, worst
+from foregate.schemas.survey import Survey, SurveyedResource
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import Catalogue, ToolSpec
+from foregate.schemas.turn import Turn
+
+_FLAGS = tuple(Capabilities.__dataclass_fields__)
+_UNDOABLE = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
+
+
+def facts_of_turn(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapping[str, CallFacts]:
+    """Return the facts of each call of the turn, by call id."""
+    surveys = {survey.call: survey for survey in turn.surveys}
+    missing = Survey("", problem="nobody looked at this call")
+    return {call.id: facts_of(call, surveys.get(call.id, missing), turn, policy, catalogue) for call in turn.calls}
+
+
+def facts_of(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, catalogue: Catalogue) -> CallFacts:
+    """Return effect, capabilities in force, reversibility and scores of one call."""
+    spec = catalogue.get(call.name)
+    entry = policy.tools.get(call.name)
+    capabilities = capabilities_in_force(spec, entry)
+    effect = effect_of(call, spec, entry, survey, policy)
+    changes = effect.changes
+    external = changes and (capabilities.external_side_effect or effect is Effect.SEND)
+    irreversible = changes and not (
+        capabilities.reversible and effect in (*_UNDOABLE, Effect.COMMIT, Effect.ADMINISTER)
+    )
+    touched = sum(max(1, resource.entries) for resource in survey.resources)
+    broad = changes and touched > policy.scope.max_resources
+    high_impact = changes and capabilities.high_impact_write
+    bare = CallFacts(
+        call=call,
+        survey=survey,
+        spec=spec,
+        effect=effect,
+        capabilities=capabilities,
+        external=external,
+        irreversible=irreversible,
+        high_impact=high_impact,
+        broad=broad,
+        risky=changes and (external or irreversible or high_impact or broad),
+        risk=scores.NONE,
+        uncertainty=scores.NONE,
+    )
+    return replace(bare, risk=scores.risk(bare, turn, policy), uncertainty=scores.uncertainty(bare, turn, policy))
+
+
+def capabilities_in_force(spec: ToolSpec | None, entry: ToolEntry | None) -> Capabilities:
+    """Return the operator's entry over the tool's declaration.
+
+    A tool that is not the operator's own is undeclared whatever it says, and what it says can only raise a risk.
+    """
+    if spec is None:
+        return UNDECLARED
+    base = spec.capabilities if spec.own and spec.capabilities is not None else UNDECLARED
+    if entry is not None:
+        base = replace(base, **{flag: said for flag in _FLAGS if (said := getattr(entry, flag)) is not None})
+    if not spec.own and spec.capabilities is not None:
+        base = base.raised_by(spec.capabilities)
+    return base
+
+
+def effect_of(call: ToolCall, spec: ToolSpec | None, entry: ToolEntry | None, survey: Survey, policy: Policy) -> Effect:
+    """Return what the call would do: manifest or declaration, then what is raised by command, tool and resources."""
+    if spec is None:
+        return Effect.UNKNOWN
+    if entry is not None and entry.effect is not None:
+        effect = entry.effect
+    elif spec.own:
+        effect = spec.effect
+    else:
+        effect = Effect.UNKNOWN
+    if survey.command is not None:
+        effect = commands.effect_of(survey.command, policy)
+    elif effect is not Effect.UNKNOWN:
+        for resource in survey.resources:
+            effect = worst(effect, access_of(resource))
+    if survey.declared_effect is not None:
+        effect = worst(effect, survey.declared_effect)
+    return effect
+
+
+def access_of(resource: SurveyedResource) -> Effect:
+    """Return what happens to a resource: creating what is there already is editing it."""
+    if resource.access is Effect.CREATE and resource.exists and resource.kind.value == "file":
+        return Effect.EDIT
+    return resource.access

@@ -1,0 +1,331 @@
+"""The typed policy: every number, weight and list a gate uses. Values live in default.yaml, none in code."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from foregate.schemas import strict_json
+from foregate.schemas.decision import Mode
+from foregate.schemas.effect import Effect
+from foregate.schemas.evidence_record import EvidenceKind, Origin
+from foregate.schemas.resource import ResourceKind
+
+Count = Annotated[int, Field(ge=0)]
+"""A whole number; 0 means unlimited where it is a limit."""
+Thousandths = Annotated[int, Field(ge=0, le=1000)]
+"""A score or a threshold, 0 to 1000."""
+
+
+class Section(BaseModel):
+    """Base of all sections: frozen, strictly typed, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ignored_types=(cached_property,))
+
+
+class Limits(Section):
+    """How much one task may use; 0 is unlimited. `wall_clock` in seconds, `cost` in micro-units."""
+
+    turns: Count
+    model_calls: Count
+    tool_calls: Count
+    tokens: Count
+    cost: Count
+    wall_clock: Count
+    verification_rounds: Count
+    calls_per_response: Count
+    identical_changes: Count
+    identical_observations: Count
+    repeated_holds: Count
+    needs_per_gate: Count
+    parallel_observations: Annotated[int, Field(ge=1)]
+    child_depth: Count
+
+
+class Safety(Section):
+    """The planner's and the critic's own budget per task."""
+
+    model_calls: Count
+    rounds: Count
+
+
+class Scope(Section):
+    """How broad a call may be before it counts as risky."""
+
+    max_resources: Count
+
+
+class Validity(Section):
+    """How arguments are read."""
+
+    closed_arguments: Literal["builtin", "all"]
+    max_bytes: Count
+    max_depth: Annotated[int, Field(ge=1, le=64)]
+
+
+class Rule(Section):
+    """One rule: every matcher given must match. Globs are `*`, `**` and `?`; patterns never run on Python's `re`."""
+
+    id: Annotated[str, Field(min_length=1, pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
+    then: Literal["deny", "ask", "allow"]
+    message: str = ""
+    tool: str | None = None
+    effect: tuple[Effect, ...] | None = None
+    kind: ResourceKind | None = None
+    resource: str | None = None
+    protected: tuple[str, ...] | None = None
+    command: tuple[str, ...] | None = None
+    host: str | None = None
+    capability: tuple[str, ...] | None = None
+    risk_at_least: Thousandths | None = None
+    origin: Origin | None = None
+    secrets: bool | None = None
+
+
+class Rules(Section):
+    """Operator's rules: deny > ask > allow, whatever the order in the file."""
+
+    mode: Mode
+    unmatched: Literal["allow", "ask", "deny"]
+    refused_before: bool
+    list: tuple[Rule, ...]
+
+
+class Narration(Section):
+    """Saying what was understood before acting."""
+
+    mode: Mode
+    scope: Literal["risky", "first_side_effect", "first_response"]
+    min_chars: Count
+    max_holds: Count
+
+
+class Drift(Section):
+    """Acting where only words were asked for."""
+
+    mode: Mode
+    trigger: Literal["contract", "no_mutation_no_observation"]
+    lasts: Literal["request", "task"]
+    max_holds: Count
+
+
+class Uncertainty(Section):
+    """Asking before acting on too little."""
+
+    mode: Mode
+    threshold: Thousandths
+
+
+class Requirement(Section):
+    """Evidence a call needs on each own resource of `kind` it would do `effects` to, if the resource exists.
+
+    `accepts` lists evidence kinds; `remedy` is the tool that would bring it (with `parameter` set to the resource).
+    `content`: `same` needs the current content observed; `not_changed` is content with having seen the thing, unless
+    its content was observed and has changed; `any` never compares. `whole` needs all of the content observed.
+    """
+
+    effects: tuple[Effect, ...]
+    kind: ResourceKind
+    accepts: tuple[EvidenceKind, ...]
+    content: Literal["same", "not_changed", "any"]
+    whole: bool
+    remedy: str
+    parameter: str
+
+
+class Evidence(Section):
+    """Having looked before changing."""
+
+    mode: Mode
+    requirements: tuple[Requirement, ...]
+
+
+class Unavailable(Section):
+    """What follows when advice fails: for dangerous calls (external, irreversible, high impact) and for others."""
+
+    dangerous: Literal["ask", "hold", "proceed"]
+    other: Literal["ask", "hold", "proceed"]
+
+
+class PlanSection(Section):
+    """A plan before risk."""
+
+    mode: Mode
+    shadow_asks: bool
+    due: Literal["risky", "first_side_effect"]
+    depth: Literal["every", "top_level"]
+    changed_resources: Count
+    binding: Literal["scope", "steps", "first_action"]
+    max_amendments: Count
+    on_unavailable: Unavailable
+
+
+class CritiqueSection(Section):
+    """A second look at a plan or a call."""
+
+    mode: Mode
+    shadow_asks: bool
+    level: Literal["off", "plan", "call"]
+    risk: Thousandths
+    uncertainty: Thousandths
+    on_unavailable: Unavailable
+    on_invalid: Unavailable
+    on_budget_exhausted: Literal["ask", "proceed"]
+
+
+class Approval(Section):
+    """A person's yes. `expires` in seconds, 0 = never."""
+
+    mode: Literal["each", "scope", "never"]
+    reads: Literal["free", "ask"]
+    expires: Count
+
+
+class Postlude(Section):
+    """Checking what was claimed after changes."""
+
+    mode: Literal["enforce", "off"]
+
+
+class Contract(Section):
+    """Phrases that tell what a request wants; whole words, any case. No match is `unknown`."""
+
+    text_only: tuple[str, ...]
+    mutation: tuple[str, ...]
+    observation: tuple[str, ...]
+
+
+class RiskWeights(Section):
+    """Weights of the risk score in thousandths, combined by noisy-or."""
+
+    effect: dict[Effect, Thousandths]
+    external: Thousandths
+    irreversible: Thousandths
+    high_impact: Thousandths
+    broad: Thousandths
+    wide_pattern: Thousandths
+    protected: Thousandths
+    untrusted_origin: Thousandths
+    destructive_words: Thousandths
+
+
+class UncertaintyWeights(Section):
+    """Weights of the uncertainty score in thousandths, combined by noisy-or."""
+
+    target_unmentioned: Thousandths
+    target_untrusted: Thousandths
+    destructive_without_scope: Thousandths
+    vague_request: Thousandths
+    conflicting_constraints: Thousandths
+    just_failed: Thousandths
+
+
+class Scores(Section):
+    """How risk and uncertainty are measured."""
+
+    risk: RiskWeights
+    uncertainty: UncertaintyWeights
+    destructive_words: tuple[str, ...]
+    vague_words: tuple[str, ...]
+    conflicts: tuple[tuple[str, str], ...]
+
+
+class TargetEntry(Section):
+    """A parameter that names a resource."""
+
+    kind: ResourceKind
+    access: Effect
+
+
+class ToolEntry(Section):
+    """What the operator says of a tool; beats what the tool says of itself. Keys left out keep the declaration."""
+
+    effect: Effect | None = None
+    read_only: bool | None = None
+    external_side_effect: bool | None = None
+    needs_approval: bool | None = None
+    idempotent: bool | None = None
+    high_impact_write: bool | None = None
+    reversible: bool | None = None
+    personal_memory: bool | None = None
+    targets: dict[str, TargetEntry] | None = None
+
+
+class CommandEntry(Section):
+    """A program that only observes when all its options are listed. `operands` False refuses further words."""
+
+    options: tuple[str, ...]
+    valued: tuple[str, ...] = ()
+    subcommands: tuple[str, ...] = ()
+    operands: bool = True
+
+
+class Commands(Section):
+    """Which commands only observe, how long one may run (seconds), and the environment it sees."""
+
+    read_only: dict[str, CommandEntry]
+    timeout: Annotated[int, Field(ge=1)]
+    environment: tuple[str, ...]
+
+
+class Http(Section):
+    """Where `http_request` may go: host labels, `*.` for any one or more labels in front. Times in seconds."""
+
+    hosts: tuple[str, ...]
+    timeout: Annotated[int, Field(ge=1)]
+    max_bytes: Count
+
+
+class Files(Section):
+    """Which paths are protected, and how much is read. Sizes in bytes."""
+
+    protected: tuple[str, ...]
+    secret: tuple[str, ...]
+    max_read: Annotated[int, Field(ge=1)]
+    max_output: Annotated[int, Field(ge=1)]
+    max_hash: Annotated[int, Field(ge=1)]
+    max_entries: Annotated[int, Field(ge=1)]
+
+
+class Sensitive(Section):
+    """RE2 patterns whose matches are masked before an event is written."""
+
+    patterns: tuple[str, ...]
+
+
+class Policy(Section):
+    """The whole policy. Instances are values: two policies with the same content have the same `hash`."""
+
+    version: Literal[1]
+    holds: Literal["call", "whole_response"]
+    limits: Limits
+    safety: Safety
+    scope: Scope
+    validity: Validity
+    rules: Rules
+    narration: Narration
+    drift: Drift
+    uncertainty: Uncertainty
+    evidence: Evidence
+    plan: PlanSection
+    critique: CritiqueSection
+    approval: Approval
+    postlude: Postlude
+    contract: Contract
+    scores: Scores
+    tools: dict[str, ToolEntry]
+    commands: Commands
+    http: Http
+    files: Files
+    sensitive: Sensitive
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 over the canonical JSON of all values."""
+        return strict_json.digest(self.model_dump(mode="json"))
+
+
+SURVEY_KEYS = ("files", "commands.environment", "tools.*.targets", "sensitive")
+"""Keys that steer the survey itself: changing one makes affected recorded decisions not decidable."""

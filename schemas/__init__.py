@@ -1,0 +1,1 @@
+"""The nouns that cross floors, strict JSON, and the JSON Schemas sent to a model."""

@@ -1,0 +1,54 @@
+"""Errors a person may meet; each message is one sentence that says what to do.
+
+ForegateError
+├── InvalidJson        bytes that are not the strict JSON we read
+├── PolicyError        a policy file, key or value
+├── LogError           a log that cannot be read or written
+│   ├── SessionHeld    another process owns the session
+│   └── TamperedLog    the chain does not hold
+├── WorkspaceError     a path that is not ours to touch
+├── ModelError         the model endpoint failed for good
+└── UsageError         a command or an API used the wrong way
+"""
+
+from __future__ import annotations
+
+
+class ForegateError(Exception):
+    """Base of all errors meant to be shown; `str(error)` is the sentence."""
+
+
+class InvalidJson(ForegateError):
+    """Text that strict JSON refuses; the message names the defect."""
+
+
+class PolicyError(ForegateError):
+    """A policy that cannot be used; the message names file, line and key where known."""
+
+
+class LogError(ForegateError):
+    """A log that cannot be read or written."""
+
+
+class SessionHeld(LogError):
+    """Another live process owns the session; the message says which."""
+
+
+class TamperedLog(LogError):
+    """The chain of a session does not hold; `seq` is the first bad event number."""
+
+    def __init__(self, message: str, seq: int) -> None:
+        super().__init__(message)
+        self.seq = seq
+
+
+class WorkspaceError(ForegateError):
+    """A path outside the workspace, protected, or not of the kind needed."""
+
+
+class ModelError(ForegateError):
+    """The model endpoint failed and retrying will not help."""
+
+
+class UsageError(ForegateError):
+    """A command line or an API call that cannot work as given."""

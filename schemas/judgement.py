@@ -1,0 +1,55 @@
+"""What the judge says of a turn: one verdict per call, and every decision that led there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from foregate.schemas import codec
+from foregate.schemas.decision import Decision
+from foregate.schemas.opinion import Consequence
+from foregate.schemas.plan import PlanInForce
+from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.strict_json import Json
+from foregate.schemas.turn import Grant
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """ALLOW, HOLD or DENY for one call, the strictest ruling it got and the gate that gave it."""
+
+    call: str
+    digest: str
+    standing: Standing
+    gate: str
+    ruling: Ruling
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The end of judging. `plan` is the plan in force afterwards when this turn changed it; `grants` are new;
+    `uses` names, per allowed call, the scope items of the plan it uses up when it starts."""
+
+    verdicts: tuple[Verdict, ...]
+    decisions: tuple[Decision, ...]
+    consequence: Consequence | None = None
+    consequence_gate: str = ""
+    plan: PlanInForce | None = None
+    grants: tuple[Grant, ...] = ()
+    uses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def verdict_of(self, call_id: str) -> Verdict:
+        """Return the verdict on a call of the turn; raise LookupError for another call."""
+        for verdict in self.verdicts:
+            if verdict.call == call_id:
+                return verdict
+        raise LookupError(f"the judgement has no verdict on `{call_id}`")
+
+    def to_json(self) -> Json:
+        """Return the recorded form, as it stands beside the turn in `turn_judged`."""
+        return codec.dump(self)
+
+    @classmethod
+    def from_json(cls, data: Json) -> Judgement:
+        """Return the judgement a `turn_judged` body holds."""
+        return codec.load(cls, data)

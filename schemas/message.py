@@ -1,0 +1,36 @@
+"""A message of the conversation as a model gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. `calls` only on `assistant`; `call` (the answered call's own id) only on `tool`."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    call: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """What a model is asked. `schema` (name and JSON Schema) asks for strict JSON; `words_only` forbids calls.
+
+    `purpose` is `chat`, `plan` or `critique`; adapters send it nowhere, deterministic models read it.
+    """
+
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    words_only: bool = False
+    schema_name: str = ""
+    schema: Mapping[str, Json] | None = None
+    purpose: Literal["chat", "plan", "critique"] = "chat"

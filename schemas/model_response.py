@@ -1,0 +1,78 @@
+"""What a model said: the only thing an adapter or a dialect returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from foregate.schemas import strict_json
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+
+FINISH_REASONS = ("stop", "tool_calls", "length", "content_filter", "other")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one request, and its cost in micro-units of the currency the operator counts in."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelResponse:
+    """Text, calls and usage. `reasoning` is kept and never parsed as a plan, a call or an answer.
+
+    `finish_reason` is one of FINISH_REASONS; `length` means truncated, and a truncated response is never judged.
+    """
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    usage: Usage = field(default_factory=Usage)
+    finish_reason: str = "stop"
+    model: str = ""
+    notes: tuple[str, ...] = ()
+
+    def stamped(self, seq: int) -> ModelResponse:
+        """Return the response with storable text and the session's own call ids for event number `seq`."""
+        calls = tuple(replace(call, id=f"c{seq}.{index}") for index, call in enumerate(self.calls, start=1))
+        return replace(
+            self, text=strict_json.scrub(self.text), reasoning=strict_json.scrub(self.reasoning), calls=calls
+        )
+
+    def to_json(self) -> Json:
+        """Return the event body: calls with their arguments as sent; parsing is repeated on reading."""
+        return {
+            "text": self.text,
+            "reasoning": self.reasoning,
+            "calls": [
+                {"id": call.id, "wire_id": call.wire_id, "name": call.name, "arguments": call.raw}
+                for call in self.calls
+            ],
+            "usage": {
+                "input_tokens": self.usage.input_tokens,
+                "output_tokens": self.usage.output_tokens,
+                "cost": self.usage.cost,
+            },
+            "finish_reason": self.finish_reason,
+            "model": self.model,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, body: Json) -> ModelResponse:
+        """Return the response an event body holds."""
+        return cls(
+            text=body["text"],
+            calls=tuple(
+                ToolCall.parse(call["name"], call["arguments"], id=call["id"], wire_id=call["wire_id"])
+                for call in body["calls"]
+            ),
+            reasoning=body["reasoning"],
+            usage=Usage(**body["usage"]),
+            finish_reason=body["finish_reason"],
+            model=body["model"],
+            notes=tuple(body["notes"]),
+        )

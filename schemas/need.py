@@ -1,0 +1,57 @@
+"""What a gate must be told before it can judge, and what it was told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from foregate.schemas.strict_json import Json
+
+Who = Literal["planner", "critic", "person"]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A question of `gate` to `who`, for all calls of the response that want it.
+
+    `key` tells needs of one gate apart; `request` is what is asked, as JSON without floats; `calls` are call ids.
+    `expires_at` is a UTC time, only for a person.
+    """
+
+    gate: str
+    who: Who
+    key: str
+    calls: tuple[str, ...]
+    digests: tuple[str, ...]
+    request: Mapping[str, Json] = field(default_factory=dict)
+    expires_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The recorded answer to a need, bound to what it was asked about.
+
+    `value` is None when there was no usable answer; `error` then says why. `seq` is the event number.
+    """
+
+    gate: str
+    who: Who
+    key: str
+    digests: tuple[str, ...]
+    survey_hash: str
+    policy_hash: str
+    value: Mapping[str, Json] | None = None
+    error: str = ""
+    at: str = ""
+    expires_at: str = ""
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Voided:
+    """An answer that no longer fits what it was given for, and why."""
+
+    seq: int
+    gate: str
+    reason: str

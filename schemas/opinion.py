@@ -1,0 +1,39 @@
+"""What one gate says of one turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from foregate.schemas.ruling import Number, Ruling, Standing
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What follows for the task: the next request goes without tools, or a person is asked `question`.
+
+    `slots` names what the question asks for; an answered slot is not asked again.
+    """
+
+    kind: Literal["words_only_next", "ask_user"]
+    question: str = ""
+    slots: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """A ruling for each call the gate was asked about, by call id; a call left out is held as `gate_error`."""
+
+    rulings: Mapping[str, Ruling]
+    consequence: Consequence | None = None
+    detail: Mapping[str, Json] = field(default_factory=dict)
+    summary: str = ""
+
+
+def passed(gate: str, calls: Iterable[ToolCall], *, code: str = "", numbers: tuple[Number, ...] = ()) -> Opinion:
+    """Return the opinion that lets all `calls` pass, under `<gate>_passed` or `code`."""
+    ruling = Ruling(Standing.ALLOW, code or f"{gate}_passed", numbers=numbers)
+    return Opinion({call.id: ruling for call in calls})

@@ -1,0 +1,84 @@
+"""The plan a model writes before a risky call, and the scope an accepted plan binds as."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from foregate.schemas.effect import Effect
+from foregate.schemas.resource import ResourceKind
+
+
+class Criterion(BaseModel):
+    """How success would be recognised; `check` names what can be checked mechanically, with its object."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    text: str
+    check: Literal["file_exists", "file_contains", "command_succeeds", "http_status"] | None
+    target: str | None
+    expected: str | None
+
+
+class PlannedAction(BaseModel):
+    """The first action: tool, target and what it does."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    tool: str
+    target: str
+    description: str
+
+
+class PlannedStep(BaseModel):
+    """A later step; `target` may be a glob, a null `effect` is the tool's strongest, null `uses` is 1."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    tool: str
+    target: str
+    description: str
+    effect: (
+        Literal["observation", "create", "edit", "move", "delete", "commit", "send", "execute", "administer", "unknown"]
+        | None
+    )
+    uses: int | None = Field(ge=1)
+
+
+class Plan(BaseModel):
+    """`pre_execution_plan_v1`: on the wire every key is required, optional ones are nullable."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    goal: str
+    success_criteria: list[Criterion]
+    first_action: PlannedAction
+    requires_verification: bool
+    risky_actions: list[str]
+    version: int
+    planned_steps: list[PlannedStep] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeItem:
+    """Leave for `uses` calls of an effect on resources matching `pattern`; `used` counts those made."""
+
+    effect: Effect
+    kind: ResourceKind
+    pattern: str
+    uses: int = 1
+    used: int = 0
+    step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInForce:
+    """The accepted plan of a task: its revision, its scope, and the digests it names one by one."""
+
+    revision: int
+    goal: str
+    items: tuple[ScopeItem, ...]
+    digests: tuple[str, ...] = ()
+    requires_verification: bool = False
+    criteria: tuple[Criterion, ...] = ()
+    amendments: int = 0
+    classes: tuple[str, ...] = ()
+    seq: int = 0

@@ -1,0 +1,145 @@
+"""The contract in one place: what a gate, a log, a model, a tool source and a person are to the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.decision import Decision, Mode
+from foregate.schemas.effect import Effect
+from foregate.schemas.event import Draft, Event
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.need import Need
+from foregate.schemas.opinion import Opinion
+from foregate.schemas.ruling import Ruling
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.turn import Turn
+
+
+@dataclass(slots=True)
+class SoFar:
+    """What judging has found before the gate now asked: facts per call, joined rulings, decisions."""
+
+    facts: Mapping[str, CallFacts]
+    rulings: dict[str, tuple[str, Ruling]] = field(default_factory=dict)
+    decisions: list[Decision] = field(default_factory=list)
+    details: dict[str, Mapping[str, Json]] = field(default_factory=dict)
+    settled: bool = False
+    """A consequence has been drawn: no Need is raised any more."""
+
+
+class Gate(Protocol):
+    """Judges a turn. Pure: it reads its arguments and its own policy section, nothing else."""
+
+    @property
+    def name(self) -> str:
+        """The gate's name in policy, codes and log."""
+
+    @property
+    def mode(self) -> Mode:
+        """Whether its rulings are applied (`enforce`) or only recorded (`shadow`)."""
+
+    def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar, /) -> Opinion | Need:
+        """Rule on each live call, or say what must be known first. Raising holds every live call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to append to one session; `fence` grows with every new holder."""
+
+    session: str
+    owner: str
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last event of a session: its number and hash, and whether the session has ended."""
+
+    seq: int
+    hash: str
+    ended: bool
+
+
+class Log(Protocol):
+    """Append-only events per session, one chain each. Durable once `settle` returns."""
+
+    async def claim(self, session: str, *, create: bool = False) -> Lease:
+        """Take the session; raise SessionHeld naming the live holder, LogError when it does not exist."""
+
+    async def append(self, lease: Lease, drafts: Sequence[Draft], *, policy: str, time: str) -> Sequence[Event]:
+        """Number, chain and hand over the drafts, all or none, in order; durable no later than the next `settle`.
+
+        Raises SessionHeld when the lease was lost and LogError when an earlier append could not be stored.
+        """
+
+    async def settle(self, lease: Lease) -> None:
+        """Return when everything appended under the lease is durable; raise LogError when it cannot be."""
+
+    async def read(self, session: str, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
+        """Return events with a number above `after`, in order; `limit` 0 is all. Unverified."""
+
+    async def head(self, session: str) -> Head:
+        """Return the last event's number and hash; raise LogError for an unknown session."""
+
+    async def sessions(self) -> Sequence[str]:
+        """Return the names of all sessions, newest first."""
+
+    async def release(self, lease: Lease) -> None:
+        """Give the session back; doing it twice is harmless."""
+
+
+class Blobs(Protocol):
+    """Content-addressed bytes: before-images, requests to planner and critic, long outputs."""
+
+    def put(self, data: bytes) -> str:
+        """Store `data` durably and return its SHA-256."""
+
+    def get(self, hash: str) -> bytes:  # noqa: A002
+        """Return the bytes; raise LogError when they are missing or do not match their name."""
+
+
+class Model(Protocol):
+    """Answers a request. Raises ModelError when it finally cannot."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, for the log."""
+
+    async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
+        """Answer; text is handed to `on_text` piece by piece as it arrives."""
+
+
+class ToolSource(Protocol):
+    """Lists tools and runs calls. Never judges; only the executor calls `run`."""
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """Return the tools, in the order they are offered."""
+
+    def classify(self, call: ToolCall) -> Effect | None:
+        """Return the tool's own view of this call's effect (it may only raise it), or None."""
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Run the call. Raise nothing for a failure the model should read: return it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A person's answer to a need: the choice, and words where there are any."""
+
+    choice: str
+    text: str = ""
+    by: str = "person"
+
+
+class Person(Protocol):
+    """Whoever answers for the user."""
+
+    async def answer(self, need: Need) -> Reply | None:
+        """Answer the need shown as a sheet; None means not now: the task pauses."""

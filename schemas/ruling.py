@@ -1,0 +1,63 @@
+"""What a gate says of one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from foregate.schemas.strict_json import Json
+
+
+class Standing(Enum):
+    """How a call stands, from loosest to strictest; rulings are joined by `max`.
+
+    HOLD may be cured and sent again; DENY is final for that digest in its task.
+    """
+
+    ALLOW = "allow"
+    ASK = "ask"
+    HOLD = "hold"
+    DENY = "deny"
+
+    @property
+    def rank(self) -> int:
+        """0 for ALLOW to 3 for DENY."""
+        return _RANK[self]
+
+    def __lt__(self, other: Standing) -> bool:
+        return _RANK[self] < _RANK[other]
+
+
+_RANK = {standing: rank for rank, standing in enumerate(Standing)}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A measured value against its bound, and the policy path the bound came from."""
+
+    name: str
+    value: int
+    bound: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """The call that would cure a hold."""
+
+    tool: str
+    arguments: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """One gate's answer for one call. `code` is a public name; `message` is what the model is told."""
+
+    standing: Standing
+    code: str
+    message: str = ""
+    remedy: Remedy | None = None
+    numbers: tuple[Number, ...] = ()
+    rules: tuple[str, ...] = ()
+    reason: str = ""

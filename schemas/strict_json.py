@@ -1,0 +1,209 @@
+"""Strict JSON: what we read from models, tools and files, and the canonical bytes we hash.
+
+Reading refuses duplicate keys, NaN and infinities, lone surrogates, oversize, depth and integers of more
+than 4,300 digits (the limit of Python's own converter, kept because conversion is quadratic).
+Writing follows RFC 8785; integers beyond 2^53, where the RFC gives up, are written as their digits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn, TypeAlias
+
+from foregate.schemas.errors import InvalidJson
+
+Json: TypeAlias = Any
+"""Any value made of dict, list, str, int, float, bool and None."""
+
+MAX_BYTES = 8 * 1024 * 1024
+MAX_DEPTH = 64
+MAX_DIGITS = 4300
+
+
+def parse(text: str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Json:
+    """Return the value `text` holds; raise InvalidJson with one sentence for anything that is not strict JSON."""
+    if len(text) > max_bytes or (len(text) * 4 > max_bytes and _utf8_length(text) > max_bytes):
+        raise InvalidJson(f"the JSON is larger than {max_bytes} bytes; send less")
+    if _deeper_than(text, max_depth):
+        raise InvalidJson(f"the JSON is nested deeper than {max_depth}; flatten it")
+    try:
+        value = _DECODER.decode(text)
+    except InvalidJson:
+        raise
+    except RecursionError:
+        raise InvalidJson(f"the JSON is nested deeper than {max_depth}; flatten it") from None
+    except ValueError as error:
+        raise InvalidJson(f"not valid JSON: {error}") from None
+    if "\\u" in text or not text.isascii():
+        _refuse_surrogates(value)
+    return value
+
+
+def canonical(value: Json) -> bytes:
+    """Return the RFC 8785 bytes of `value`; raise InvalidJson where there are none (NaN, lone surrogates)."""
+    try:
+        if _plain(value):
+            return _ENCODER.encode(value).encode("utf-8")
+        return "".join(_written(value)).encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidJson("a text holds a lone surrogate, which has no UTF-8 form; remove it") from None
+
+
+def encode_record(value: Json) -> str:
+    """Return the canonical text of a value known to hold no floats and only ASCII keys: what the log stores."""
+    return _ENCODER.encode(value)
+
+
+def sha256(data: bytes) -> str:
+    """Return the SHA-256 of `data` as 64 lower-case hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest(value: Json) -> str:
+    """Return the SHA-256 over the canonical bytes of `value`."""
+    return sha256(canonical(value))
+
+
+def scrub(text: str) -> str:
+    """Return `text` with lone surrogates replaced by U+FFFD, so that it can be stored and sent."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def _utf8_length(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _deeper_than(text: str, limit: int) -> bool:
+    """Whether brackets outside strings nest deeper than `limit`; cheap when there are few brackets at all."""
+    if text.count("[") + text.count("{") <= limit:
+        return False
+    depth = 0
+    in_string = escaped = False
+    for char in text:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                in_string = False
+        elif char == '"':
+            in_string = True
+        elif char in "[{":
+            depth += 1
+            if depth > limit:
+                return True
+        elif char in "]}":
+            depth -= 1
+    return False
+
+
+def _no_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise InvalidJson(f"the key `{key[:80]}` appears twice in one object; keep one")
+            seen.add(key)
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise InvalidJson(f"`{name}` is not a JSON number; use a finite one")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise InvalidJson(f"the number `{text[:40]}` is too large for a double; use a smaller one")
+    return number
+
+
+def _bounded_int(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise InvalidJson(f"an integer has more than {MAX_DIGITS} digits; send it as text")
+    return int(text)
+
+
+def _refuse_surrogates(value: Json) -> None:
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            try:
+                item.encode("utf-8")
+            except UnicodeEncodeError:
+                raise InvalidJson("a text holds a lone surrogate; send whole characters") from None
+        elif isinstance(item, dict):
+            stack.extend(item)
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+
+
+def _plain(value: Json) -> bool:
+    """Whether the standard encoder's sorted output is already RFC 8785: no floats, ASCII keys."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, float):
+            return False
+        if isinstance(item, Mapping):
+            for key, inner in item.items():
+                if not key.isascii():
+                    return False
+                stack.append(inner)
+        elif isinstance(item, (list, tuple)):
+            stack.extend(item)
+    return True
+
+
+def _written(value: Json) -> list[str]:
+    if isinstance(value, Mapping):
+        keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
+        inner = [f"{_ENCODER.encode(key)}:{''.join(_written(value[key]))}" for key in keys]
+        return ["{", ",".join(inner), "}"]
+    if isinstance(value, (list, tuple)):
+        return ["[", ",".join("".join(_written(item)) for item in value), "]"]
+    if isinstance(value, float):
+        return [_ecmascript_number(value)]
+    return [_ENCODER.encode(value)]
+
+
+def _ecmascript_number(number: float) -> str:
+    """Format a double as ECMAScript does (RFC 8785 section 3.2.2.3); Python's repr has the same digits."""
+    if not math.isfinite(number):
+        raise InvalidJson("a number is not finite; use a finite one")
+    if number == 0:
+        return "0"
+    sign = "-" if number < 0 else ""
+    mantissa, _, exponent = repr(abs(number)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    point = len(whole) + int(exponent or 0)
+    digits = (whole + fraction).lstrip("0")
+    point -= len(whole + fraction) - len(digits)
+    digits = digits.rstrip("0")
+    if len(digits) <= point <= 21:
+        return sign + digits + "0" * (point - len(digits))
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    head = digits[0] + (f".{digits[1:]}" if len(digits) > 1 else "")
+    return f"{sign}{head}e{point - 1:+d}"
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_no_duplicates,
+    parse_constant=_no_constant,
+    parse_float=_finite,
+    parse_int=_bounded_int,
+)
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,83 @@
+"""What looking found before a call was judged. Recorded; everything else about a call is computed again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from foregate.schemas import codec, strict_json
+from foregate.schemas.effect import Effect
+from foregate.schemas.evidence_record import EvidenceSeen, Origin
+from foregate.schemas.resource import Resource, ResourceKind
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedResource:
+    """A resource of a call as it is now.
+
+    `access` is what the call would do to it; `hash` the SHA-256 of its content; `size` bytes; `links` hard links;
+    `entries` how many things lie beneath a directory (counting stops at the policy's bound); `protected` why it
+    may not be touched ("outside_workspace", "git_internal", "foregate", "secret"), "" when it may;
+    `changed_before` whether this task changed it already; `tracked` whether git can bring it back.
+    """
+
+    kind: ResourceKind
+    id: str
+    access: Effect
+    exists: bool = False
+    hash: str = ""
+    size: int = 0
+    links: int = 1
+    entries: int = 0
+    protected: str = ""
+    changed_before: bool = False
+    evidence: tuple[EvidenceSeen, ...] = ()
+
+    @property
+    def resource(self) -> Resource:
+        """The bare kind and id."""
+        return Resource(self.kind, self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A word of the arguments that names something, who said it first, and at which event."""
+
+    text: str
+    origin: Origin
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The parsed shape of a command: its argument vector, or the reason there is none."""
+
+    argv: tuple[str, ...] = ()
+    shell: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What looking found for one call. `problem` says why looking failed; such a call is held."""
+
+    call: str
+    declared_effect: Effect | None = None
+    resources: tuple[SurveyedResource, ...] = ()
+    command: Command | None = None
+    atoms: tuple[Atom, ...] = ()
+    secrets: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def survey_hash(surveys: tuple[Survey, ...]) -> str:
+    """Return the SHA-256 over the recorded form of the surveys of one response."""
+    return strict_json.sha256(strict_json.encode_record([codec.dump(survey) for survey in surveys]).encode())
+
+
+def fingerprint(survey: Survey) -> str:
+    """Return what is known of a call's own resources as one hash: it changes when they do, or when more is known."""
+    known = [
+        [r.kind, r.id, r.exists, r.hash, sorted([seen.kind, seen.hash, seen.trust] for seen in r.evidence)]
+        for r in survey.resources
+    ]
+    return strict_json.sha256(strict_json.encode_record(known).encode())

@@ -1,0 +1,49 @@
+"""One call of a tool, as the model asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson
+from foregate.schemas.strict_json import Json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call under the session's own id; `wire_id` is what the endpoint named it, which endpoints reuse.
+
+    `raw` is the arguments' JSON as sent; `arguments` what strict parsing made of it, or None with `defect`.
+    `digest` is the SHA-256 over the canonical JSON of name and arguments (of the raw text when unparsable).
+    """
+
+    id: str
+    wire_id: str
+    name: str
+    raw: str
+    arguments: Mapping[str, Json] | None
+    defect: str
+    digest: str
+
+    @classmethod
+    def parse(cls, name: str, raw: str, *, id: str = "", wire_id: str = "") -> ToolCall:  # noqa: A002
+        """Read the arguments strictly; what cannot be read is kept as a defect, never raised."""
+        arguments: Mapping[str, Json] | None = None
+        defect = ""
+        name, raw = strict_json.scrub(name), strict_json.scrub(raw)
+        try:
+            value = strict_json.parse(raw)
+            if isinstance(value, dict):
+                arguments = value
+            else:
+                defect = "the arguments are not a JSON object; send an object"
+        except InvalidJson as error:
+            defect = str(error)
+        content = {"name": name, "arguments": arguments} if arguments is not None else {"name": name, "raw": raw}
+        return cls(id, wire_id or id, name, raw, arguments, defect, strict_json.digest(content))
+
+    @classmethod
+    def of(cls, name: str, arguments: Mapping[str, Json], *, id: str = "") -> ToolCall:  # noqa: A002
+        """Return the call a program makes, for remedies, checks and tests."""
+        return cls.parse(name, strict_json.canonical(arguments).decode(), id=id)

@@ -1,0 +1,40 @@
+"""What came of running a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from foregate.schemas.evidence_record import EvidenceRecord, Origin
+from foregate.schemas.resource import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A resource a call changed: content hashes before and after, "" where nothing was or is there.
+
+    `before` names the before-image in the blob store when it equals a stored content.
+    """
+
+    resource: Resource
+    before: str = ""
+    after: str = ""
+    mode: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """Text for the model, what was observed and what changed.
+
+    `ok` False means the tool says it failed; `unknown` that it cannot say whether it took effect (a timeout of
+    something already under way). `origin` says whose words the content is; `dropped` counts bytes left out.
+    """
+
+    ok: bool
+    content: str
+    evidence: tuple[EvidenceRecord, ...] = ()
+    changes: tuple[Change, ...] = ()
+    origin: Origin = Origin.WORKSPACE
+    error: str = ""
+    unknown: bool = False
+    dropped: int = 0
+    exit_code: int | None = None

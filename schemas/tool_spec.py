@@ -1,0 +1,69 @@
+"""What is known of a tool before it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from foregate.schemas import strict_json
+from foregate.schemas.capabilities import Capabilities
+from foregate.schemas.effect import Effect
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.strict_json import Json
+
+
+@dataclass(frozen=True, slots=True)
+class TargetParameter:
+    """A parameter that names a resource, and what the call would do to it.
+
+    `access` is an effect; `create` turns into `edit` where the thing exists already. A list of strings names
+    several resources. `default` is the id used when the parameter is missing ("" = no resource then).
+    """
+
+    parameter: str
+    kind: ResourceKind
+    access: Effect
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """Name, description, JSON Schema of the arguments, and what the tool declares of itself.
+
+    `provenance` is `builtin`, `python`, `mcp:<server>` or `remote`; declarations of the first two count as the
+    operator's own, all others can only raise a risk. `capabilities` None means undeclared: the worst.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Json]
+    effect: Effect = Effect.UNKNOWN
+    capabilities: Capabilities | None = None
+    targets: tuple[TargetParameter, ...] = ()
+    provenance: str = "python"
+    timeout: int = 120
+    hints: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def own(self) -> bool:
+        """Whether the operator's own program declares this tool, so that its declaration is believed."""
+        return self.provenance in ("builtin", "python")
+
+
+Catalogue = Mapping[str, ToolSpec]
+"""The tools of a session, by name, in the order they are offered."""
+
+
+def catalogue_of(specs: tuple[ToolSpec, ...] | list[ToolSpec]) -> dict[str, ToolSpec]:
+    """Return the catalogue; raise ValueError where two tools share a name."""
+    catalogue: dict[str, ToolSpec] = {}
+    for spec in specs:
+        if spec.name in catalogue:
+            raise ValueError(f"two tools are named `{spec.name}`; rename one")
+        catalogue[spec.name] = spec
+    return catalogue
+
+
+def catalogue_hash(catalogue_json: Json) -> str:
+    """Return the SHA-256 over a catalogue's recorded form."""
+    return strict_json.digest(catalogue_json)

@@ -1,0 +1,165 @@
+"""A response to be judged: all the judge reads, small and closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from foregate.schemas import codec
+from foregate.schemas.need import Answer, Voided
+from foregate.schemas.plan import PlanInForce
+from foregate.schemas.strict_json import Json
+from foregate.schemas.survey import Survey, survey_hash
+from foregate.schemas.tool_call import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of the user (or of a parent task) and its event number."""
+
+    seq: int
+    text: str
+    actor: str = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What the task has used so far, this response included; `cost` in micro-units, `elapsed` in seconds."""
+
+    turns: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+    cost: int = 0
+    elapsed: int = 0
+    safety_calls: int = 0
+    safety_rounds: int = 0
+    changes: int = 0
+    changed_resources: int = 0
+    verification_rounds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A digest somebody refused in this task, on which evidence, by whom, under which code, with what words."""
+
+    digest: str
+    fingerprint: str
+    by: str
+    code: str
+    message: str
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HoldCount:
+    """How often a digest was held under a code on the same evidence in this task."""
+
+    digest: str
+    code: str
+    fingerprint: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Leave a person gave, exactly as shown: for a gate's code or a rule, an effect and a resource pattern.
+
+    `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`.
+    """
+
+    gate: str
+    code: str
+    effect: str
+    kind: str = ""
+    pattern: str = ""
+    digest: str = ""
+    until: str = "session"
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One response as the judge sees it.
+
+    `calls`, `text`, `user_messages`, `plan` and `answers` lie in other events of the same log: `stored` writes
+    their event numbers, `resolve` brings them back. `actor` is `model`, `runner` (a remedy) or `postlude` (a
+    check); `cause` is the event number that led to it. `narrated` counts characters of the task's longest
+    narration. `fired` counts per gate what fired in this task, `shadow_fired` the same for shadow gates.
+    """
+
+    response: int
+    task: int
+    turn: int
+    now: str
+    policy_hash: str
+    catalogue_hash: str
+    prompts_hash: str
+    calls: tuple[ToolCall, ...]
+    surveys: tuple[Survey, ...]
+    text: str = ""
+    user_messages: tuple[Said, ...] = ()
+    depth: int = 0
+    actor: str = "model"
+    cause: int = 0
+    attended: bool = False
+    auto: bool = False
+    dry_run: bool = False
+    counters: Counters = field(default_factory=Counters)
+    plan: PlanInForce | None = None
+    answers: tuple[Answer, ...] = ()
+    voided: tuple[Voided, ...] = ()
+    narrated: int = 0
+    slots_asked: tuple[str, ...] = ()
+    slots_answered: tuple[str, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    holds: tuple[HoldCount, ...] = ()
+    fired: Mapping[str, int] = field(default_factory=dict)
+    shadow_fired: Mapping[str, int] = field(default_factory=dict)
+    just_failed: tuple[str, ...] = ()
+
+    @property
+    def survey_hash(self) -> str:
+        """The hash answers are bound to."""
+        return survey_hash(self.surveys)
+
+    def survey_of(self, call: ToolCall) -> Survey:
+        """Return the survey of `call`; raise LookupError when nobody looked, which holds the call."""
+        for survey in self.surveys:
+            if survey.call == call.id:
+                return survey
+        raise LookupError(f"no survey of `{call.name}`")
+
+    def answers_of(self, gate: str) -> tuple[Answer, ...]:
+        """Return the answers given to `gate` in this turn, oldest first."""
+        return tuple(answer for answer in self.answers if answer.gate == gate)
+
+    def stored(self) -> Json:
+        """Return the log's form: what lies in other events as their numbers."""
+        body = codec.dump(self, exclude={"calls", "text", "user_messages", "plan", "answers"})
+        if self.calls and self.actor != "model":
+            body["proposed"] = [{"id": c.id, "name": c.name, "arguments": c.raw} for c in self.calls]
+        body["user_messages"] = [said.seq for said in self.user_messages]
+        if self.answers:
+            body["answers"] = [answer.seq for answer in self.answers]
+        if self.plan is not None:
+            body["plan"] = {"seq": self.plan.seq, "used": [item.used for item in self.plan.items]}
+        return body
+
+    def exported(self) -> Json:
+        """Return the self-contained form, for judging in another process; calls with their arguments as sent."""
+        body = codec.dump(self, exclude={"calls"})
+        body["calls"] = [
+            {"id": call.id, "wire_id": call.wire_id, "name": call.name, "arguments": call.raw} for call in self.calls
+        ]
+        return body
+
+    @classmethod
+    def load(cls, data: Json) -> Turn:
+        """Return the turn an exported form describes."""
+        calls = tuple(
+            ToolCall.parse(call["name"], call["arguments"], id=call["id"], wire_id=call["wire_id"])
+            for call in data["calls"]
+        )
+        return codec.load(cls, {**data, "calls": calls})

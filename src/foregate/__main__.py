@@ -1,0 +1,5 @@
+"""`python -m foregate` is the command line."""
+
+from foregate.cli import main
+
+main()

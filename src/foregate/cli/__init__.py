@@ -1,0 +1,10 @@
+"""The command line."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Run the command line; heavy imports wait until a command needs them."""
+    from foregate.cli.app import run
+
+    run()

@@ -1,0 +1,81 @@
+"""Fixtures: a workspace on a real file system, and a session over the real loop with a scripted model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from foregate.agent.models.scripted import ScriptedModel, Step
+from foregate.agent.session import Session
+from foregate.agent.tools.files import edit_file, read_file
+from foregate.agent.tools.tool import Tool, Toolbox
+from foregate.agent.workspace import Workspace
+from foregate.policy.load import default_policy
+from foregate.policy.policy import Policy
+from foregate.schemas.protocols import Person
+from foregate.telemetry.memory_blobs import MemoryBlobs
+from foregate.telemetry.memory_log import MemoryLog
+
+settings.register_profile("foregate", deadline=None, max_examples=60)
+settings.load_profile("foregate")
+
+OpenSession = Callable[..., Awaitable[Session]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder for a workspace, away from everything else of the test."""
+    path = tmp_path / "workspace"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def workspace(folder: Path) -> Iterator[Workspace]:
+    """The workspace over `folder`."""
+    space = Workspace(folder)
+    yield space
+    space.close()
+
+
+@pytest.fixture
+def policy() -> Policy:
+    """The embedded default policy."""
+    return default_policy()
+
+
+@pytest.fixture
+async def open_session(workspace: Workspace, policy: Policy) -> AsyncIterator[OpenSession]:
+    """Opens started sessions over a scripted model; at the end every script must be played to its end."""
+    models: list[ScriptedModel] = []
+
+    async def opened(
+        *steps: Step,
+        tools: Sequence[Tool] = (),
+        policy: Policy = policy,
+        person: Person | None = None,
+        log: MemoryLog | None = None,
+        name: str = "s",
+    ) -> Session:
+        model = ScriptedModel(steps)
+        models.append(model)
+        log = log or MemoryLog()
+        session = Session(
+            log=log,
+            lease=await log.claim(name, create=True),
+            blobs=MemoryBlobs(),
+            model=model,
+            tools=Toolbox([read_file(workspace, policy), edit_file(workspace, policy), *tools]),
+            policy=policy,
+            workspace=workspace,
+            person=person,
+        )
+        await session.start()
+        return session
+
+    yield opened
+    for model in models:
+        model.finish()

@@ -1,0 +1,88 @@
+"""Strict JSON: what is refused, and that writing is canonical."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson
+
+SAFE = 2**53 - 1
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-SAFE, SAFE)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"]))
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_canonical_bytes_are_those_of_rfc_8785(value: object) -> None:
+    assert strict_json.canonical(value) == rfc8785.dumps(value)  # type: ignore[arg-type]
+
+
+@given(st.recursive(SCALARS.filter(lambda v: not isinstance(v, float)), st.lists))
+def test_what_is_written_canonically_reads_back_equal(value: object) -> None:
+    assert strict_json.parse(strict_json.canonical(value).decode()) == value
+
+
+@given(st.integers())
+def test_integers_of_any_size_are_written_as_their_digits(value: int) -> None:
+    assert strict_json.canonical(value) == str(value).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ('{"a": 1, "a": 2}', "twice"),
+        ("NaN", "NaN"),
+        ("[Infinity]", "Infinity"),
+        ("1e999", "too large"),
+        ("9" * 4301, "digits"),
+        ('"\\ud800"', "surrogate"),
+        ('{"\\udfff": 1}', "surrogate"),
+        ("[" * 65 + "]" * 65, "deeper"),
+        ("[" * 200_000, "deeper"),
+        ("{", "not valid"),
+        ("", "not valid"),
+        ("{} {}", "not valid"),
+    ],
+)
+def test_each_thing_that_is_not_strict_json_is_one_clear_sentence(text: str, word: str) -> None:
+    with pytest.raises(InvalidJson, match=word) as caught:
+        strict_json.parse(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_brackets_inside_strings_do_not_count_as_depth() -> None:
+    assert strict_json.parse(json.dumps("[" * 100)) == "[" * 100
+
+
+def test_oversize_is_refused_before_anything_is_parsed() -> None:
+    with pytest.raises(InvalidJson, match="larger"):
+        strict_json.parse('"' + "x" * 100 + '"', max_bytes=50)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, [math.nan], "\ud800", {"\ud800": 1}])
+def test_what_has_no_canonical_form_is_refused_on_writing(value: object) -> None:
+    with pytest.raises(InvalidJson):
+        strict_json.canonical(value)
+
+
+@given(st.text(st.characters()))
+def test_scrubbed_text_can_always_be_stored(text: str) -> None:
+    scrubbed = strict_json.scrub(text)
+    scrubbed.encode("utf-8")
+    assert scrubbed == text or any("\ud800" <= char <= "\udfff" for char in text)
