@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from foregate.agent.advice import advise
 from foregate.agent.outcome import Outcome, Report
 from foregate.agent.prompts import PROMPTS_HASH, SYSTEM
 from foregate.agent.session_state import SessionState
@@ -17,6 +18,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas import codec, strict_json
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.event import Actor, Draft, Event, Status
+from foregate.schemas.grant import Grant
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.need import Answer, Need
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
@@ -24,7 +26,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import fingerprint
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec, catalogue_hash, catalogue_of
-from foregate.schemas.turn import Said, Turn
+from foregate.schemas.turn import Turn
 
 Clock = Callable[[], str]
 Listener = Callable[[Event], None]
@@ -178,6 +180,28 @@ class Session:
             request = self.blobs.put(strict_json.canonical(need.request))
             raised = {"need": body, "request": request, "survey_hash": turn.survey_hash}
             await self.record(Draft("need_raised", "foregate", raised))
+        elif open_turn.need is not None:
+            need = replace(need, expires_at=open_turn.need.need.expires_at)
+        if need.who != "person":
+            advice = await advise(self.model, need)
+            used = {"usage": codec.dump(advice.usage), "response": self.blobs.put(advice.text.encode())}
+            await self.answered(need, turn, advice.value, error=advice.error, **used)
+            return None
+        if need.expires_at and self.clock() > need.expires_at:
+            await self.answered(need, turn, None, error="nobody answered in time")
+            return None
+        await self.log.settle(self.lease)
+        reply = await self.person.answer(need) if self.person is not None else None
+        if reply is None:
+            await self.record(Draft("task_paused", "foregate", {"reason": "awaiting_approval", "gate": need.gate}))
+            await self.log.settle(self.lease)
+            return Outcome("awaiting_approval", str(need.request.get("question", "")))
+        value = {"choice": reply.choice, "text": strict_json.scrub(reply.text), "by": reply.by}
+        await self.answered(need, turn, value, grants=anyway(need, reply.choice))
+        return None
+
+    async def answered(self, need: Need, turn: Turn, value: Json, *, error: str = "", **more: Json) -> None:
+        """Record an answer, bound to the survey and the policy it was given under."""
         answer = Answer(
             need.gate,
             need.who,
@@ -185,16 +209,12 @@ class Session:
             need.digests,
             turn.survey_hash,
             turn.policy_hash,
-            expires_at=need.expires_at,
+            value,
+            error,
+            self.clock(),
+            need.expires_at,
         )
-        reply = await self.person.answer(need) if self.person is not None else None
-        if reply is None:
-            await self.record(Draft("task_paused", "foregate", {"reason": "awaiting_approval", "gate": need.gate}))
-            return Outcome("awaiting_approval", str(need.request.get("question", "")))
-        value = {"choice": reply.choice, "text": reply.text, "by": reply.by}
-        answer = replace(answer, value=value, at=self.clock())
-        await self.record(Draft("need_answered", "person", {"answer": codec.dump(answer)}))
-        return None
+        await self.record(Draft("need_answered", need.who, {"answer": codec.dump(answer), **more}))
 
     async def end(self, status: Status, text: str = "", *, blocker: str = "", need: str = "") -> Outcome:
         """Record the end of the task and return it; anything but completed reports what stands and what is next."""
@@ -227,6 +247,9 @@ class Session:
         await self.log.release(self.lease)
 
 
-def said_by(messages: Sequence[Said]) -> str:
-    """Return the words of the task's messages, oldest first, for prompts and questions."""
-    return "\n\n".join(message.text for message in messages)
+def anyway(need: Need, choice: str) -> list[Json]:
+    """Return the grants of a person who wants a call done that was held twice: exactly this call, gate and code."""
+    if need.gate != "loop" or choice != "anyway" or not need.request.get("can_override"):
+        return []
+    gate, code = need.request["gate"], need.request["code"]
+    return [codec.dump(Grant(gate, code, "", digest=digest, until="task")) for digest in need.digests]

@@ -13,13 +13,14 @@ from foregate.schemas import codec
 from foregate.schemas.decision import Decision
 from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.evidence_record import Origin
+from foregate.schemas.grant import Grant
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.need import Answer, Need, Voided
 from foregate.schemas.ruling import Standing
 from foregate.schemas.strict_json import Json
-from foregate.schemas.turn import Grant, Refusal, Said
+from foregate.schemas.turn import Refusal, Said
 
 REFUSALS = ("approval_denied", "critique_rejected", "plan_rejected")
 """Codes by which somebody refused a call, so that it stays refused until it or its evidence changes."""
@@ -152,7 +153,7 @@ class SessionState:
                 task.slots_asked.extend(judgement.consequence.slots)
             else:
                 task.words_only = True
-                task.words_only_task = task.words_only_task or body.get("words_only_task", False)
+                task.words_only_task = task.words_only_task or judgement.consequence.lasts == "task"
         if self.open is not None:
             self.open.judged, self.open.judgement = event.seq, judgement
             self.open.survey_hash = body["survey_hash"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from foregate.schemas.grant import Grant
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.need import Answer, Need, Voided
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.resource import Resource
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.turn import Counters, Grant, HoldCount, Refusal, Said
+from foregate.schemas.turn import Counters, HoldCount, Refusal, Said
 
 
 @dataclass(slots=True)

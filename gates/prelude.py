@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from foregate.gates.approval import ApprovalGate
+from foregate.gates.critique import CritiqueGate
+from foregate.gates.drift import DriftGate
 from foregate.gates.evidence import EvidenceGate
+from foregate.gates.narration import NarrationGate
+from foregate.gates.plan import PlanGate
+from foregate.gates.rows import decision_of, snapshot
+from foregate.gates.rules import RulesGate
+from foregate.gates.uncertainty import UncertaintyGate
 from foregate.gates.validity import ValidityGate
 from foregate.policy.facts import facts_of_turn
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.decision import CallRuling, Decision
+from foregate.schemas.grant import Grant
 from foregate.schemas.judgement import Judgement, Verdict
 from foregate.schemas.need import Need
 from foregate.schemas.opinion import Consequence, Opinion
 from foregate.schemas.protocols import Gate, SoFar
-from foregate.schemas.ruling import Number, Ruling, Standing
+from foregate.schemas.ruling import Ruling, Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
@@ -23,18 +31,30 @@ from foregate.schemas.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class Prelude:
-    """The gates of a policy over a catalogue, and how a turn's facts are computed for them."""
+    """The gates of a policy over a catalogue, how a turn's facts are computed, and what a held call takes with it."""
 
     gates: tuple[Gate, ...]
     facts: Callable[[Turn], Mapping[str, CallFacts]]
+    holds_all: bool = False
 
 
 def prelude(policy: Policy, catalogue: Catalogue) -> Prelude:
     """Return the gates in the order they are asked; a gate that is `off` is not among them."""
-    gates: tuple[Gate, ...] = (ValidityGate(policy, catalogue), EvidenceGate(policy, catalogue))
+    gates: tuple[Gate, ...] = (
+        ValidityGate(policy, catalogue),
+        RulesGate(policy),
+        NarrationGate(policy),
+        DriftGate(policy),
+        UncertaintyGate(policy),
+        EvidenceGate(policy, catalogue),
+        PlanGate(policy, catalogue),
+        CritiqueGate(policy),
+        ApprovalGate(policy),
+    )
     return Prelude(
         tuple(gate for gate in gates if gate.mode != "off"),
         lambda turn: facts_of_turn(turn, policy, catalogue),
+        policy.holds == "whole_response",
     )
 
 
@@ -52,23 +72,20 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
         opinion = ask(gate, turn, live, so_far)
         if isinstance(opinion, Need):
             return opinion
-        so_far.decisions.append(decision_of(gate, opinion, live, so_far))
+        so_far.decisions.append(decision_of(gate, opinion, live, so_far, turn))
         if gate.mode == "shadow":
             continue
         join(gate.name, opinion, live, so_far)
         if opinion.consequence is not None and consequence is None:
             consequence = (gate.name, opinion.consequence)
             so_far.settled = True
-    return concluded(turn, so_far, consequence)
+    return concluded(turn, so_far, consequence, bench.holds_all)
 
 
 def live_calls(turn: Turn, so_far: SoFar) -> tuple[ToolCall, ...]:
     """Return the calls that still stand below HOLD."""
-    return tuple(
-        call
-        for call in turn.calls
-        if call.id not in so_far.rulings or so_far.rulings[call.id][1].standing < Standing.HOLD
-    )
+    rulings = so_far.rulings
+    return tuple(c for c in turn.calls if c.id not in rulings or rulings[c.id][1].standing < Standing.HOLD)
 
 
 def ask(gate: Gate, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
@@ -78,21 +95,22 @@ def ask(gate: Gate, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opin
     except Exception as error:
         return Opinion({call.id: failed(gate, f"{type(error).__name__}: {error}") for call in live})
     if isinstance(opinion, Need):
-        return unasked(gate, opinion, live) if gate.mode == "shadow" or so_far.settled else opinion
-    left_out = {call.id: failed(gate, "no ruling") for call in live if call.id not in opinion.rulings}
-    if left_out:
-        return Opinion({**opinion.rulings, **left_out}, opinion.consequence, opinion.detail, opinion.summary)
-    return opinion
+        quiet = so_far.settled or turn.actor != "model" or (gate.mode == "shadow" and not shadow_asks(gate))
+        return unasked(gate, opinion, live) if quiet else opinion
+    rulings = {call.id: opinion.rulings.get(call.id) or failed(gate, "no ruling") for call in live}
+    rulings = {call_id: honoured(gate.name, ruling, turn, so_far, call_id) for call_id, ruling in rulings.items()}
+    return replace(opinion, rulings=rulings)
+
+
+def shadow_asks(gate: Gate) -> bool:
+    """Whether a shadow gate may raise its Need all the same."""
+    return bool(getattr(gate, "shadow_asks", False))
 
 
 def failed(gate: Gate, why: str) -> Ruling:
     """Return the ruling of a gate that could not judge."""
-    return Ruling(
-        Standing.HOLD,
-        "gate_error",
-        f"the gate `{gate.name}` could not judge this call, so it is held",
-        reason=why[:200],
-    )
+    message = f"the gate `{gate.name}` could not judge this call, so it is held"
+    return Ruling(Standing.HOLD, "gate_error", message, reason=why[:200])
 
 
 def unasked(gate: Gate, need: Need, live: Sequence[ToolCall]) -> Opinion:
@@ -100,6 +118,22 @@ def unasked(gate: Gate, need: Need, live: Sequence[ToolCall]) -> Opinion:
     held = Ruling(Standing.HOLD, "not_asked_now", "held until what was asked first is settled; then send it again")
     clear = Ruling(Standing.ALLOW, f"{gate.name}_passed")
     return Opinion({call.id: held if call.id in need.calls else clear for call in live})
+
+
+def honoured(gate: str, ruling: Ruling, turn: Turn, so_far: SoFar, call_id: str) -> Ruling:
+    """Turn a hold into leave when a person said `anyway` to exactly this call, gate and code.
+
+    What cannot be read, what a rule denies, what was not looked at and what could not be judged stays held.
+    """
+    if ruling.standing is not Standing.HOLD or not turn.grants or gate in ("validity", "evidence"):
+        return ruling
+    if ruling.code in ("gate_error", "not_asked_now"):
+        return ruling
+    digest = so_far.facts[call_id].call.digest
+    for grant in turn.grants:
+        if (grant.gate, grant.code, grant.digest) == (gate, ruling.code, digest):
+            return Ruling(Standing.ALLOW, f"{gate}_passed", reason=f"anyway, event {grant.seq}")
+    return ruling
 
 
 def join(gate: str, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar) -> None:
@@ -112,66 +146,41 @@ def join(gate: str, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar) -
         replaces = gate == "approval" and before is not None and before[1].standing is Standing.ASK
         if before is None or replaces or before[1].standing < ruling.standing:
             so_far.rulings[call.id] = (gate, ruling)
+    if opinion.plan is not None:
+        so_far.plan, so_far.plan_first = opinion.plan, opinion.first
+    so_far.uses.update(opinion.uses)
+    so_far.grants.extend(opinion.grants)
 
 
-def decision_of(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar) -> Decision:
-    """Return the row that records an opinion: its code is the strictest ruling's, the first call's on a tie."""
-    first = max(live, key=lambda call: opinion.rulings[call.id].standing.rank)
-    strictest = opinion.rulings[first.id]
-    numbers: dict[tuple[str, int, int], Number] = {}
-    rules: dict[str, None] = {}
-    for call in live:
-        ruling = opinion.rulings[call.id]
-        numbers.update({(n.name, n.value, n.bound): n for n in ruling.numbers})
-        rules.update(dict.fromkeys(ruling.rules))
-    notable = [call for call in live if opinion.rulings[call.id].code != f"{gate.name}_passed"]
-    return Decision(
-        gate=gate.name,
-        mode=gate.mode,
-        code=strictest.code,
-        summary=opinion.summary or strictest.message,
-        tool=first.name if notable else "",
-        target=so_far.facts[first.id].target if notable else "",
-        rulings=tuple(
-            CallRuling(c.id, r.standing, r.code, r.message if c is not first else "", r.reason)
-            for c in notable
-            for r in (opinion.rulings[c.id],)
-        ),
-        numbers=tuple(numbers.values()),
-        rules=tuple(rules),
-        consequence=opinion.consequence,
-        detail=opinion.detail,
-    )
-
-
-def concluded(turn: Turn, so_far: SoFar, consequence: tuple[str, Consequence] | None) -> Judgement:
+def concluded(turn: Turn, so_far: SoFar, consequence: tuple[str, Consequence] | None, holds_all: bool) -> Judgement:
     """Return the judgement: an ASK nobody settled is denied, a call no gate ruled on is held."""
-    verdicts = []
-    for call in turn.calls:
-        gate, ruling = so_far.rulings.get(
-            call.id, ("prelude", Ruling(Standing.HOLD, "gate_error", "no gate ruled on this call, so it is held"))
-        )
-        if ruling.standing is Standing.ASK:
-            ruling = Ruling(Standing.DENY, "approval_required", ruling.message, rules=ruling.rules)
-        verdicts.append(Verdict(call.id, call.digest, ruling.standing, gate, ruling))
-    ready = sum(verdict.standing is Standing.ALLOW for verdict in verdicts)
-    if ready:
-        state = {"execution_state": snapshot(turn), "calls": ready}
-        so_far.decisions.append(Decision("prelude", "prelude_ready_for_execution", detail=state))
+    verdicts = [verdict_on(call, so_far) for call in turn.calls]
+    if holds_all and any(verdict.standing is not Standing.ALLOW for verdict in verdicts):
+        with_it = Ruling(Standing.HOLD, "not_asked_now", "held with its whole response; send it again")
+        verdicts = [
+            replace(v, standing=Standing.HOLD, gate="prelude", ruling=with_it) if v.standing is Standing.ALLOW else v
+            for v in verdicts
+        ]
+    allowed = {verdict.call for verdict in verdicts if verdict.standing is Standing.ALLOW}
+    if allowed:
+        so_far.decisions.append(snapshot(turn, len(allowed)))
+    plan = so_far.plan if so_far.plan_first in allowed else None
+    grants: tuple[Grant, ...] = tuple(so_far.grants)
     return Judgement(
         tuple(verdicts),
         tuple(so_far.decisions),
         consequence[1] if consequence else None,
         consequence[0] if consequence else "",
+        plan,
+        grants,
+        {call: uses for call, uses in so_far.uses.items() if call in allowed and (plan or so_far.plan is None)},
     )
 
 
-def snapshot(turn: Turn) -> dict[str, int]:
-    """Return the execution state a ready turn is recorded with."""
-    return {
-        "task": turn.task,
-        "turn": turn.turn,
-        "tool_calls": turn.counters.tool_calls,
-        "changes": turn.counters.changes,
-        "plan": turn.plan.revision if turn.plan else 0,
-    }
+def verdict_on(call: ToolCall, so_far: SoFar) -> Verdict:
+    """Return the strictest ruling on a call; without one it is held, and an ASK nobody settled is denied."""
+    nobody = Ruling(Standing.HOLD, "gate_error", "no gate ruled on this call, so it is held")
+    gate, ruling = so_far.rulings.get(call.id, ("prelude", nobody))
+    if ruling.standing is Standing.ASK:
+        ruling = Ruling(Standing.DENY, "approval_required", ruling.message, rules=ruling.rules)
+    return Verdict(call.id, call.digest, ruling.standing, gate, ruling)

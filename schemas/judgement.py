@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from foregate.schemas import codec
 from foregate.schemas.decision import Decision
+from foregate.schemas.grant import Grant
 from foregate.schemas.opinion import Consequence
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.ruling import Ruling, Standing
 from foregate.schemas.strict_json import Json
-from foregate.schemas.turn import Grant
 
 
 @dataclass(frozen=True, slots=True)

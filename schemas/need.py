@@ -16,7 +16,7 @@ class Need:
     """A question of `gate` to `who`, for all calls of the response that want it.
 
     `key` tells needs of one gate apart; `request` is what is asked, as JSON without floats; `calls` are call ids.
-    `expires_at` is a UTC time, only for a person.
+    `code` is the code of the ASK behind it; `expires_at` is a UTC time, only for a person.
     """
 
     gate: str
@@ -25,6 +25,7 @@ class Need:
     calls: tuple[str, ...]
     digests: tuple[str, ...]
     request: Mapping[str, Json] = field(default_factory=dict)
+    code: str = ""
     expires_at: str = ""
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from foregate.schemas.grant import Grant
+from foregate.schemas.plan import PlanInForce
 from foregate.schemas.ruling import Number, Ruling, Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
@@ -15,22 +17,32 @@ from foregate.schemas.tool_call import ToolCall
 class Consequence:
     """What follows for the task: the next request goes without tools, or a person is asked `question`.
 
-    `slots` names what the question asks for; an answered slot is not asked again.
+    `slots` names what the question asks for; an answered slot is not asked again. `lasts` tells whether tools stay
+    away for the next request or for the rest of the task.
     """
 
     kind: Literal["words_only_next", "ask_user"]
     question: str = ""
     slots: tuple[str, ...] = ()
+    lasts: Literal["request", "task"] = "request"
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """A ruling for each call the gate was asked about, by call id; a call left out is held as `gate_error`."""
+    """A ruling for each call the gate was asked about, by call id; a call left out is held as `gate_error`.
+
+    `plan` is a plan the gate accepts and `first` the call it was written for: it is in force once that call is
+    allowed. `uses` names the scope items a call uses up; `grants` is leave a person gave with this turn.
+    """
 
     rulings: Mapping[str, Ruling]
     consequence: Consequence | None = None
     detail: Mapping[str, Json] = field(default_factory=dict)
     summary: str = ""
+    plan: PlanInForce | None = None
+    first: str = ""
+    uses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    grants: tuple[Grant, ...] = ()
 
 
 def passed(gate: str, calls: Iterable[ToolCall], *, code: str = "", numbers: tuple[Number, ...] = ()) -> Opinion:

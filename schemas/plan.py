@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from foregate.schemas.effect import Effect
 from foregate.schemas.resource import ResourceKind
@@ -41,7 +41,7 @@ class PlannedStep(BaseModel):
         Literal["observation", "create", "edit", "move", "delete", "commit", "send", "execute", "administer", "unknown"]
         | None
     )
-    uses: int | None = Field(ge=1)
+    uses: int | None
 
 
 class Plan(BaseModel):
@@ -53,13 +53,17 @@ class Plan(BaseModel):
     first_action: PlannedAction
     requires_verification: bool
     risky_actions: list[str]
-    version: int
+    version: int = 0
     planned_steps: list[PlannedStep] | None
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeItem:
-    """Leave for `uses` calls of an effect on resources matching `pattern`; `used` counts those made."""
+    """Leave for `uses` calls of an effect on resources matching `pattern`; `used` counts those made.
+
+    A pattern `sha256:...` stands for one exact call. `tool` narrows the item to one tool where the policy binds a
+    plan by its steps. `approved` tells that a person saw the item and said yes.
+    """
 
     effect: Effect
     kind: ResourceKind
@@ -67,16 +71,17 @@ class ScopeItem:
     uses: int = 1
     used: int = 0
     step: str = ""
+    tool: str = ""
+    approved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PlanInForce:
-    """The accepted plan of a task: its revision, its scope, and the digests it names one by one."""
+    """The accepted plan of a task: its revision, its scope, and the classes of risk it was accepted with."""
 
     revision: int
     goal: str
     items: tuple[ScopeItem, ...]
-    digests: tuple[str, ...] = ()
     requires_verification: bool = False
     criteria: tuple[Criterion, ...] = ()
     amendments: int = 0

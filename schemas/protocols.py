@@ -10,10 +10,12 @@ from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.decision import Decision, Mode
 from foregate.schemas.effect import Effect
 from foregate.schemas.event import Draft, Event
+from foregate.schemas.grant import Grant
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.need import Need
 from foregate.schemas.opinion import Opinion
+from foregate.schemas.plan import PlanInForce
 from foregate.schemas.ruling import Ruling
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
@@ -32,6 +34,12 @@ class SoFar:
     details: dict[str, Mapping[str, Json]] = field(default_factory=dict)
     settled: bool = False
     """A consequence has been drawn: no Need is raised any more."""
+    plan: PlanInForce | None = None
+    """A plan accepted while judging this turn, not yet in force."""
+    plan_first: str = ""
+    """The call that plan was written for."""
+    uses: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    grants: list[Grant] = field(default_factory=list)
 
 
 class Gate(Protocol):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from foregate.schemas import codec
+from foregate.schemas.grant import Grant
 from foregate.schemas.need import Answer, Voided
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.strict_json import Json
@@ -61,21 +63,19 @@ class HoldCount:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """Leave a person gave, exactly as shown: for a gate's code or a rule, an effect and a resource pattern.
+CheckResult = Literal["met", "failed", "unseen", "uncheckable"]
 
-    `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`.
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A criterion of the plan and how it stands after the last change: what was observed, never what was claimed.
+
+    `unseen` could be looked at; `uncheckable` needs more than a look, a test run for instance.
     """
 
-    gate: str
-    code: str
-    effect: str
-    kind: str = ""
-    pattern: str = ""
-    digest: str = ""
-    until: str = "session"
-    seq: int = 0
+    text: str
+    result: CheckResult
+    target: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,7 @@ class Turn:
     fired: Mapping[str, int] = field(default_factory=dict)
     shadow_fired: Mapping[str, int] = field(default_factory=dict)
     just_failed: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     @property
     def survey_hash(self) -> str:

@@ -1,0 +1,88 @@
+"""What planner and critic are asked: the user's words, the bare calls, plan and evidence, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from foregate.schemas import codec
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.need import Need
+from foregate.schemas.plan import PlanInForce
+from foregate.schemas.strict_json import Json
+from foregate.schemas.turn import Turn
+
+_LONG = 4000
+
+
+def planning(turn: Turn, calls: Sequence[CallFacts], defect: str) -> Need:
+    """Return the planner's Need for calls no plan covers; `defect` names what was wrong with the last answer."""
+    request = {
+        "user_words": words(turn),
+        "narration": turn.text[:_LONG],
+        "calls": [described(facts) for facts in calls],
+        "amendment": turn.plan is not None,
+        "plan": scope(turn.plan),
+        "defect": defect,
+    }
+    return need(turn, "plan", "planner", calls, request)
+
+
+def critiquing(turn: Turn, calls: Sequence[CallFacts], plan: PlanInForce | None) -> Need:
+    """Return the critic's Need for a plan, or for calls under level `call`."""
+    evidence = [
+        {"resource": r.id, "exists": r.exists, "seen": [seen.kind.value for seen in r.evidence]}
+        for facts in calls
+        for r in facts.resources
+    ]
+    request = {
+        "user_words": words(turn),
+        "calls": [described(facts) for facts in calls],
+        "plan": scope(plan or turn.plan),
+        "evidence": evidence,
+    }
+    return need(turn, "critique", "critic", calls, request)
+
+
+def need(turn: Turn, gate: str, who: str, calls: Sequence[CallFacts], request: Json) -> Need:
+    """Return a Need keyed by the gate and how often it was answered in this turn."""
+    return Need(
+        gate,
+        "planner" if who == "planner" else "critic",
+        f"{gate}:{len(turn.answers_of(gate)) + 1}",
+        tuple(facts.call.id for facts in calls),
+        tuple(facts.call.digest for facts in calls),
+        request,
+    )
+
+
+def words(turn: Turn) -> str:
+    """Return the task's user messages, oldest first."""
+    return "\n\n".join(said.text for said in turn.user_messages)[-_LONG:]
+
+
+def described(facts: CallFacts) -> Json:
+    """Return a call as advice sees it: what it is, what it touches and what its tool can do."""
+    changing = [resource for resource in facts.resources if resource.access.changes] or list(facts.resources)
+    return {
+        "call": facts.call.id,
+        "tool": facts.call.name,
+        "target": changing[0].id if changing else "",
+        "targets": [resource.id for resource in changing],
+        "kind": changing[0].kind.value if changing else "",
+        "arguments": facts.call.raw[:_LONG],
+        "effect": facts.effect.value,
+        "risk": facts.risk.value,
+        "capabilities": {"irreversible": facts.irreversible, "external": facts.external}
+        | codec.dump(facts.capabilities),
+    }
+
+
+def scope(plan: PlanInForce | None) -> Json:
+    """Return the plan in force as advice sees it."""
+    if plan is None:
+        return None
+    items = [
+        {"effect": i.effect.value, "kind": i.kind.value, "pattern": i.pattern, "uses": i.uses, "used": i.used}
+        for i in plan.items
+    ]
+    return {"goal": plan.goal, "revision": plan.revision, "items": items}

@@ -1,0 +1,166 @@
+"""Gate `approval`, the last: a person's yes or no to what asks. It alone replaces an ASK."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from foregate.gates.plan_scope import changed, effect_on, item_covers
+from foregate.gates.sheet import Ask, offered, sheet
+from foregate.policy.policy import Policy
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.decision import Mode
+from foregate.schemas.effect import Effect
+from foregate.schemas.grant import Grant
+from foregate.schemas.need import Answer, Need
+from foregate.schemas.opinion import Opinion
+from foregate.schemas.plan import PlanInForce
+from foregate.schemas.protocols import SoFar
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.turn import Turn
+
+_PASSED = Ruling(Standing.ALLOW, "approval_passed")
+_UNDOABLE = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
+
+
+@dataclass(frozen=True)
+class ApprovalGate:
+    """Collects what asks, lets through what a grant or an approved plan covers, and asks once for all the rest."""
+
+    policy: Policy
+    name: str = "approval"
+    mode: Mode = "enforce"
+
+    def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
+        rulings = {call.id: _PASSED for call in live}
+        asks = [ask for call in live if (ask := self.ask(so_far.facts[call.id], turn, so_far))]
+        granted = [ask for ask in asks if self.covered(ask, turn)]
+        for ask in granted:
+            rulings[ask.facts.call.id] = Ruling(Standing.ALLOW, "approval_granted", "covered by leave already given")
+        asks = [ask for ask in asks if ask not in granted]
+        if not asks:
+            return Opinion(rulings)
+        if self.policy.approval.mode == "never" or not turn.attended:
+            return Opinion(
+                rulings | settled(asks, "approval_required", "this needs a person's yes, and nobody can be asked")
+            )
+        answers = turn.answers_of(self.name)
+        if not answers:
+            cap = self.policy.limits.needs_per_gate
+            if cap and len([v for v in turn.voided if v.gate == self.name]) >= cap:
+                return Opinion(rulings | settled(asks, "approval_required", "things changed too often while waiting"))
+            return self.need(turn, asks, so_far)
+        return self.answered(turn, asks, answers[-1], rulings, so_far)
+
+    def ask(self, facts: CallFacts, turn: Turn, so_far: SoFar) -> Ask | None:
+        """Return why a call asks, None when it does not: some ruling asks, or the mode wants a yes for its effect."""
+        if turn.dry_run and facts.changes:
+            return None
+        gate, ruling = so_far.rulings[facts.call.id]
+        if ruling.standing is Standing.ASK:
+            codes = ruling.rules or (ruling.code,)
+            return Ask(facts, gate, ruling.code, codes, ruling.message)
+        why = self.mode_asks(facts, turn)
+        return Ask(facts, self.name, "approval_required", ("approval_required",), why) if why else None
+
+    def mode_asks(self, facts: CallFacts, turn: Turn) -> str:
+        """Return why the mode wants a yes for this effect, "" when it does not."""
+        if not facts.changes:
+            return "" if self.policy.approval.reads == "free" or turn.auto else "the policy lets reads wait for a yes"
+        tame = facts.effect in _UNDOABLE and not facts.external and not facts.irreversible
+        if facts.external or facts.irreversible:
+            what = "reaches beyond the workspace" if facts.external else "cannot be undone"
+            return f"it {what}"
+        if facts.capabilities.needs_approval:
+            return "its tool is declared to need a yes"
+        if turn.auto and tame:
+            return ""
+        return "the policy asks for each change" if self.policy.approval.mode == "each" else ""
+
+    def covered(self, ask: Ask, turn: Turn) -> bool:
+        """Whether leave given earlier covers everything that asks about a call."""
+        return all(any(covers(grant, code, ask) for grant in turn.grants) for code in ask.codes) or (
+            ask.gate == self.name and turn.plan is not None and approved_scope(ask.facts, turn.plan)
+        )
+
+    def need(self, turn: Turn, asks: Sequence[Ask], so_far: SoFar) -> Need:
+        """Return the one Need that puts everything that asks before a person."""
+        again = [voided for voided in turn.voided if voided.gate == self.name]
+        expires = later(turn.now, self.policy.approval.expires) if self.policy.approval.expires else ""
+        return Need(
+            self.name,
+            "person",
+            f"approval:{len(again) + 1}",
+            tuple(ask.facts.call.id for ask in asks),
+            tuple(ask.facts.call.digest for ask in asks),
+            sheet(asks, so_far.plan, [voided.reason for voided in again]),
+            "changed_while_waiting" if again else asks[0].code,
+            expires,
+        )
+
+    def answered(
+        self, turn: Turn, asks: Sequence[Ask], answer: Answer, rulings: Mapping[str, Ruling], so_far: SoFar
+    ) -> Opinion:
+        """Return the opinion a person's answer leads to; one that came too late is none."""
+        reason = "changed_while_waiting" if any(v.gate == self.name for v in turn.voided) else ""
+        late = bool(answer.expires_at) and (answer.at or turn.now) > answer.expires_at
+        if answer.value is None or late:
+            message = "nobody answered in time; ask again when somebody is there"
+            return Opinion({**rulings, **settled(asks, "approval_expired", message, reason)})
+        choice, words = str(answer.value.get("choice", "")), str(answer.value.get("text", ""))
+        by = str(answer.value.get("by", "person"))
+        detail = {"by": by, "choice": choice}
+        asked = [ask for ask in asks if ask.facts.call.digest in answer.digests]
+        if choice not in ("yes", "grant") or len(asked) < len(asks):
+            message = f"the person said no{f': {words[:500]}' if words else ''}; do not try it another way"
+            return Opinion({**rulings, **settled(asks, "approval_denied", message, reason)}, detail=detail)
+        yes = {
+            ask.facts.call.id: Ruling(Standing.ALLOW, "approval_granted", f"{by} said yes", reason=reason)
+            for ask in asks
+        }
+        return Opinion(
+            {**rulings, **yes},
+            detail=detail,
+            plan=approved(so_far.plan) if so_far.plan is not None else None,
+            first=so_far.plan_first,
+            grants=tuple(grant for ask in asks for grant in offered(ask)) if choice == "grant" else (),
+        )
+
+
+def settled(asks: Sequence[Ask], code: str, message: str, reason: str = "") -> dict[str, Ruling]:
+    """Return the denials of all calls that ask."""
+    return {ask.facts.call.id: Ruling(Standing.DENY, code, f"{message} ({ask.why})", reason=reason) for ask in asks}
+
+
+def covers(grant: Grant, code: str, ask: Ask) -> bool:
+    """Whether a grant, exactly as it was shown, is leave for one reason to ask about a call."""
+    if (grant.gate, grant.code, grant.effect) != (ask.gate, code, ask.facts.effect.value):
+        return False
+    if grant.digest:
+        return grant.digest == ask.facts.call.digest
+    resources = changed(ask.facts) or list(ask.facts.resources)
+    return bool(resources) and all((r.kind.value, r.id) == (grant.kind, grant.pattern) for r in resources)
+
+
+def approved_scope(facts: CallFacts, plan: PlanInForce) -> bool:
+    """Whether every resource the call changes lies in items of the plan a person said yes to and that are not used up."""
+    items = [item for item in plan.items if item.approved and item.used < item.uses]
+    wanted = [(effect_on(resource, facts), resource.kind, resource.id) for resource in changed(facts)]
+    exact = [(facts.effect, ResourceKind.OTHER, f"sha256:{facts.call.digest}")]
+    return any(
+        names and all(any(item_covers(item, *name) for item in items) for name in names) for names in (wanted, exact)
+    )
+
+
+def approved(plan: PlanInForce) -> PlanInForce:
+    """Return the plan with every item marked as seen and approved."""
+    return replace(plan, items=tuple(replace(item, approved=True) for item in plan.items))
+
+
+def later(now: str, seconds: int) -> str:
+    """Return the UTC text `seconds` after `now`."""
+    moment = datetime.fromisoformat(now.replace("Z", "+00:00")) + timedelta(seconds=seconds)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,154 @@
+"""Gate `critique`: a critic looks where much could be lost; it can tighten, never loosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from foregate.gates.advice import critiquing
+from foregate.policy.policy import Policy, Unavailable
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.critique import Critique
+from foregate.schemas.decision import Mode
+from foregate.schemas.evidence_record import Origin
+from foregate.schemas.need import Answer, Need
+from foregate.schemas.opinion import Opinion
+from foregate.schemas.protocols import SoFar
+from foregate.schemas.ruling import Number, Ruling, Standing
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.turn import Turn
+
+_NOT_REQUIRED = Ruling(Standing.ALLOW, "critique_not_required")
+
+
+@dataclass(frozen=True)
+class CritiqueGate:
+    """Asks the critic once per plan and per widening that adds a class of risk, or for each qualifying call."""
+
+    policy: Policy
+    name: str = "critique"
+
+    @property
+    def mode(self) -> Mode:
+        return self.policy.critique.mode
+
+    @property
+    def shadow_asks(self) -> bool:
+        return self.policy.critique.shadow_asks
+
+    def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
+        facts = [so_far.facts[call.id] for call in live]
+        numbers = {f.call.id: self.numbers(f) for f in facts if f.changes}
+        rulings = {
+            f.call.id: Ruling(Standing.ALLOW, "critique_not_required", numbers=numbers[f.call.id])
+            if f.changes
+            else _NOT_REQUIRED
+            for f in facts
+        }
+        wanted = self.wanted(turn, facts, so_far)
+        if not wanted:
+            return Opinion(rulings)
+        answers = turn.answers_of(self.name)
+        if not answers and self.spent(turn):
+            return Opinion(rulings | self.skipped(wanted, turn), detail=self.budget(turn) | {"result": "skipped"})
+        if not answers:
+            return critiquing(turn, wanted, so_far.plan)
+        ruling, detail = self.weigh(answers[-1])
+        detail |= self.budget(turn) | {"risk": max(f.risk.value for f in wanted)}
+        detail |= {"uncertainty": max(f.uncertainty.value for f in wanted)}
+        if isinstance(ruling, str):
+            section = (
+                self.policy.critique.on_invalid if ruling == "critique_invalid" else self.policy.critique.on_unavailable
+            )
+            return Opinion(rulings | self.lacking(wanted, ruling, section, str(detail.get("error", ""))), detail=detail)
+        return Opinion(rulings | {f.call.id: ruling for f in wanted}, detail=detail)
+
+    def wanted(self, turn: Turn, facts: Sequence[CallFacts], so_far: SoFar) -> list[CallFacts]:
+        """Return the calls the critic is to look at, none when nothing qualifies."""
+        qualifying = [f for f in facts if f.changes and self.qualifies(f)]
+        match self.policy.critique.level:
+            case "off":
+                return []
+            case "call":
+                return qualifying
+            case "plan":
+                if so_far.plan is None or not qualifying:
+                    return []
+                known = set(turn.plan.classes) if turn.plan else set[str]()
+                new = set(so_far.plan.classes) - known
+                planned = [f for f in facts if f.call.id in so_far.uses]
+                return planned if new or turn.plan is None else []
+
+    def qualifies(self, facts: CallFacts) -> bool:
+        """Whether much could be lost: high impact, external, high scores, or a target only outsiders named."""
+        section = self.policy.critique
+        return (
+            facts.high_impact
+            or facts.external
+            or facts.risk.value >= section.risk
+            or facts.uncertainty.value >= section.uncertainty
+            or any(
+                a.origin is Origin.EXTERNAL and a.text in (r.id for r in facts.resources) for a in facts.survey.atoms
+            )
+        )
+
+    def numbers(self, facts: CallFacts) -> tuple[Number, ...]:
+        """Return the scores against their bounds."""
+        section = self.policy.critique
+        return (
+            Number("risk", facts.risk.value, section.risk, "critique.risk"),
+            Number("uncertainty", facts.uncertainty.value, section.uncertainty, "critique.uncertainty"),
+        )
+
+    def spent(self, turn: Turn) -> bool:
+        """Whether the safety budget allows no further critique."""
+        safety, used = self.policy.safety, turn.counters
+        return (0 < safety.rounds <= used.safety_rounds) or (0 < safety.model_calls <= used.safety_calls)
+
+    def budget(self, turn: Turn) -> dict[str, object]:
+        """Return what of the safety budget was used."""
+        safety, used = self.policy.safety, turn.counters
+        return {
+            "calls_used": used.safety_calls,
+            "rounds_used": used.safety_rounds,
+            "budget": {"model_calls": safety.model_calls, "rounds": safety.rounds},
+        }
+
+    def skipped(self, wanted: Sequence[CallFacts], turn: Turn) -> dict[str, Ruling]:
+        """Return the rulings when the budget is used up: a person is asked, or the policy lets it go."""
+        number = Number("safety_rounds", turn.counters.safety_rounds, self.policy.safety.rounds, "safety.rounds")
+        standing = Standing.ASK if self.policy.critique.on_budget_exhausted == "ask" else Standing.ALLOW
+        message = "the safety budget is used up, so no critic looked at this"
+        held = Ruling(standing, "critique_skipped_budget", message, numbers=(number,))
+        return {facts.call.id: held for facts in wanted}
+
+    def weigh(self, answer: Answer) -> tuple[Ruling | str, dict[str, object]]:
+        """Return the ruling a critique leads to, or the code for one that cannot be used, with its detail."""
+        if answer.value is None:
+            return "critique_unavailable", {"result": "unavailable", "error": answer.error}
+        try:
+            critique = Critique.model_validate(answer.value)
+        except ValidationError:
+            return "critique_unavailable", {"result": "unavailable", "error": "critique_generation_failed"}
+        summary = critique.summary.strip()
+        issues = [text for issue in critique.issues if (text := issue.strip())]
+        if not summary or (critique.verdict == "replan" and not issues):
+            error = "missing_issues_for_replan" if summary else "missing_summary"
+            return "critique_invalid", {"result": "invalid", "error": error, "critique": critique.model_dump()}
+        detail: dict[str, object] = {"result": critique.verdict, "summary": summary, "issues": issues}
+        if critique.verdict == "accept":
+            return Ruling(Standing.ALLOW, "critique_accepted", summary[:300]), detail
+        message = f"a second look rejected this: {'; '.join(issues)[:600]}; change the call or say why it is right"
+        return Ruling(Standing.HOLD, "critique_rejected", message), detail
+
+    def lacking(self, wanted: Sequence[CallFacts], code: str, section: Unavailable, error: str) -> dict[str, Ruling]:
+        """Return the rulings without a usable critique, as the policy says for dangerous and other calls."""
+        rulings = {}
+        for facts in wanted:
+            choice = section.dangerous if facts.external or facts.irreversible or facts.high_impact else section.other
+            standing = {"ask": Standing.ASK, "hold": Standing.HOLD, "proceed": Standing.ALLOW}[choice]
+            message = f"no usable second look could be had ({error[:120]})"
+            rulings[facts.call.id] = Ruling(standing, code, message, reason=error[:200])
+        return rulings

@@ -1,0 +1,56 @@
+"""Gate `drift`: the request wants words, and the model wants to act."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from foregate.gates.counts import fired
+from foregate.policy.contract import contract_of
+from foregate.policy.policy import Policy
+from foregate.schemas.decision import Mode
+from foregate.schemas.opinion import Consequence, Opinion, passed
+from foregate.schemas.protocols import SoFar
+from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.turn import Turn
+
+CODE = "text_only_turn_side_effecting_tool_drift"
+
+
+@dataclass(frozen=True)
+class DriftGate:
+    """Holds changes where words were asked for; personal memory alone is no drift, nor is anything in a child task."""
+
+    policy: Policy
+    name: str = "drift"
+
+    @property
+    def mode(self) -> Mode:
+        return self.policy.drift.mode
+
+    def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
+        section = self.policy.drift
+        acting = [c for c in live if so_far.facts[c.id].changes and not so_far.facts[c.id].capabilities.personal_memory]
+        often = section.max_holds and fired(turn, self.name, self.mode) >= section.max_holds
+        if not acting or turn.depth > 0 or often:
+            return passed(self.name, live)
+        wanted, reason = self.words_wanted(turn)
+        if not wanted:
+            return passed(self.name, live)
+        message = f"this request wants words, nothing changed ({reason}); answer in words"
+        held = Ruling(Standing.HOLD, CODE, message, reason=reason)
+        clear = Ruling(Standing.ALLOW, "drift_passed")
+        ids = {call.id for call in acting}
+        return Opinion(
+            {call.id: held if call.id in ids else clear for call in live},
+            Consequence("words_only_next", lasts=section.lasts),
+        )
+
+    def words_wanted(self, turn: Turn) -> tuple[bool, str]:
+        """Return whether the request's contract wants words only, and the reason."""
+        contract = contract_of(turn.user_messages, self.policy)
+        if self.policy.drift.trigger == "contract":
+            return contract.text_only == "yes", contract.reason
+        neither = contract.expects_mutation != "yes" and contract.requires_observation != "yes"
+        return neither, "nothing in it asks for a change or a look"

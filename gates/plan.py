@@ -1,0 +1,180 @@
+"""Gate `plan`: a risky call needs an accepted plan that covers it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from foregate.gates.advice import planning
+from foregate.gates.plan_checks import defect, trimmed
+from foregate.gates.plan_scope import accepted, covered
+from foregate.policy.policy import Policy
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.decision import Mode
+from foregate.schemas.need import Answer, Need
+from foregate.schemas.opinion import Opinion
+from foregate.schemas.plan import Plan, PlanInForce
+from foregate.schemas.protocols import SoFar
+from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.turn import Turn
+
+_PASSED = Ruling(Standing.ALLOW, "plan_passed")
+_DRIFT = "the accepted plan does not cover this; keep to the plan, or say why it must be widened"
+
+
+@dataclass(frozen=True)
+class PlanGate:
+    """Asks the planner for what no plan covers, checks the answer against the call, and binds it as a scope."""
+
+    policy: Policy
+    catalogue: Catalogue
+    name: str = "plan"
+
+    @property
+    def mode(self) -> Mode:
+        return self.policy.plan.mode
+
+    @property
+    def shadow_asks(self) -> bool:
+        return self.policy.plan.shadow_asks
+
+    def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
+        rulings = {call.id: _PASSED for call in live}
+        due = self.due(turn, [so_far.facts[call.id] for call in live])
+        open_, uses = self.uncovered(due, turn.plan)
+        if not open_:
+            return Opinion(rulings, uses=uses)
+        if turn.plan is not None and turn.plan.amendments >= self.policy.plan.max_amendments:
+            return Opinion(rulings | self.drift(open_, "max_amendments"), uses=uses)
+        answers = turn.answers_of(self.name)
+        if not answers:
+            return self.ask(turn, open_, so_far, "") or Opinion(rulings | self.unavailable(open_, "safety_budget"))
+        plan = read(answers[-1])
+        if plan is None:
+            return Opinion(
+                rulings | self.unavailable(open_, answers[-1].error or "plan_generation_failed"),
+                detail={"result": "unavailable", "error": answers[-1].error},
+                uses=uses,
+            )
+        reason = defect(plan, open_[0])
+        if reason and len(answers) == 1:
+            need = self.ask(turn, open_, so_far, reason)
+            return need or Opinion(rulings | self.unavailable(open_, "safety_budget"))
+        if reason:
+            return Opinion(rulings | self.refused(open_, turn, reason), detail=detail_of(plan, "rejected"), uses=uses)
+        return self.accept(plan, turn, due, open_, dict(rulings))
+
+    def due(self, turn: Turn, live: Sequence[CallFacts]) -> list[CallFacts]:
+        """Return the changes that need a plan: risky ones, and what goes beyond the task's changed resources."""
+        section = self.policy.plan
+        if section.depth == "top_level" and turn.depth > 0:
+            return []
+        if section.binding == "first_action" and turn.plan is not None:
+            return []
+        due, touched = [], turn.counters.changed_resources
+        for facts in live:
+            if not facts.changes:
+                continue
+            new = [r for r in facts.resources if r.access.changes and not r.changed_before]
+            touched += len(new)
+            many = bool(new) and 0 < section.changed_resources <= touched
+            if (
+                facts.risky
+                or many
+                or (section.due == "first_side_effect" and (turn.counters.changes == 0 or turn.plan))
+            ):
+                due.append(facts)
+        return due
+
+    def uncovered(
+        self, due: Sequence[CallFacts], plan: PlanInForce | None
+    ) -> tuple[list[CallFacts], dict[str, tuple[int, ...]]]:
+        """Return the calls a plan does not cover, and what the others use of it."""
+        left, uses, spent = [], {}, dict[int, int]()
+        for facts in due:
+            found = covered(facts, plan, spent, same_tool=self.policy.plan.binding == "steps") if plan else None
+            if found is None:
+                left.append(facts)
+                continue
+            uses[facts.call.id] = found
+            for index in found:
+                spent[index] = spent.get(index, 0) + 1
+        return left, uses
+
+    def ask(self, turn: Turn, open_: Sequence[CallFacts], so_far: SoFar, reason: str) -> Need | None:
+        """Return the planner's Need, None when the safety budget or the cap of needs is used up."""
+        bound, asked = self.policy.safety.model_calls, turn.counters.safety_calls
+        cap = self.policy.limits.needs_per_gate
+        if (bound and asked >= bound) or (cap and len(turn.answers_of(self.name)) >= cap):
+            return None
+        return planning(turn, open_, reason)
+
+    def accept(
+        self, plan: Plan, turn: Turn, due: Sequence[CallFacts], open_: Sequence[CallFacts], rulings: dict[str, Ruling]
+    ) -> Opinion:
+        """Return the opinion of a plan that fits: what it covers may go on, what it leaves out is held."""
+        in_force = accepted(plan, open_[0], self.catalogue, turn.plan)
+        left, uses = self.uncovered(due, in_force)
+        message = f"plan v{in_force.revision} accepted: {in_force.goal[:200]}"
+        for facts in open_:
+            rulings[facts.call.id] = Ruling(Standing.ALLOW, "plan_accepted", message)
+        return Opinion(
+            rulings | self.drift(left, "not_in_plan"),
+            detail=detail_of(plan, "accepted") | {"revision": in_force.revision},
+            plan=in_force,
+            first=open_[0].call.id,
+            uses=uses,
+        )
+
+    def drift(self, open_: Sequence[CallFacts], why: str) -> dict[str, Ruling]:
+        """Return the holds of calls the plan does not cover."""
+        return {facts.call.id: Ruling(Standing.HOLD, "plan_drift", _DRIFT, reason=why) for facts in open_}
+
+    def refused(self, open_: Sequence[CallFacts], turn: Turn, reason: str) -> dict[str, Ruling]:
+        """Return the holds after a plan failed its checks twice; an amendment that fails is drift of its call only."""
+        if turn.plan is not None:
+            return self.drift(open_, reason)
+        message = f"the plan made for this does not fit it ({reason}); reconsider the call, or send a smaller one"
+        return {facts.call.id: Ruling(Standing.HOLD, "plan_rejected", message, reason=reason) for facts in open_}
+
+    def unavailable(self, open_: Sequence[CallFacts], error: str) -> dict[str, Ruling]:
+        """Return the rulings when there is no plan to be had, as the policy says for dangerous and other calls."""
+        section, rulings = self.policy.plan.on_unavailable, {}
+        for facts in open_:
+            dangerous = facts.external or facts.irreversible or facts.high_impact
+            choice = section.dangerous if dangerous else section.other
+            path = f"plan.on_unavailable.{'dangerous' if dangerous else 'other'}"
+            if choice == "proceed":
+                rulings[facts.call.id] = Ruling(
+                    Standing.ALLOW, "plan_unavailable_let_go", f"no plan could be had; {path} lets it go", reason=error
+                )
+            else:
+                standing = Standing.ASK if choice == "ask" else Standing.HOLD
+                message = f"no plan could be had for this ({error[:120]})"
+                rulings[facts.call.id] = Ruling(standing, "plan_unavailable", message, reason=error[:200])
+        return rulings
+
+
+def read(answer: Answer) -> Plan | None:
+    """Return the trimmed plan of an answer, None when there is none in it."""
+    if answer.value is None:
+        return None
+    try:
+        return trimmed(Plan.model_validate(answer.value))
+    except ValidationError:
+        return None
+
+
+def detail_of(plan: Plan, result: str) -> dict[str, object]:
+    """Return what is recorded of a plan."""
+    return {
+        "result": result,
+        "plan": plan.model_dump(mode="json"),
+        "requires_verification": plan.requires_verification,
+        "criteria": len(plan.success_criteria),
+        "risks": len(plan.risky_actions),
+    }

@@ -1,0 +1,152 @@
+"""An accepted plan as a scope: what it covers, and what covering uses up."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+
+from foregate.policy.facts import access_of
+from foregate.policy.globs import matches
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.effect import Effect, worst
+from foregate.schemas.plan import Plan, PlanInForce, PlannedStep, ScopeItem
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_spec import Catalogue
+
+_BY_ACCESS = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
+_WILD = "*?["
+
+
+def items_of_call(facts: CallFacts, step: str) -> tuple[ScopeItem, ...]:
+    """Return the items that cover exactly this call once; one without a resource is covered by its digest."""
+    resources = changed(facts)
+    if by_digest(facts) or not resources:
+        return (
+            ScopeItem(facts.effect, ResourceKind.OTHER, f"sha256:{facts.call.digest}", step=step, tool=facts.call.name),
+        )
+    return tuple(
+        ScopeItem(effect_on(resource, facts), resource.kind, literal(resource), step=step, tool=facts.call.name)
+        for resource in resources
+    )
+
+
+def item_of_step(step: PlannedStep, number: str, catalogue: Catalogue) -> ScopeItem | None:
+    """Return what a planned step covers: null effect is the tool's strongest, null uses is one.
+
+    A step that only observes, names an unknown tool, or a tool whose calls have no target parameter covers nothing.
+    """
+    spec = catalogue.get(step.tool)
+    if spec is None or not spec.targets or not step.target:
+        return None
+    effect = Effect(step.effect) if step.effect is not None else spec.effect
+    if not effect.changes or effect is Effect.UNKNOWN:
+        return None
+    kind = next((t.kind for t in spec.targets if t.access.changes), spec.targets[0].kind)
+    pattern = step.target.removeprefix("./").rstrip("/") or step.target
+    return ScopeItem(effect, kind, pattern, step.uses or 1, step=number, tool=step.tool)
+
+
+def accepted(plan: Plan, facts: CallFacts, catalogue: Catalogue, before: PlanInForce | None) -> PlanInForce:
+    """Return the plan in force once `plan` is accepted for the call: its scope, or the widened scope."""
+    revision = before.revision + 1 if before else 1
+    items = list(items_of_call(facts, f"plan-v{revision}-step-1"))
+    steps = plan.planned_steps or []
+    for number, step in enumerate(steps[1:], start=2):
+        item = item_of_step(step, f"plan-v{revision}-step-{number}", catalogue)
+        if item is not None:
+            items.append(item)
+    if steps and steps[0].uses and steps[0].uses > 1:
+        items = [replace(item, uses=steps[0].uses) if n == 0 else item for n, item in enumerate(items)]
+    classes = tuple(sorted({*classes_of(facts, items), *(before.classes if before else ())}))
+    return PlanInForce(
+        revision,
+        before.goal if before else plan.goal,
+        (*(before.items if before else ()), *items),
+        plan.requires_verification or (before is not None and before.requires_verification),
+        (*(before.criteria if before else ()), *plan.success_criteria),
+        before.amendments + 1 if before else 0,
+        classes,
+    )
+
+
+def classes_of(facts: CallFacts, items: list[ScopeItem]) -> set[str]:
+    """Return the classes of risk a scope brings: its effects, and what makes the call risky."""
+    classes = {item.effect.value for item in items}
+    for name in ("external", "irreversible", "high_impact", "broad"):
+        if getattr(facts, name):
+            classes.add(name)
+    if any(wide(item.pattern) for item in items):
+        classes.add("wide_pattern")
+    return classes
+
+
+def covered(
+    facts: CallFacts, plan: PlanInForce, spent: Mapping[int, int], *, same_tool: bool
+) -> tuple[int, ...] | None:
+    """Return the items (by index) that cover the call, None when something is not covered.
+
+    `spent` counts uses by earlier calls of the same response; `same_tool` binds items to their step's tool.
+    """
+    resources = changed(facts)
+    wanted = [(facts.effect, ResourceKind.OTHER, f"sha256:{facts.call.digest}")]
+    if resources and not by_digest(facts):
+        wanted = [(effect_on(resource, facts), resource.kind, resource.id) for resource in resources]
+    used: list[int] = []
+    for effect, kind, name in wanted:
+        index = next(
+            (
+                index
+                for index, item in enumerate(plan.items)
+                if (item.uses > item.used + spent.get(index, 0) or index in used)
+                and not (same_tool and item.tool and item.tool != facts.call.name)
+                and item_covers(item, effect, kind, name)
+            ),
+            None,
+        )
+        if index is None:
+            return None
+        used.append(index)
+    return tuple(dict.fromkeys(used))
+
+
+def item_covers(item: ScopeItem, effect: Effect, kind: ResourceKind, name: str) -> bool:
+    """Whether one item covers an effect on a resource; an exact call is compared by its digest alone."""
+    if item.pattern.startswith("sha256:") or name.startswith("sha256:"):
+        return item.pattern == name
+    if item.kind is not kind or not item.effect.covers(effect):
+        return False
+    if kind is ResourceKind.PROCESS:
+        try:
+            wanted, actual = shlex.split(item.pattern), shlex.split(name)
+        except ValueError:
+            return False
+        return bool(wanted) and actual[: len(wanted)] == wanted
+    return item.pattern == name or (wide(item.pattern) and matches(item.pattern, name))
+
+
+def changed(facts: CallFacts) -> list[SurveyedResource]:
+    """Return the resources the call would change; for a command its own argument vector."""
+    return [resource for resource in facts.resources if resource.access.changes]
+
+
+def effect_on(resource: SurveyedResource, facts: CallFacts) -> Effect:
+    """Return what the call does to one resource; a call that does more than its resources say does that to all."""
+    access = access_of(resource)
+    return access if facts.effect in _BY_ACCESS else worst(access, facts.effect)
+
+
+def by_digest(facts: CallFacts) -> bool:
+    """Whether only the exact call is covered: a shell line, or an effect nobody knows."""
+    return facts.effect is Effect.UNKNOWN or (facts.survey.command is not None and bool(facts.survey.command.shell))
+
+
+def literal(resource: SurveyedResource) -> str:
+    """Return the pattern that names one resource exactly; names that look like patterns still match only themselves."""
+    return resource.id
+
+
+def wide(pattern: str) -> bool:
+    """Whether a pattern could match more than one name."""
+    return any(char in pattern for char in _WILD)

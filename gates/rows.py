@@ -1,0 +1,69 @@
+"""From opinions to the rows of `turn_judged`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from foregate.schemas.decision import CallRuling, Decision
+from foregate.schemas.opinion import Opinion
+from foregate.schemas.protocols import Gate, SoFar
+from foregate.schemas.ruling import Number, Ruling, Standing
+from foregate.schemas.survey import fingerprint
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.turn import Turn
+
+
+def decision_of(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar, turn: Turn) -> Decision:
+    """Return the row that records an opinion: its code is the strictest ruling's, the first call's on a tie."""
+    first = max(live, key=lambda call: opinion.rulings[call.id].standing.rank)
+    strictest = opinion.rulings[first.id]
+    passed = f"{gate.name}_passed"
+    notable = [call for call in live if opinion.rulings[call.id].code != passed]
+    if not notable and not strictest.numbers and not opinion.detail and not opinion.summary:
+        return Decision(gate.name, strictest.code, gate.mode)
+    numbers: dict[tuple[str, int, int], Number] = {}
+    rules: dict[str, None] = {}
+    for call in live:
+        ruling = opinion.rulings[call.id]
+        numbers.update({(n.name, n.value, n.bound): n for n in ruling.numbers})
+        rules.update(dict.fromkeys(ruling.rules))
+    return Decision(
+        gate=gate.name,
+        mode=gate.mode,
+        code=strictest.code,
+        summary=opinion.summary or strictest.message,
+        tool=first.name[:128] if notable else "",
+        target=so_far.facts[first.id].target if notable else "",
+        rulings=tuple(row_of(call, opinion.rulings[call.id], first) for call in notable),
+        numbers=tuple(numbers.values()),
+        rules=tuple(rules),
+        repetition=repetition(first, strictest, turn) if notable else "",
+        consequence=opinion.consequence,
+        detail=opinion.detail,
+    )
+
+
+def row_of(call: ToolCall, ruling: Ruling, first: ToolCall) -> CallRuling:
+    """Return a call's part of the row; the first call's message is the row's summary already."""
+    return CallRuling(call.id, ruling.standing, ruling.code, "" if call is first else ruling.message, ruling.reason)
+
+
+def repetition(call: ToolCall, ruling: Ruling, turn: Turn) -> str:
+    """Return the code when the same call was held for it before on the same evidence, else ""."""
+    if ruling.standing is not Standing.HOLD or not turn.holds:
+        return ""
+    known = next((fingerprint(survey) for survey in turn.surveys if survey.call == call.id), "")
+    same = any((h.digest, h.code, h.fingerprint) == (call.digest, ruling.code, known) for h in turn.holds)
+    return ruling.code if same else ""
+
+
+def snapshot(turn: Turn, ready: int) -> Decision:
+    """Return the last row of a turn in which something may run: execution state and number of calls."""
+    state = {
+        "task": turn.task,
+        "turn": turn.turn,
+        "tool_calls": turn.counters.tool_calls,
+        "changes": turn.counters.changes,
+        "plan": turn.plan.revision if turn.plan else 0,
+    }
+    return Decision("prelude", "prelude_ready_for_execution", detail={"execution_state": state, "calls": ready})

@@ -1,0 +1,53 @@
+"""Gate `rules`: the operator's own rules, and what was refused once stays refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from foregate.policy.policy import Policy
+from foregate.policy.rules import verdict
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.decision import Mode
+from foregate.schemas.opinion import Opinion
+from foregate.schemas.protocols import SoFar
+from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.survey import fingerprint
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.turn import Refusal, Turn
+
+_PASSED = Ruling(Standing.ALLOW, "rules_passed")
+
+
+@dataclass(frozen=True)
+class RulesGate:
+    """Deny beats ask beats allow, whatever the order in the file; what no rule names follows `rules.unmatched`."""
+
+    policy: Policy
+    name: str = "rules"
+
+    @property
+    def mode(self) -> Mode:
+        return self.policy.rules.mode
+
+    def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
+        return Opinion({call.id: self.rule(so_far.facts[call.id], turn) for call in live})
+
+    def rule(self, facts: CallFacts, turn: Turn) -> Ruling:
+        """Return the ruling on one call."""
+        then, rules, message = verdict(facts, self.policy, turn)
+        if then == "deny":
+            return Ruling(Standing.DENY, "denied_by_rule", message, rules=rules)
+        if self.policy.rules.refused_before and (refusal := refused_before(facts, turn)):
+            return Ruling(Standing.HOLD, "refused_before", refusal.message, reason=f"{refusal.code}, {refusal.seq}")
+        if then == "ask":
+            return Ruling(Standing.ASK, "asked_by_rule", message, rules=rules)
+        return Ruling(Standing.ALLOW, "rules_passed", rules=rules) if rules else _PASSED
+
+
+def refused_before(facts: CallFacts, turn: Turn) -> Refusal | None:
+    """Return the first refusal of this very call, while what is known of its resources is the same."""
+    for refusal in turn.refusals:
+        if refusal.digest == facts.call.digest and refusal.fingerprint == fingerprint(facts.survey):
+            return refusal
+    return None

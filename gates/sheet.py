@@ -1,0 +1,77 @@
+"""The sheet a person is shown: every call that asks, exactly as it would run, and what a yes would cover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from foregate.gates.advice import scope
+from foregate.gates.plan_scope import by_digest, changed
+from foregate.schemas import codec
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.evidence_record import Origin
+from foregate.schemas.grant import Grant
+from foregate.schemas.plan import PlanInForce
+from foregate.schemas.strict_json import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A call that asks, on whose behalf, under which codes (a rule's id where a rule asks), and why."""
+
+    facts: CallFacts
+    gate: str
+    code: str
+    codes: tuple[str, ...]
+    why: str
+
+
+def sheet(asks: Sequence[Ask], plan: PlanInForce | None, changes: Sequence[str]) -> Json:
+    """Return the request a person answers, as JSON."""
+    count = len(asks)
+    return {
+        "question": f"{count} call{'s' if count != 1 else ''} need{'s' if count == 1 else ''} your yes",
+        "calls": [shown(ask) for ask in asks],
+        "plan": scope(plan),
+        "grants": [codec.dump(grant) for ask in asks for grant in offered(ask)],
+        "changed": list(changes),
+    }
+
+
+def shown(ask: Ask) -> Json:
+    """Return one call as the sheet shows it: the bytes that will run, never the model's description."""
+    facts = ask.facts
+    return {
+        "call": facts.call.id,
+        "tool": facts.call.name,
+        "target": facts.target,
+        "effect": facts.effect.value,
+        "arguments": facts.call.raw,
+        "digest": facts.call.digest,
+        "why": [ask.why],
+        "rules": list(ask.codes) if ask.code == "asked_by_rule" else [],
+        "reversible": not facts.irreversible,
+        "external": facts.external,
+        "risk": facts.risk.value,
+        "said_first": said_first(facts),
+    }
+
+
+def said_first(facts: CallFacts) -> str:
+    """Return who named the target first, "" when nothing is known of it."""
+    names = {resource.id for resource in facts.resources}
+    origins = [atom.origin for atom in facts.survey.atoms if atom.text in names]
+    return max(origins, key=list(Origin).index).value if origins else ""
+
+
+def offered(ask: Ask) -> list[Grant]:
+    """Return the grants `a` would give: this gate's reason, this effect, exactly these resources or this very call."""
+    facts, effect = ask.facts, ask.facts.effect.value
+    resources = changed(facts) or list(facts.resources)
+    grants = []
+    for code in ask.codes:
+        if by_digest(facts) or len(resources) != 1:
+            grants.append(Grant(ask.gate, code, effect, digest=facts.call.digest))
+        else:
+            grants.append(Grant(ask.gate, code, effect, resources[0].kind.value, resources[0].id))
+    return grants

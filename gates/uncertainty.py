@@ -1,0 +1,56 @@
+"""Gate `uncertainty`: too little is known to change anything, so one question is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from foregate.policy.policy import Policy
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.decision import Mode
+from foregate.schemas.opinion import Consequence, Opinion
+from foregate.schemas.protocols import SoFar
+from foregate.schemas.ruling import Number, Ruling, Standing
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.turn import Turn
+
+
+@dataclass(frozen=True)
+class UncertaintyGate:
+    """Holds changes whose uncertainty reaches the threshold and names the open slots; observations run."""
+
+    policy: Policy
+    name: str = "uncertainty"
+
+    @property
+    def mode(self) -> Mode:
+        return self.policy.uncertainty.mode
+
+    def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
+        rulings = {call.id: self.rule(so_far.facts[call.id]) for call in live}
+        unsure = [so_far.facts[c.id] for c in live if rulings[c.id].standing is Standing.HOLD]
+        if not unsure:
+            return Opinion(rulings)
+        slots = tuple(dict.fromkeys(slot for facts in unsure for slot in facts.uncertainty.slots))
+        return Opinion(rulings, Consequence("ask_user", question(unsure, slots), slots))
+
+    def rule(self, facts: CallFacts) -> Ruling:
+        """Return the ruling on one call; an observation is never too uncertain."""
+        if not facts.changes:
+            return Ruling(Standing.ALLOW, "uncertainty_passed")
+        threshold = self.policy.uncertainty.threshold
+        number = Number("uncertainty", facts.uncertainty.value, threshold, "uncertainty.threshold")
+        if facts.uncertainty.value < threshold or not facts.uncertainty.slots:
+            return Ruling(Standing.ALLOW, "uncertainty_passed", numbers=(number,))
+        why = "; ".join(reason.why for reason in facts.uncertainty.reasons)
+        message = f"too little is known to do this ({why}); the person is asked"
+        return Ruling(Standing.HOLD, "uncertainty_clarification", message, numbers=(number,), reason=why)
+
+
+def question(unsure: Sequence[CallFacts], slots: Sequence[str]) -> str:
+    """Return one question that names what would be done, why it is not, and what is open."""
+    first = unsure[0]
+    what = f"`{first.call.name[:64]}`" + (f" on `{first.target[:200]}`" if first.target else "")
+    more = f" and {len(unsure) - 1} more" if len(unsure) > 1 else ""
+    why = "; ".join(dict.fromkeys(reason.why for reason in first.uncertainty.reasons))
+    return f"Before {what}{more}: {why}. Please say: {', '.join(slots)}."

@@ -1,0 +1,34 @@
+"""The JSON Schema of a noun as strict endpoints take it: every key required, no other key allowed."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pydantic import BaseModel
+
+from foregate.schemas.strict_json import Json
+
+
+@cache
+def strict_schema(noun: type[BaseModel]) -> Json:
+    """Return the schema of `noun` with titles and defaults dropped, all keys required and objects closed."""
+    return _strict(noun.model_json_schema())
+
+
+def _strict(schema: Json) -> Json:
+    if isinstance(schema, list):
+        return [_strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    names = schema.get("properties")
+    result = {
+        key: {name: _strict(inner) for name, inner in value.items()}
+        if key in ("properties", "$defs")
+        else _strict(value)
+        for key, value in schema.items()
+        if key in ("properties", "$defs") or key not in ("title", "default", "description")
+    }
+    if isinstance(names, dict):
+        result["required"] = list(names)
+        result["additionalProperties"] = False
+    return result
