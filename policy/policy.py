@@ -287,6 +287,7 @@ class Files(Section):
     max_output: Annotated[int, Field(ge=1)]
     max_hash: Annotated[int, Field(ge=1)]
     max_entries: Annotated[int, Field(ge=1)]
+    max_survey: Annotated[int, Field(ge=1)]
 
 
 class Sensitive(Section):

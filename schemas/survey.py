@@ -17,7 +17,8 @@ class SurveyedResource:
     `access` is what the call would do to it; `hash` the SHA-256 of its content; `size` bytes; `links` hard links;
     `entries` how many things lie beneath a directory (counting stops at the policy's bound); `protected` why it
     may not be touched ("outside_workspace", "git_internal", "foregate", "secret"), "" when it may;
-    `changed_before` whether this task changed it already; `tracked` whether git can bring it back.
+    `changed_before` whether this task changed it already; `restorable` whether a before-image of it can be kept (what
+    is too large, too many or of a special kind cannot). The `hash` of a directory is over its listing.
     """
 
     kind: ResourceKind
@@ -30,6 +31,7 @@ class SurveyedResource:
     entries: int = 0
     protected: str = ""
     changed_before: bool = False
+    restorable: bool = True
     evidence: tuple[EvidenceSeen, ...] = ()
 
     @property
