@@ -1,0 +1,215 @@
+"""The SQLite file under the log: opening only what is ours, its tables, and waiting for a turn to write."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+from foregate.schemas.errors import LogError
+
+T = TypeVar("T")
+
+APPLICATION = 0x46475445
+"""SQLite's application id of our files: "FGTE"."""
+VERSION = 1
+"""The version of the tables, kept in SQLite's user_version."""
+PATIENCE = 10.0
+"""Seconds to wait for another process's write before giving up."""
+
+_TABLES = (
+    """CREATE TABLE leases (
+  number INTEGER PRIMARY KEY,
+  session TEXT NOT NULL UNIQUE,
+  owner TEXT NOT NULL,
+  pid INTEGER NOT NULL,
+  started TEXT NOT NULL,
+  boot TEXT NOT NULL,
+  place TEXT NOT NULL,
+  fence INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  hash TEXT NOT NULL
+) STRICT""",
+    """CREATE TABLE events (
+  session TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  text TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  kind TEXT GENERATED ALWAYS AS (CASE WHEN json_valid(text) THEN json_extract(text, '$.kind') END) VIRTUAL,
+  PRIMARY KEY (session, seq)
+) STRICT""",
+    "CREATE INDEX events_by_kind ON events (session, kind, seq)",
+)
+"""`kind` is computed from the text that is hashed, so that no index can tell another story than the chain."""
+
+
+def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
+    """Return a writing connection to the log at `path`, made when it is not there and `create` says so.
+
+    Raises LogError for a file that is not a log of ours, is written by a newer version, or cannot be opened.
+    """
+    try:
+        if create:
+            _make(path)
+        elif not path.exists():
+            raise LogError(f"there is no log at `{path}`; check the path")
+        connection = _connect(path, "rw")
+    except (OSError, sqlite3.Error) as error:
+        raise cannot("open", path, error) from None
+    try:
+        if not _ours(connection, path):
+            patiently(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
+            with writing(connection, path):
+                if not _ours(connection, path):
+                    _create_tables(connection)
+        connection.execute("PRAGMA synchronous=FULL")
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            path.chmod(0o600)
+        return connection
+    except (OSError, sqlite3.Error) as error:
+        connection.close()
+        raise cannot("open", path, error) from None
+    except BaseException:
+        connection.close()
+        raise
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """Return a connection that cannot write; raise LogError when there is no log of ours at `path`."""
+    connection = None
+    try:
+        connection = _connect(path, "ro")
+        if _ours(connection, path):
+            return connection
+    except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
+        raise cannot("open", path, error) from None
+    except LogError:
+        if connection is not None:
+            connection.close()
+        raise
+    connection.close()
+    raise _foreign(path)
+
+
+@contextmanager
+def writing(connection: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection]:
+    """Run a block as one write transaction: committed whole at its end, or not at all."""
+    patiently(path, lambda: connection.execute("BEGIN IMMEDIATE"))
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def patiently(path: Path, act: Callable[[], T]) -> T:
+    """Repeat `act` while another process writes, at random short intervals: SQLite's own wait starves a writer.
+
+    Raises LogError when the file stays locked for `PATIENCE` seconds.
+    """
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return act()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise
+            if time.monotonic() > until:
+                raise LogError(
+                    f"the log `{path}` has been locked by another process for {PATIENCE:g} seconds; "
+                    "close what holds it and try again"
+                ) from None
+        time.sleep(random.uniform(0.0001, 0.001))  # noqa: S311 - jitter keeps writers apart, nothing is kept secret
+
+
+def cannot(verb: str, path: Path, error: Exception) -> LogError:
+    """Return the error for what SQLite or the file system refused, with what to do about it."""
+    if isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
+        return _foreign(path)
+    why = error.strerror if isinstance(error, OSError) else str(error)
+    return LogError(f"cannot {verb} the log `{path}` ({why}); make sure the file, its folder and the disk can be used")
+
+
+def _foreign(path: Path) -> LogError:
+    return LogError(f"`{path}` is not a Foregate log; name another file, it was left as it is")
+
+
+def _make(path: Path) -> None:
+    """Create an empty file only its owner may read, in a folder only its owner may enter.
+
+    An existing file is never opened here: closing any descriptor of it would drop SQLite's locks of this process.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+    connection.text_factory = _text
+    connection.execute("PRAGMA cell_size_check=ON")
+    return connection
+
+
+def _text(data: bytes) -> str:
+    """Decode what should be UTF-8; bytes that are not stay visible to the verifier instead of failing the read."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _ours(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file holds our tables and nothing else; False for an empty one. Raises LogError for any other.
+
+    Nothing but the list of tables is read before that, so that nobody else's views and triggers ever run.
+    """
+
+    if connection.in_transaction:
+        application, version, tables = _marks(connection)
+    else:
+        patiently(path, lambda: connection.execute("BEGIN"))
+        try:
+            application, version, tables = patiently(path, lambda: _marks(connection))
+        finally:
+            connection.execute("COMMIT")
+    if (application, version, tables) == (0, 0, set()):
+        return False
+    if application != APPLICATION:
+        raise _foreign(path)
+    if version > VERSION:
+        raise LogError(f"the log `{path}` was written by a newer Foregate (tables {version}); upgrade to read it")
+    if tables != set(_TABLES):
+        raise LogError(f"`{path}` is not a Foregate log any more: its tables were changed; restore it from a copy")
+    return True
+
+
+def _marks(connection: sqlite3.Connection) -> tuple[int, int, set[str]]:
+    """Return application id, version and the statements of all tables; consistent inside one transaction."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    rows = connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    return application, version, {sql for (sql,) in rows}
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    for statement in _TABLES:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id={APPLICATION}")
+    connection.execute(f"PRAGMA user_version={VERSION}")
