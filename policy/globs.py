@@ -1,32 +1,92 @@
-"""Globs over canonical ids: `*` stays within a path segment, `**` crosses segments; matched by RE2."""
+"""Globs over canonical ids: `*` and `?` stay within a path segment, `**` crosses segments. Matched by RE2, in linear
+time."""
 
 from __future__ import annotations
 
+import unicodedata
 from functools import lru_cache
 from typing import Any
 
 import re2
 
+from foregate.schemas.strict_json import scrub
+
+_LONGEST = 1024
+_OPTIONS = re2.Options()
+_OPTIONS.dot_nl = True
+_OPTIONS.never_nl = False
+_OPTIONS.log_errors = False
+
 
 def matches(pattern: str, name: str, *, fold: bool = False) -> bool:
-    """Whether the whole of `name` matches the glob; `fold` compares without regard to case."""
+    """Whether the whole `name` matches. `fold` ignores case and the Unicode form, for forbidding, never for allowing.
+
+    `**/` also stands for nothing and `/**` for the directory itself: `**/x` matches `x`, and `x/**` matches `x`.
+    Raises ValueError for a pattern longer than 1024 characters.
+    """
     if fold:
-        pattern, name = pattern.casefold(), name.casefold()
-    return compiled(pattern).fullmatch(name) is not None
+        pattern, name = folded(pattern), folded(name)
+    return compiled(pattern).fullmatch(scrub(name)) is not None
 
 
-@lru_cache(maxsize=1024)
-def compiled(pattern: str) -> Any:
-    """Return the RE2 program of a glob."""
-    parts, rest = [], pattern
-    while rest:
-        if rest.startswith("**/"):
-            parts.append("(?:.*/)?")
-            rest = rest[3:]
-        elif rest.startswith("**"):
-            parts.append(".*")
-            rest = rest[2:]
+def matches_beneath(pattern: str, name: str) -> bool:
+    """Whether `name` or a directory above it matches, without regard to case: what a forbidding pattern protects."""
+    pattern, name = folded(pattern).rstrip("/"), folded(name)
+    return compiled(f"{pattern}/**").fullmatch(scrub(name)) is not None
+
+
+def may_hold(directory: str, pattern: str) -> bool:
+    """Whether something that matches could lie beneath `directory`, without regard to case."""
+    if directory in (".", ""):
+        return not pattern.startswith("/")
+    name = scrub(folded(directory))
+    parts = folded(pattern).split("/")
+    return any(compiled("/".join(parts[:end])).fullmatch(name) is not None for end in range(1, len(parts)))
+
+
+def matches_text(pattern: str, text: str) -> bool:
+    """Whether `*` and `?` match the whole of a text that is no path, such as a tool's name or a command's word."""
+    return compiled(pattern, False).fullmatch(scrub(text)) is not None
+
+
+def folded(name: str) -> str:
+    """Return a name as file systems without case would compare it."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+@lru_cache(maxsize=4096)
+def compiled(pattern: str, paths: bool = True) -> Any:
+    """Return the compiled form of a glob; raise ValueError for one that is too long or too large."""
+    if len(pattern) > _LONGEST:
+        raise ValueError(f"a pattern has more than {_LONGEST} characters; shorten it")
+    try:
+        return re2.compile(expression(scrub(pattern), paths), _OPTIONS)
+    except re2.error:
+        raise ValueError(f"the pattern `{pattern[:80]}` is too large; shorten it") from None
+
+
+def expression(pattern: str, paths: bool) -> str:
+    """Return the regular expression a glob stands for."""
+    any_run, any_one = ("[^/]*", "[^/]") if paths else (".*", ".")
+    result, at = [], 0
+    while at < len(pattern):
+        rest = pattern[at:]
+        if paths and rest == "/**":
+            result.append("(?:/.*)?")
+            at += 3
+        elif paths and rest.startswith("**/") and (at == 0 or pattern[at - 1] == "/"):
+            result.append("(?:.*/)?")
+            at += 3
+        elif paths and rest.startswith("**"):
+            result.append(".*")
+            at += len(rest) - len(rest.lstrip("*"))
+        elif rest[0] == "*":
+            result.append(any_run)
+            at += 1
+        elif rest[0] == "?":
+            result.append(any_one)
+            at += 1
         else:
-            char, rest = rest[0], rest[1:]
-            parts.append({"*": "[^/]*", "?": "[^/]"}.get(char) or re2.escape(char))
-    return re2.compile("(?s)" + "".join(parts))
+            result.append(re2.escape(rest[0]))
+            at += 1
+    return "".join(result)
