@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Sequence
 
 from foregate.agent.executor import execute
+from foregate.agent.observe import observe
 from foregate.agent.outcome import Outcome
 from foregate.agent.session import Session
 from foregate.agent.task_state import OpenTurn
-from foregate.gates.prelude import judge
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.effect import Effect
 from foregate.schemas.event import Draft
-from foregate.schemas.judgement import Judgement, Verdict
+from foregate.schemas.judgement import Verdict
 from foregate.schemas.permit import Permit
 from foregate.schemas.ruling import Remedy, Standing
 from foregate.schemas.strict_json import Json
@@ -25,7 +24,7 @@ async def carry_out(session: Session, open_turn: OpenTurn) -> Outcome | None:
     judgement = open_turn.judgement
     assert judgement is not None
     if not all(verdict.call in session.facts for verdict in judgement.verdicts):
-        await give_up(session, "not_run_cancelled", "the process ended before this ran; send it again if still wanted")
+        await pick_up(session, open_turn)
         return None
     waiting = [verdict for verdict in judgement.verdicts if verdict.call in open_turn.unanswered]
     for group in groups(session, waiting):
@@ -34,6 +33,17 @@ async def carry_out(session: Session, open_turn: OpenTurn) -> Outcome | None:
         await refuse(session, open_turn, verdict)
     await give_up(session, "not_run_too_many", "too many calls in one response; send this one again")
     return None
+
+
+async def pick_up(session: Session, open_turn: OpenTurn) -> None:
+    """Go on with a turn another process judged: looks are taken again, changes that never started are not made."""
+    judgement = open_turn.judgement
+    assert judgement is not None
+    for verdict in judgement.verdicts:
+        call = open_turn.unanswered.get(verdict.call)
+        if call is not None and verdict.standing is Standing.ALLOW:
+            await observe(session, call, "runner", open_turn.judged)
+    await give_up(session, "not_run_cancelled", "the process ended before this ran; send it again if still wanted")
 
 
 def groups(session: Session, verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
@@ -89,7 +99,7 @@ def not_now(session: Session, open_turn: OpenTurn, facts: CallFacts) -> tuple[st
 async def refuse(session: Session, open_turn: OpenTurn, verdict: Verdict) -> None:
     """Answer a held or denied call, with what its remedy shows when that is a look nobody else takes."""
     facts = session.facts[verdict.call]
-    observed = await look(session, open_turn, facts, verdict) if verdict.ruling.remedy else None
+    observed = await look(session, open_turn, verdict) if verdict.ruling.remedy else None
     await session.record(
         answered(
             facts,
@@ -103,31 +113,22 @@ async def refuse(session: Session, open_turn: OpenTurn, verdict: Verdict) -> Non
     )
 
 
-async def look(session: Session, open_turn: OpenTurn, facts: CallFacts, verdict: Verdict) -> Json:
-    """Perform a remedy that only observes, judged as a turn of its own; None when it does not run."""
+async def look(session: Session, open_turn: OpenTurn, verdict: Verdict) -> Json:
+    """Perform a remedy that only observes; None when it does not run."""
     remedy = verdict.ruling.remedy
     assert remedy is not None
     call = ToolCall.of(remedy.tool, remedy.arguments, id=f"{verdict.call}.remedy")
-    turn = session.bare_turn(open_turn.seq, (call,), "runner", open_turn.judged)
-    own = session.prelude.facts(turn)
-    if own[call.id].effect is not Effect.OBSERVATION or read_already(session, open_turn, own[call.id]):
+    if read_already(session, open_turn, call):
         return None
-    judgement = judge(turn, session.prelude, own)
-    if not isinstance(judgement, Judgement):
-        return None
-    (event,) = await session.record(session.judged(turn, judgement))
-    if judgement.verdict_of(call.id).standing is not Standing.ALLOW:
-        return None
-    permit = Permit(call.id, call.digest, event.seq, turn.survey_hash)
-    result = await execute(session, permit, own[call.id], "runner")
-    if isinstance(result, str):
+    result = await observe(session, call, "runner", open_turn.judged)
+    if result is None:
         return None
     return {"tool": call.name, "arguments": dict(remedy.arguments), "ok": result.ok, "output": result.content}
 
 
-def read_already(session: Session, open_turn: OpenTurn, remedy: CallFacts) -> bool:
-    """Whether a call of the same response observed the same resource."""
-    wanted = {resource.resource for resource in remedy.resources}
+def read_already(session: Session, open_turn: OpenTurn, remedy: ToolCall) -> bool:
+    """Whether a call of the same response, or the remedy of one, observed the same resource."""
+    wanted = {r.resource for r in session.surveyor.look(remedy, session.state).resources}
     return any(
         not facts.changes and wanted & {resource.resource for resource in facts.resources}
         for call_id, facts in session.facts.items()
@@ -165,18 +166,23 @@ def answered(
 
 
 async def give_up(session: Session, code: str, message: str) -> None:
-    """Answer every call of the open response that has no answer yet."""
+    """Answer every call of the open response that has no answer yet; a call that was ruled out is answered as such."""
     open_turn = session.state.open
     if open_turn is None:
         return
     for call in list(open_turn.unanswered.values()):
+        verdict = (
+            next((v for v in open_turn.judgement.verdicts if v.call == call.id), None) if open_turn.judgement else None
+        )
+        ruled_out = verdict is not None and verdict.standing is not Standing.ALLOW
+        facts = session.facts.get(call.id)
         body = {
             "call": call.id,
             "tool": call.name[:128],
-            "target": "",
-            "ruling": "not_run",
-            "code": code,
-            "message": message,
-            "change": False,
+            "target": facts.target if facts else "",
+            "ruling": verdict.standing.value if verdict and ruled_out else "not_run",
+            "code": verdict.ruling.code if verdict and ruled_out else code,
+            "message": verdict.ruling.message if verdict and ruled_out else message,
+            "change": facts.changes if facts else False,
         }
         await session.record(Draft("call_answered", "foregate", body))

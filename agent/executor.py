@@ -104,6 +104,8 @@ def finished(facts: CallFacts, result: ToolResult, elapsed: int, actor: Actor) -
         body["error"] = result.error
     if result.dropped:
         body["dropped"] = result.dropped
+    if result.used:
+        body["used"] = dict(result.used)
     if result.exit_code is not None:
         body["exit_code"] = result.exit_code
     return Draft("tool_finished", "tool" if actor == "model" else actor, body)

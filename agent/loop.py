@@ -7,17 +7,24 @@ import asyncio
 from foregate.agent import limits
 from foregate.agent.carry_out import carry_out, give_up
 from foregate.agent.outcome import Outcome
+from foregate.agent.postlude import truthful, verify
 from foregate.agent.session import Session
 from foregate.agent.task_state import OpenTurn
 from foregate.gates.prelude import judge
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft
+from foregate.schemas.judgement import Judgement
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.need import Need
 
 
 async def run(session: Session, text: str) -> Outcome:
-    """Take a message through to an answer, a pause or an end. Cancelling leaves every call answered."""
+    """Take a message through to an answer, a pause or an end. Cancelling leaves every call answered.
+
+    A message while a question to the person is open answers that question with no, and starts a new task.
+    """
+    if session.state.task is not None and session.state.task.paused != "needs_input":
+        await set_aside(session)
     await session.hear(text)
     return await go_on(session)
 
@@ -31,6 +38,23 @@ async def go_on(session: Session) -> Outcome:
     except asyncio.CancelledError:
         await give_up(session, "not_run_cancelled", "cancelled by the person")
         return await session.end("cancelled", blocker="the person cancelled")
+
+
+async def set_aside(session: Session) -> None:
+    """End the task in hand because the person has turned to something else: what waits for a yes gets a no."""
+    open_turn = session.state.open
+    if open_turn is not None and open_turn.response.calls and open_turn.judgement is None:
+        turn = session.turn(open_turn)
+        session.facts = session.prelude.facts(turn)
+        if open_turn.need is not None and open_turn.need.need.who == "person":
+            value = {"choice": "no", "text": "another message came instead", "by": "person"}
+            await session.answered(open_turn.need.need, turn, value)
+            turn = session.turn(open_turn)
+            judgement = judge(turn, session.prelude, session.facts)
+            if isinstance(judgement, Judgement):
+                await session.record(session.judged(turn, judgement))
+    await give_up(session, "not_run_cancelled", "the person turned to something else")
+    await session.end("cancelled", blocker="another message came instead")
 
 
 async def step(session: Session) -> Outcome | None:
@@ -83,7 +107,9 @@ async def answer(session: Session, open_turn: OpenTurn) -> Outcome | None:
     assert task is not None
     text = open_turn.response.text.strip()
     if text:
-        return await session.end("completed", text)
+        if await verify(session, open_turn):
+            return None
+        return await session.end("completed", truthful(text, task))
     if task.empty_responses < 2:
         return await ask_model(session)
     return await session.end("failed", blocker="the model gave two empty responses", need="another model or request")

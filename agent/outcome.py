@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -19,12 +20,13 @@ class Report:
 class Outcome:
     """`status` is completed, blocked, budget_exhausted, cancelled, failed, or a pause: needs_input, awaiting_approval.
 
-    `text` is the answer, or the question of a pause.
+    `text` is the answer, or the question of a pause. `used` is what a child task spent.
     """
 
     status: str
     text: str = ""
     report: Report = field(default_factory=Report)
+    used: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def paused(self) -> bool:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from foregate.agent.advice import advise
+from foregate.agent.child import Delegating, child
 from foregate.agent.outcome import Outcome, Report
 from foregate.agent.prompts import PROMPTS_HASH, SYSTEM
+from foregate.agent.recovery import resume
 from foregate.agent.session_state import SessionState
 from foregate.agent.surveyor import Surveyor
 from foregate.agent.task_state import OpenTurn
@@ -53,13 +55,16 @@ class Session:
         person: Person | None = None,
         clock: Clock = utc_now,
         listeners: Sequence[Listener] = (),
+        depth: int = 0,
     ) -> None:
         self.log, self.lease, self.blobs = log, lease, blobs
-        self.model, self.tools, self.policy, self.workspace = model, tools, policy, workspace
+        self.model, self.policy, self.workspace, self.depth = model, policy, workspace, depth
+        self.own_tools = tools
+        self.tools: ToolSource = Delegating(tools, self) if depth < policy.limits.child_depth else tools
         self.person, self.clock, self.listeners = person, clock, list(listeners)
-        self.catalogue: dict[str, ToolSpec] = catalogue_of(list(tools.specs()))
+        self.catalogue: dict[str, ToolSpec] = catalogue_of(list(self.tools.specs()))
         self.prelude: Prelude = prelude(policy, self.catalogue)
-        self.surveyor = Surveyor(workspace, tools, policy, self.catalogue)
+        self.surveyor = Surveyor(workspace, self.tools, policy, self.catalogue)
         self.state = SessionState()
         self.facts: Mapping[str, CallFacts] = {}
         self.on_text: Callable[[str], None] | None = None
@@ -75,7 +80,7 @@ class Session:
             "catalogue": catalogue,
             "catalogue_hash": catalogue_hash(catalogue),
             "policy": self.policy.model_dump(mode="json"),
-            "depth": 0,
+            "depth": self.depth,
             **about,
         }
         await self.record(Draft("session_started", "foregate", body))
@@ -89,19 +94,22 @@ class Session:
                 listener(event)
         return events
 
-    async def hear(self, text: str, actor: Actor = "user") -> None:
+    async def resume(self) -> None:
+        """Go on with a log that is there already, instead of `start`."""
+        await resume(self)
+
+    async def child(self, text: str, *, name: str = "") -> Outcome:
+        """Run a task one deeper, in a log of its own, with this session's policy, refusals and what budget is left."""
+        return await child(self, text, name)
+
+    async def hear(self, text: str, actor: Actor = "user", **about: Json) -> None:
         """Record a message; it starts a task, or continues the one that asked a question."""
         drafts = []
         if self.state.task is None:
-            drafts.append(Draft("task_started", "foregate", {"task": self.state.tasks + 1, "depth": self.depth}))
+            number = {"task": self.state.tasks + 1, "depth": self.depth}
+            drafts.append(Draft("task_started", "foregate", {**number, **about}))
         drafts.append(Draft("user_message", actor, {"text": strict_json.scrub(text)}))
         await self.record(*drafts)
-
-    @property
-    def depth(self) -> int:
-        """0 for a person's session, n + 1 for a child of depth n."""
-        depth: int = self.state.started.get("depth", 0)
-        return depth
 
     def turn(self, open: OpenTurn) -> Turn:  # noqa: A002
         """Look at the calls of a response and return what the judge reads; answers that no longer fit are voided."""
@@ -149,8 +157,8 @@ class Session:
             just_failed=task.just_failed,
         )
 
-    def judged(self, turn: Turn, judgement: Judgement, stuck: str = "") -> Draft:
-        """Return the one event a judged turn leaves."""
+    def judged(self, turn: Turn, judgement: Judgement, *, stuck: str = "", notice: str = "") -> Draft:
+        """Return the one event a judged turn leaves; `notice` is what the model is told with it."""
         stored = turn.stored()
         open_turn = self.state.open
         if open_turn is not None and turn.actor == "model" and len(turn.calls) < len(open_turn.response.calls):
@@ -165,6 +173,8 @@ class Session:
             body["plan"] = codec.dump(judgement.plan)
         if stuck:
             body["stuck"] = stuck
+        if notice:
+            body["notice"] = notice
         return Draft("turn_judged", "foregate", body)
 
     async def meet(self, need: Need, turn: Turn) -> Outcome | None:
@@ -232,6 +242,7 @@ class Session:
             "model_calls": task.counters.model_calls,
             "tool_calls": task.counters.tool_calls,
             "tokens": task.counters.tokens,
+            "cost": task.counters.cost,
             "note": blocker,
             "report": codec.dump(report),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from foregate.agent.criteria import key, observed
 from foregate.agent.task_state import OpenNeed, OpenTurn, TaskState
 from foregate.agent.transcript import message_of
 from foregate.evidence.atoms import AtomTable
@@ -47,6 +48,7 @@ class SessionState:
         self.in_flight: dict[str, Event] = {}
         self.parked: dict[str, Event] = {}
         self.uses: dict[str, tuple[int, ...]] = {}
+        self.spent = dict.fromkeys(("model_calls", "tool_calls", "tokens", "cost"), 0)
 
     def apply(self, event: Event) -> None:
         """Take in one event."""
@@ -71,8 +73,6 @@ class SessionState:
     def _session_started(self, event: Event, body: Mapping[str, Json]) -> None:
         self.session, self.started = event.session, body
         self.catalogue_hash, self.prompts_hash = body["catalogue_hash"], body["prompts_hash"]
-        for said in body.get("parent_messages", ()):
-            self.atoms.hear(said, Origin.USER, event.seq)
 
     def _catalog_changed(self, event: Event, body: Mapping[str, Json]) -> None:
         self.catalogue_hash = body["catalogue_hash"]
@@ -86,6 +86,7 @@ class SessionState:
     def _task_started(self, event: Event, body: Mapping[str, Json]) -> None:
         self.tasks = body["task"]
         self.task = TaskState(self.tasks, body["depth"], event.time)
+        self.task.refusals.extend(codec.load(Refusal, refusal) for refusal in body.get("refusals", ()))
         self.permits.clear()
         self.uses.clear()
 
@@ -119,6 +120,8 @@ class SessionState:
         for verdict in judgement.verdicts:
             if verdict.standing is Standing.ALLOW:
                 self.permits[event.seq, verdict.call] = verdict.digest
+        if turn.get("actor", "model") == "postlude" and not judgement.verdicts:
+            self._postlude_judged(task, judgement, body)
         if turn.get("actor", "model") != "model":
             return
         task.count(turns=1)
@@ -157,6 +160,14 @@ class SessionState:
         if self.open is not None:
             self.open.judged, self.open.judgement = event.seq, judgement
             self.open.survey_hash = body["survey_hash"]
+
+    def _postlude_judged(self, task: TaskState, judgement: Judgement, body: Mapping[str, Json]) -> None:
+        task.count(verification_rounds=1)
+        for decision in judgement.decisions:
+            task.verdict = decision.code, decision.summary
+            if decision.code == "verification_pending":
+                task.fired["postlude"] = task.fired.get("postlude", 0) + 1
+                self.open = None
 
     @staticmethod
     def _count_fired(task: TaskState, decision: Decision) -> None:
@@ -226,6 +237,13 @@ class SessionState:
                 task.runs[started.body["permit"]["digest"]] = mine
         self.ledger.note(event.seq, records, changes)
         self.atoms.hear(body["content"], Origin(body.get("origin", "workspace")), event.seq)
+        if changes or side_effect:
+            task.last_change = event.seq
+        for criterion in task.plan.criteria if task.plan else ():
+            if (result := observed(criterion, body)) is not None:
+                task.criteria[key(criterion)] = (event.seq, result)
+        if body.get("used"):
+            task.count(**body["used"])
         self._outcome(task, body, side_effect)
         for change in changes:
             task.changed.add(change.resource)
@@ -282,5 +300,7 @@ class SessionState:
             self.task.question = body["question"]
 
     def _task_ended(self, event: Event, body: Mapping[str, Json]) -> None:
+        for name in self.spent:
+            self.spent[name] += body.get(name, 0)
         self.task, self.open = None, None
         self.permits.clear()

@@ -12,7 +12,7 @@ from foregate.schemas.need import Answer, Need, Voided
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.resource import Resource
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.turn import Counters, HoldCount, Refusal, Said
+from foregate.schemas.turn import CheckResult, Counters, HoldCount, Refusal, Said
 
 
 @dataclass(slots=True)
@@ -73,6 +73,9 @@ class TaskState:
     words_only_task: bool = False
     empty_responses: int = 0
     stuck: str = ""
+    verdict: tuple[str, str] = ("", "")
+    last_change: int = 0
+    criteria: dict[str, tuple[int, CheckResult]] = field(default_factory=dict)
     after_turn: tuple[str, str] = ("", "")
 
     def count(self, **more: int) -> None:

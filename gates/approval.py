@@ -146,7 +146,7 @@ def covers(grant: Grant, code: str, ask: Ask) -> bool:
 
 
 def approved_scope(facts: CallFacts, plan: PlanInForce) -> bool:
-    """Whether every resource the call changes lies in items of the plan a person said yes to and that are not used up."""
+    """Whether every resource the call changes lies in approved items of the plan that are not used up."""
     items = [item for item in plan.items if item.approved and item.used < item.uses]
     wanted = [(effect_on(resource, facts), resource.kind, resource.id) for resource in changed(facts)]
     exact = [(facts.effect, ResourceKind.OTHER, f"sha256:{facts.call.digest}")]

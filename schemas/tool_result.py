@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from foregate.schemas.evidence_record import EvidenceRecord, Origin
 from foregate.schemas.resource import Resource
@@ -25,6 +26,7 @@ class Change:
 class ToolResult:
     """Text for the model, what was observed and what changed.
 
+    `used` counts model calls, tool calls, tokens and cost a child task spent, charged to the task that started it.
     `ok` False means the tool says it failed; `unknown` that it cannot say whether it took effect (a timeout of
     something already under way). `origin` says whose words the content is; `dropped` counts bytes left out.
     """
@@ -38,3 +40,4 @@ class ToolResult:
     unknown: bool = False
     dropped: int = 0
     exit_code: int | None = None
+    used: Mapping[str, int] = field(default_factory=dict)

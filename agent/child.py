@@ -1,0 +1,141 @@
+"""Child tasks: one deeper, in a log of their own, never allowed more than the task that started them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from foregate.policy.policy import Policy
+from foregate.schemas import codec
+from foregate.schemas.capabilities import OBSERVER
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.evidence_record import Origin
+from foregate.schemas.protocols import ToolSource
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import ToolSpec
+
+if TYPE_CHECKING:
+    from foregate.agent.outcome import Outcome
+    from foregate.agent.session import Session
+    from foregate.agent.task_state import TaskState
+
+DELEGATE = ToolSpec(
+    "delegate",
+    "Hand a self-contained part of the work to a helper with the same tools and rules; it answers in words.",
+    {
+        "type": "object",
+        "properties": {
+            "task": {"type": "string", "minLength": 1, "description": "What to do, with all it needs to know."}
+        },
+        "required": ["task"],
+    },
+    Effect.OBSERVATION,
+    OBSERVER,
+    (),
+    "builtin",
+    timeout=24 * 3600,
+)
+"""An observation of its own: each call of the child is judged in the child's log."""
+
+
+class Delegating:
+    """A tool source with `delegate` added, which runs a child of `session`."""
+
+    def __init__(self, tools: ToolSource, session: Session) -> None:
+        self._tools, self._session = tools, session
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """Return the tools of the source, and `delegate`."""
+        return [*self._tools.specs(), DELEGATE]
+
+    def classify(self, call: ToolCall) -> Effect | None:
+        """Return the source's view; `delegate` has none."""
+        return None if call.name == DELEGATE.name else self._tools.classify(call)
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Run the call, or the child task it asks for; a child's name follows from the call, so it can be resumed."""
+        if call.name != DELEGATE.name:
+            return await self._tools.run(call)
+        assert call.arguments is not None
+        name = f"{self._session.lease.session}.{call.id}"
+        outcome = await child(self._session, call.arguments["task"], name)
+        ok = outcome.status == "completed"
+        text = outcome.text if ok else f"{outcome.status}: {outcome.report.blocker or outcome.text}"
+        return ToolResult(ok, text, origin=Origin.EXTERNAL, error="" if ok else outcome.status, used=outcome.used)
+
+
+async def child(session: Session, text: str, name: str = "") -> Outcome:
+    """Run `text` as a child task of the session's open task; a child that exists already goes on from its log.
+
+    Raises UsageError where the policy's depth is reached, LogError where that child has ended already.
+    """
+    from foregate.agent.loop import go_on
+    from foregate.agent.session import Session
+
+    parent = session.state.task
+    if session.depth >= session.policy.limits.child_depth:
+        raise UsageError("a child task would be deeper than policy limits.child_depth allows")
+    name = name or f"{session.lease.session}.{session.state.seq}"
+    known = name in await session.log.sessions()
+    lease = await session.log.claim(name, create=not known)
+    inner = Session(
+        log=session.log,
+        lease=lease,
+        blobs=session.blobs,
+        model=session.model,
+        tools=session.own_tools,
+        policy=narrowed(session.policy, parent, session.clock()),
+        workspace=session.workspace,
+        person=session.person,
+        clock=session.clock,
+        listeners=session.listeners,
+        depth=session.depth + 1,
+    )
+    try:
+        if known:
+            await inner.resume()
+        else:
+            await inner.start(parent=session.lease.session, parent_event=session.state.seq)
+        if inner.state.tasks == 0:
+            await introduce(inner, parent, text)
+        if inner.state.task is None:
+            raise LogError(f"the child task `{name}` has ended already; start another")
+        return replace(await go_on(inner), used=inner.state.spent)
+    finally:
+        await inner.close()
+
+
+async def introduce(inner: Session, parent: TaskState | None, text: str) -> None:
+    """Start the child's task: the person's words as the person's, the task itself as the parent's."""
+    refusals = [codec.dump(refusal) for refusal in parent.refusals] if parent else []
+    said = [message.text for message in parent.messages if message.actor == "user"] if parent else []
+    for number, words in enumerate(said):
+        await inner.hear(words, "user", **({"refusals": refusals} if number == 0 else {}))
+    await inner.hear(text, "parent", **({} if said else {"refusals": refusals}))
+
+
+def narrowed(policy: Policy, parent: TaskState | None, now: str) -> Policy:
+    """Return the policy with every limit cut to what the parent task has left; at least one of each remains."""
+    if parent is None:
+        return policy
+    used, values = parent.counters, policy.model_dump(mode="json")
+    spent = {
+        "turns": used.turns,
+        "model_calls": used.model_calls,
+        "tool_calls": used.tool_calls,
+        "tokens": used.tokens,
+        "cost": used.cost,
+        "wall_clock": parent.elapsed(now),
+    }
+    for section, usage in (
+        ("limits", spent),
+        ("safety", {"model_calls": used.safety_calls, "rounds": used.safety_rounds}),
+    ):
+        for name, count in usage.items():
+            if values[section][name]:
+                values[section][name] = max(1, values[section][name] - count)
+    return Policy.model_validate_json(json.dumps(values))

@@ -1,0 +1,35 @@
+"""Observations Foregate makes itself: a remedy's look, a postlude's check, a look repeated after a crash."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from foregate.agent.executor import execute
+from foregate.agent.session import Session
+from foregate.gates.prelude import judge
+from foregate.schemas.effect import Effect
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.permit import Permit
+from foregate.schemas.ruling import Standing
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_result import ToolResult
+
+
+async def observe(
+    session: Session, call: ToolCall, actor: Literal["runner", "postlude"], cause: int
+) -> ToolResult | None:
+    """Judge `call` as a turn of its own and run it; None when it is no mere observation, or is not allowed."""
+    open_turn = session.state.open
+    response = open_turn.seq if open_turn is not None else session.state.seq
+    turn = session.bare_turn(response, (call,), actor, cause)
+    facts = session.prelude.facts(turn)
+    if facts[call.id].effect is not Effect.OBSERVATION:
+        return None
+    judgement = judge(turn, session.prelude, facts)
+    if not isinstance(judgement, Judgement):
+        return None
+    (event,) = await session.record(session.judged(turn, judgement))
+    if judgement.verdict_of(call.id).standing is not Standing.ALLOW:
+        return None
+    result = await execute(session, Permit(call.id, call.digest, event.seq, turn.survey_hash), facts[call.id], actor)
+    return result if isinstance(result, ToolResult) else None
