@@ -1,0 +1,59 @@
+"""Which endpoint is spoken to, and how it is named to people without ever showing its key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from foregate.schemas.errors import UsageError
+
+OPENAI_URL = "https://api.openai.com/v1"
+PLACEHOLDER_KEY = "no-key-needed"
+"""Sent to endpoints of one's own that want some key and check none."""
+
+SHOWN = 300
+"""Characters of an endpoint's own words that a sentence repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An address (`url`, without a trailing slash) and the key for it, which no representation shows."""
+
+    url: str
+    key: str = field(repr=False)
+
+    @classmethod
+    def of(cls, url: str | None, key: str | None) -> Endpoint:
+        """Return the endpoint; raise UsageError for an address or a key that cannot be one.
+
+        Without `url` it is OpenAI's own, which needs a key; one's own endpoint gets a placeholder where none is given.
+        """
+        key = (key or "").strip()
+        if not all("!" <= char <= "~" for char in key):
+            raise UsageError("the key holds a space or a character that no key has; set OPENAI_API_KEY anew")
+        if not (url or "").strip() and not key:
+            raise UsageError("there is no key for the endpoint; set OPENAI_API_KEY")
+        return cls(_checked((url or "").strip() or OPENAI_URL), key or PLACEHOLDER_KEY)
+
+    def clean(self, text: object) -> str:
+        """Return words of the endpoint fit for a terminal: one line, printable, short, without the key."""
+        words = text if isinstance(text, str) else ""
+        if self.key != PLACEHOLDER_KEY:
+            words = words.replace(self.key, "[key]")
+        shown = "".join(char if char.isprintable() else " " for char in words[: SHOWN * 4])
+        shown = " ".join(shown.split()).rstrip(".")
+        return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]} ..."
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018
+    except ValueError:
+        raise UsageError("the base URL cannot be read; set OPENAI_BASE_URL to http(s)://host[:port]/path") from None
+    if parts.username is not None or parts.password is not None:
+        raise UsageError("the base URL holds a user name or password; put the key in OPENAI_API_KEY instead")
+    sound = parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment
+    if not sound or not url.isascii() or not url.isprintable() or " " in url:
+        raise UsageError("the base URL is not http(s)://host[:port]/path; set OPENAI_BASE_URL to such an address")
+    return url.rstrip("/")

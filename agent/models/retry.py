@@ -1,0 +1,102 @@
+"""Trying again: which waits, how many attempts, how long in all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from foregate.schemas.errors import ModelError
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How patient to be. All times in seconds.
+
+    At most `attempts` requests; none begins later than `seconds` after the first. Waits double from `first` up to
+    `longest`, each drawn between half and all of that; what the endpoint asks for in `Retry-After` replaces the
+    wait, up to `retry_after`.
+    """
+
+    attempts: int = 6
+    seconds: float = 300.0
+    first: float = 0.5
+    longest: float = 20.0
+    retry_after: float = 60.0
+
+
+class Transient(Exception):  # noqa: N818
+    """A failure that may pass. `why` says what happened, `advice` what a person can do when it does not pass.
+
+    `wait` is how many seconds the endpoint asked to be left alone, None when it did not say.
+    """
+
+    def __init__(self, why: str, advice: str, wait: float | None = None) -> None:
+        super().__init__(why)
+        self.why, self.advice, self.wait = why, advice, wait
+
+
+async def persist(attempt: Callable[[], Awaitable[T]], retries: Retries, *, sleep: Sleep, clock: Clock) -> T:
+    """Return what `attempt` returns, calling it again after a Transient; raise ModelError when patience is used up."""
+    from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
+
+    began = clock()
+    backoff = wait_random_exponential(multiplier=retries.first / 2, max=retries.longest / 2)
+
+    def wait(state: RetryCallState) -> float:
+        asked = _failure(state).wait
+        if asked is not None:
+            return min(asked, retries.retry_after)
+        half = min(retries.first * 2.0 ** (state.attempt_number - 1), retries.longest) / 2
+        return half + min(float(backoff(state)), half)
+
+    def enough(state: RetryCallState) -> bool:
+        late = clock() - began + state.upcoming_sleep > retries.seconds
+        return late or state.attempt_number >= retries.attempts
+
+    def give_up(state: RetryCallState) -> T:
+        failure, tries = _failure(state), state.attempt_number
+        times = "1 attempt" if tries == 1 else f"{tries} attempts"
+        raise ModelError(f"{failure.why} ({times}); {failure.advice}")
+
+    retrying = AsyncRetrying(
+        sleep=sleep,
+        stop=enough,
+        wait=wait,
+        retry=retry_if_exception_type(Transient),
+        retry_error_callback=give_up,
+    )
+    result: T = await retrying(attempt)
+    return result
+
+
+def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Return the seconds `Retry-After` (seconds or an HTTP date) or `retry-after-ms` asks for; None without a sound one."""
+    for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        try:
+            seconds = float(value) / scale
+        except ValueError:
+            continue
+        return max(seconds, 0.0) if math.isfinite(seconds) else None
+    try:
+        then = parsedate_to_datetime(headers.get("retry-after", ""))
+    except (ValueError, OverflowError):
+        return None
+    return max((then - now).total_seconds(), 0.0) if then.tzinfo is not None else None
+
+
+def _failure(state: RetryCallState) -> Transient:
+    failure = state.outcome.exception() if state.outcome is not None else None
+    assert isinstance(failure, Transient)
+    return failure
