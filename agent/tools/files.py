@@ -1,15 +1,19 @@
-"""Tools that read and change files of the workspace."""
+"""Tools that read and change one file of the workspace."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from foregate.agent.tools import patch
+from foregate.agent.tools.confine import readable, unchanged, writable
+from foregate.agent.tools.output import whole_end, whole_start
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import OBSERVER, Capabilities
 from foregate.schemas.effect import Effect
+from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
@@ -19,17 +23,21 @@ from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 WRITER = Capabilities(
     read_only=False, external_side_effect=False, needs_approval=False, idempotent=False, reversible=True
 )
-_PATH = {"type": "string", "minLength": 1, "description": "Path relative to the workspace."}
+PATH: Mapping[str, Json] = {"type": "string", "minLength": 1, "description": "Path relative to the workspace."}
 
 
 def read_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that reads a file and remembers which content was seen."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        path = workspace.resolve(arguments["path"])
+        path = readable(workspace, arguments["path"])
         data = workspace.read(path, limit=policy.files.max_hash + 1)
         offset, limit = arguments.get("offset", 0), arguments.get("max_bytes", policy.files.max_read)
         part = data[offset : offset + min(limit, policy.files.max_read)]
+        if offset + len(part) < len(data):
+            part = whole_end(part) or part
+        if offset:
+            part = whole_start(part)
         left_out = len(data) - len(part)
         record = EvidenceRecord(
             EvidenceKind.FILE_READ,
@@ -37,7 +45,8 @@ def read_file(workspace: Workspace, policy: Policy) -> Tool:
             strict_json.sha256(data) if len(data) <= policy.files.max_hash else "",
             Trust.INFERRED if left_out else Trust.DIRECT,
         )
-        return ToolResult(True, part.decode("utf-8", "replace"), (record,), dropped=left_out)
+        records = (record, *link_seen(workspace, arguments["path"], path))
+        return ToolResult(True, part.decode("utf-8", "replace"), records, dropped=left_out)
 
     return Tool(
         ToolSpec(
@@ -46,11 +55,12 @@ def read_file(workspace: Workspace, policy: Policy) -> Tool:
             {
                 "type": "object",
                 "properties": {
-                    "path": _PATH,
+                    "path": PATH,
                     "offset": {"type": "integer", "minimum": 0, "description": "First byte to return."},
                     "max_bytes": {"type": "integer", "minimum": 1, "description": "Bytes to return at most."},
                 },
                 "required": ["path"],
+                "additionalProperties": False,
             },
             Effect.OBSERVATION,
             OBSERVER,
@@ -61,33 +71,81 @@ def read_file(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def edit_file(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that replaces one passage of a file, which must occur exactly once."""
+def link_seen(workspace: Workspace, named: str, path: str) -> tuple[EvidenceRecord, ...]:
+    """Return the record of a link that was read through, so that the link itself counts as seen."""
+    link = workspace.resolve(named, follow=False)
+    if link == path:
+        return ()
+    found = workspace.look(link)
+    return (EvidenceRecord(EvidenceKind.FILE_READ, Resource(ResourceKind.FILE, link), found.hash),)
+
+
+def write_file(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that puts a whole text at a path."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        path = workspace.resolve(arguments["path"])
+        path = writable(workspace, policy, arguments["path"])
+        found = workspace.look(path)
+        if found.kind not in ("", "file"):
+            raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
+        before = workspace.read(path) if found.kind else None
+        unchanged(path, strict_json.sha256(before) if before is not None else "")
+        data = arguments["content"].encode()
+        workspace.write(path, data)
+        verb = "created" if before is None else "replaced"
+        return changed(workspace, policy, path, before, data, f"{verb} `{path}`: {len(data)} bytes")
+
+    return Tool(
+        ToolSpec(
+            "write_file",
+            "Write a whole text file: a new one, or in place of what is there. To change a part use edit_file.",
+            {
+                "type": "object",
+                "properties": {"path": PATH, "content": {"type": "string", "description": "The whole new content."}},
+                "required": ["path", "content"],
+                "additionalProperties": False,
+            },
+            Effect.CREATE,
+            WRITER,
+            (TargetParameter("path", ResourceKind.FILE, Effect.CREATE),),
+            "builtin",
+        ),
+        run,
+    )
+
+
+def edit_file(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that changes a part of a file: one passage that occurs once, or the hunks of a diff."""
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        given = {"old", "new", "diff"} & arguments.keys()
+        if given not in ({"old", "new"}, {"diff"}):
+            return ToolResult(False, "give either `old` and `new`, or `diff`, and not both", error="arguments")
+        path = writable(workspace, policy, arguments["path"])
         data = workspace.read(path)
-        old, new = arguments["old"].encode(), arguments["new"].encode()
-        count = data.count(old)
-        if count != 1:
-            found = "does not occur" if count == 0 else f"occurs {count} times"
-            return ToolResult(False, f"`old` {found} in `{path}`; it must occur exactly once", error="no_unique_match")
-        after = data.replace(old, new)
+        unchanged(path, strict_json.sha256(data))
+        if "diff" in arguments:
+            after = patch.apply(data, arguments["diff"].encode(), path)
+        else:
+            after = replaced(data, arguments["old"].encode(), arguments["new"].encode(), path)
         workspace.write(path, after)
-        return changed(workspace, policy, path, data, f"edited `{path}`: {len(data)} -> {len(after)} bytes")
+        return changed(workspace, policy, path, data, after, f"edited `{path}`: {len(data)} -> {len(after)} bytes")
 
     return Tool(
         ToolSpec(
             "edit_file",
-            "Replace one passage of a file. `old` must occur exactly once; add lines around it until it does.",
+            "Change a part of a file: either `old` and `new` (`old` must occur exactly once; add lines around it until "
+            "it does), or `diff`, a unified diff for this file whose lines are exactly as in the file.",
             {
                 "type": "object",
                 "properties": {
-                    "path": _PATH,
+                    "path": PATH,
                     "old": {"type": "string", "minLength": 1, "description": "The passage as it is now."},
                     "new": {"type": "string", "description": "What stands there afterwards."},
+                    "diff": {"type": "string", "minLength": 1, "description": "A unified diff instead of old and new."},
                 },
-                "required": ["path", "old", "new"],
+                "required": ["path"],
+                "additionalProperties": False,
             },
             Effect.EDIT,
             WRITER,
@@ -98,10 +156,26 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def changed(workspace: Workspace, policy: Policy, path: str, before: bytes | None, text: str) -> ToolResult:
+def replaced(data: bytes, old: bytes, new: bytes, path: str) -> bytes:
+    """Return `data` with its one passage `old` replaced; raise WorkspaceError when it is not there exactly once."""
+    first = data.find(old)
+    if first < 0:
+        raise WorkspaceError(f"`old` does not occur in `{path[:80]}`; it must occur exactly once")
+    if data.find(old, first + 1) >= 0:
+        raise WorkspaceError(f"`old` occurs more than once in `{path[:80]}`; it must occur exactly once")
+    return data[:first] + new + data[first + len(old) :]
+
+
+def changed(
+    workspace: Workspace, policy: Policy, path: str, before: bytes | None, after: bytes, text: str
+) -> ToolResult:
     """Return the result of a change, with what is on disk now read back as evidence."""
     resource = Resource(ResourceKind.FILE, path)
     now = workspace.look(path, max_hash=policy.files.max_hash)
-    record = EvidenceRecord(EvidenceKind.VERIFICATION_RESULT, resource, now.hash, own_change=True)
     image = strict_json.sha256(before) if before is not None else ""
-    return ToolResult(True, text, (record,), (Change(resource, image, now.hash, now.mode),))
+    change = Change(resource, image, now.hash or strict_json.sha256(after), now.mode)
+    if now.hash and now.hash != strict_json.sha256(after):
+        text = f"`{path}` was written and changed again by something else at once; read it before going on"
+        return ToolResult(False, text, (), (change,), error="changed_meanwhile")
+    record = EvidenceRecord(EvidenceKind.VERIFICATION_RESULT, resource, now.hash, own_change=True)
+    return ToolResult(True, text, (record,), (change,))

@@ -1,0 +1,51 @@
+"""What a tool may touch: the paths that were judged, as they were judged, and never the protected ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+
+from foregate.agent.protection import off_limits
+from foregate.agent.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.survey import Survey, SurveyedResource
+
+_JUDGED: ContextVar[Mapping[str, SurveyedResource] | None] = ContextVar("foregate_judged", default=None)
+_PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER)
+
+
+def bind(survey: Survey) -> None:
+    """Tell the tool that is about to run which paths its call was judged on; set by the executor, per call."""
+    _JUDGED.set({resource.id: resource for resource in survey.resources if resource.kind in _PATHS})
+
+
+def readable(workspace: Workspace, path: str) -> str:
+    """Return the canonical id of a path to look at; raise WorkspaceError for one outside, or not the judged one."""
+    return as_judged(workspace.resolve(path), path)
+
+
+def writable(workspace: Workspace, policy: Policy, path: str, *, follow: bool = True) -> str:
+    """Return the canonical id of a path to change; raise WorkspaceError also for a protected one."""
+    found = as_judged(workspace.resolve(path, follow=follow), path)
+    if off_limits(found, policy):
+        raise WorkspaceError(f"`{found[:80]}` belongs to git or to Foregate and is not the agent's to change")
+    return found
+
+
+def as_judged(found: str, path: str) -> str:
+    """Return `found` when it is among what was judged; a link put there since leads elsewhere and is refused."""
+    judged = _JUDGED.get()
+    if judged is not None and found not in judged:
+        raise WorkspaceError(f"`{path[:80]}` leads elsewhere than when it was judged; look again, then repeat the call")
+    return found
+
+
+def unchanged(path: str, hash: str) -> None:  # noqa: A002
+    """Raise WorkspaceError when what a change is about to replace is not what was judged; "" is nothing there."""
+    judged = _JUDGED.get()
+    resource = judged.get(path) if judged is not None else None
+    if resource is None or (resource.exists and not resource.hash) or hash == resource.hash:
+        return
+    raise WorkspaceError(f"`{path[:80]}` changed after this call was judged; look at it again, then repeat the call")
