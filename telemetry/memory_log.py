@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from foregate.schemas.errors import LogError, SessionHeld
-from foregate.schemas.event import GENESIS, Draft, Event
+from foregate.schemas.event import GENESIS, Draft, Event, Kind
 from foregate.schemas.protocols import Head, Lease
 from foregate.telemetry import chain
 
@@ -65,9 +65,18 @@ class MemoryLog:
         if self._held.get(lease.session) == lease:
             del self._held[lease.session]
 
-    def lines(self, session: str) -> list[tuple[int, str, str]]:
-        """Return (number, canonical text, hash) of each event, for verification."""
-        return [(event.seq, text, event.hash) for event, text in self._rows(session)]
+    def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
+        """Yield (number, canonical text, hash) of each event, for verification."""
+        yield from ((event.seq, text, event.hash) for event, text in self._rows(session))
+
+    def events(self, session: str, *, after: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
+        """Yield events after a number, of some kinds or of all, in order."""
+        yield from (event for event, _ in self._rows(session)[max(after, 0) :] if not kinds or event.kind in kinds)
+
+    def kept_head(self, session: str) -> tuple[int, str]:
+        """Return number and hash of the last event."""
+        rows = self._rows(session)
+        return (rows[-1][0].seq, rows[-1][0].hash) if rows else (0, GENESIS)
 
     def _rows(self, session: str) -> list[tuple[Event, str]]:
         try:

@@ -151,11 +151,11 @@ class SqliteLog:
             for lease in leases:
                 self._give_back(connection, lease)
 
-        self._writer.close(give_back)
         with self._reading:
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
+        self._writer.close(give_back)
 
     def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
         """Yield (number, canonical text, hash) of each durable event as stored, for verification.

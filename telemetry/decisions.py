@@ -1,0 +1,124 @@
+"""Decision points as rows: one per gate asked about one turn, addressed `seq.gate`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from foregate.schemas import codec
+from foregate.schemas.codes import CODES
+from foregate.schemas.decision import CallRuling, Decision, Mode, Severity
+from foregate.schemas.errors import InvalidJson, LogError, UsageError
+from foregate.schemas.event import Event
+from foregate.schemas.opinion import Consequence
+from foregate.schemas.ruling import Number
+from foregate.schemas.strict_json import Json
+
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
+ANY_GATE = ("gate_error", "not_asked_now")
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionPoint:
+    """One gate's verdict on one turn, with everything an auditor filters by or reads.
+
+    `address` is `seq.gate`; `time` UTC text; `task` and `turn` count from 1; `response` is the event number of the
+    model's response; `actor` is who made the calls (`model`, `runner`, `postlude`). The rest is as in Decision.
+    """
+
+    address: str
+    seq: int
+    time: str
+    task: int
+    turn: int
+    response: int
+    actor: str
+    gate: str
+    mode: Mode
+    code: str
+    severity: Severity
+    summary: str
+    tool: str
+    target: str
+    rulings: tuple[CallRuling, ...]
+    numbers: tuple[Number, ...]
+    rules: tuple[str, ...]
+    repetition: str
+    consequence: Consequence | None
+    detail: Mapping[str, Json]
+
+    def to_json(self) -> Json:
+        """Return the row as JSON values, every column present."""
+        return codec.dump(self)
+
+
+def decision_points(events: Iterable[Event]) -> Iterator[DecisionPoint]:
+    """Yield the rows of all `turn_judged` among `events`, in order; raise LogError for one that cannot be read."""
+    for event in events:
+        if event.kind == "turn_judged":
+            try:
+                yield from _rows(event)
+            except (InvalidJson, KeyError, TypeError, AttributeError) as error:
+                raise LogError(
+                    f"event {event.seq} holds no decisions that can be read ({error}); verify the log"
+                ) from None
+
+
+def chosen(
+    points: Iterable[DecisionPoint],
+    *,
+    gate: Collection[str] = (),
+    code: Collection[str] = (),
+    severity: Collection[str] = (),
+) -> Iterator[DecisionPoint]:
+    """Return the rows that have one of the given gates, codes and severities; an empty filter lets all through.
+
+    Raises UsageError at once for a name nobody gives, with the nearest one.
+    """
+    _known("gate", gate, CODES)
+    _known("code", code, [*ANY_GATE, *(name for names in CODES.values() for name in names)])
+    _known("severity", severity, SEVERITIES)
+    return (
+        point
+        for point in points
+        if (not gate or point.gate in gate)
+        and (not code or point.code in code)
+        and (not severity or point.severity in severity)
+    )
+
+
+def _rows(event: Event) -> Iterator[DecisionPoint]:
+    turn = event.body["turn"]
+    for data in event.body["judgement"]["decisions"]:
+        decision = codec.load(Decision, data)
+        yield DecisionPoint(
+            address=f"{event.seq}.{decision.gate}",
+            seq=event.seq,
+            time=event.time,
+            task=turn["task"],
+            turn=turn["turn"],
+            response=turn["response"],
+            actor=turn.get("actor", "model"),
+            gate=decision.gate,
+            mode=decision.mode,
+            code=decision.code,
+            severity=decision.severity,
+            summary=decision.summary,
+            tool=decision.tool,
+            target=decision.target,
+            rulings=decision.rulings,
+            numbers=decision.numbers,
+            rules=decision.rules,
+            repetition=decision.repetition,
+            consequence=decision.consequence,
+            detail=decision.detail,
+        )
+
+
+def _known(what: str, wanted: Iterable[str], names: Iterable[str]) -> None:
+    known = tuple(dict.fromkeys(names))
+    for name in wanted:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0)[0]
+            raise UsageError(f"there is no {what} `{name[:80]}`; did you mean `{near}`?")

@@ -1,0 +1,141 @@
+"""What the events of a session must say of each other: nothing runs without leave, every call is answered once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson
+from foregate.schemas.event import Event
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+
+Finding = tuple[str, str]
+"""The name of a defect, and why in words."""
+
+
+class Meaning:
+    """Checks events in order. Keeps the calls of the response in hand and the leaves of the task, nothing else."""
+
+    def __init__(self) -> None:
+        self._response = 0
+        self._calls: dict[str, str] = {}
+        self._open: set[str] = set()
+        self._permits: dict[tuple[int, str], tuple[str, str]] = {}
+        self._used: set[tuple[int, str]] = set()
+        self._running: dict[str, str] = {}
+
+    def check(self, event: Event) -> Iterator[Finding]:
+        """Yield what is wrong with `event` after those before it; a body that cannot be read is a finding too."""
+        handler = getattr(self, f"_{event.kind}", None)
+        if handler is None:
+            return
+        try:
+            yield from handler(event, event.body)
+        except (KeyError, TypeError, ValueError, AttributeError, InvalidJson) as error:
+            yield "malformed_event", f"its {event.kind} cannot be read ({type(error).__name__}: {str(error)[:200]})"
+
+    def _model_response(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
+        yield from self._left_open()
+        calls = [(call["id"], ToolCall.parse(call["name"], call["arguments"]).digest) for call in body["calls"]]
+        self._response, self._calls = event.seq, dict(calls)
+        self._open = set(self._calls)
+        if len(self._calls) < len(calls):
+            yield "call_twice", "two calls of one response have the same id"
+
+    def _turn_judged(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
+        turn, judgement = body["turn"], body["judgement"]
+        if strict_json.sha256(strict_json.encode_record(turn["surveys"]).encode()) != body["survey_hash"]:
+            yield "other_survey", "its surveys do not have the hash that was judged on"
+        calls = self._calls
+        if (proposed := turn.get("proposed")) is not None:
+            calls = {call["id"]: ToolCall.parse(call["name"], call["arguments"]).digest for call in proposed}
+        elif turn.get("actor", "model") == "model" and turn["response"] != self._response:
+            yield "other_response", f"it judges response {turn['response']}, but the one in hand is {self._response}"
+        stopped = {
+            ruling["call"]
+            for decision in judgement["decisions"]
+            if decision.get("mode", "enforce") == "enforce"
+            for ruling in decision.get("rulings", ())
+            if ruling["standing"] in ("hold", "deny")
+        }
+        seen: set[str] = set()
+        for verdict in judgement["verdicts"]:
+            call, digest = verdict["call"], verdict["digest"]
+            if calls.get(call) != digest or call in seen:
+                yield "other_call", f"its verdict on `{call}` is not on a call that was made, or not the only one"
+                continue
+            seen.add(call)
+            if verdict["standing"] != "allow":
+                continue
+            if call in stopped:
+                yield "allowed_against_ruling", f"it allows `{call}`, which one of its gates stopped"
+                continue
+            self._permits[event.seq, call] = digest, body["survey_hash"]
+
+    def _tool_started(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
+        permit, call = body["permit"], body["call"]
+        key = permit["judged"], permit["call"]
+        if key in self._used:
+            yield "permit_used_twice", f"`{call}` ran on a permit that was used before"
+        elif permit["call"] != call or self._permits.get(key) != (permit["digest"], permit["survey_hash"]):
+            yield "no_permit", f"`{call}` ran, but no judgement before it allowed this call"
+        if call in self._calls and call not in self._open:
+            yield "ran_after_answer", f"`{call}` ran after it was answered"
+        if self._running.get(call, "pure") != "pure":
+            yield "ran_twice", f"`{call}` was started again though its first run may have had an effect"
+        self._used.add(key)
+        self._permits.pop(key, None)
+        self._running[call] = body["class"]
+
+    def _tool_finished(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
+        yield from self._ended(body["call"])
+
+    def _outcome_unknown(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
+        yield from self._ended(body["call"])
+
+    def _ended(self, call: str) -> Iterator[Finding]:
+        if self._running.pop(call, None) is None:
+            yield "ended_without_start", f"`{call}` ended but was never started"
+        elif call in self._calls:
+            yield from self._answered(call)
+
+    def _call_answered(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
+        call = body["call"]
+        if self._running.pop(call, "pure") != "pure":
+            yield "answered_while_running", f"`{call}` is answered as not run though it was started"
+        yield from self._answered(call)
+
+    def _answered(self, call: str) -> Iterator[Finding]:
+        if call in self._open:
+            self._open.discard(call)
+        elif call in self._calls:
+            yield "answered_twice", f"`{call}` was answered before"
+        else:
+            yield "answer_without_call", f"`{call}` is answered but was not asked for"
+
+    def _task_started(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
+        self._forget()
+        yield from ()
+
+    def _task_ended(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
+        yield from self._left_open()
+        self._forget()
+
+    def _session_ended(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
+        if body["events"] != event.seq:
+            yield "other_count", f"the session ended with {body['events']} events, and this is number {event.seq}"
+
+    def _left_open(self) -> Iterator[Finding]:
+        """Yield what should have been answered before the next response or the end of the task."""
+        for call in sorted(self._open):
+            yield "no_answer", f"`{call}` was never answered"
+        for call in sorted(call for call, side_effect in self._running.items() if side_effect != "pure"):
+            yield "no_outcome", f"`{call}` was started and its outcome never recorded"
+        self._open.clear()
+        self._running.clear()
+
+    def _forget(self) -> None:
+        """Leaves end with the task they were given in."""
+        self._permits.clear()
+        self._used.clear()
