@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from foregate.agent.models.rehearsal_conversation import parsed
 from foregate.agent.models.rehearsal_grammar import understand
@@ -38,7 +39,7 @@ def plan(messages: Sequence[Message], stumbles: bool) -> str:
         steps += [step for wish in wishes for step in steps_of(wish) if (step.tool, step.target) not in known]
     made = Plan(
         goal=goal_of(wishes, first) if asked else "",
-        success_criteria=[Criterion(text=done(step), check=None, target=None, expected=None) for step in steps],
+        success_criteria=[*(done(planned) for planned in steps[:1]), *(seen for w in wishes for seen in checks_of(w))],
         first_action=PlannedAction(tool=steps[0].tool, target=steps[0].target, description=steps[0].description),
         requires_verification=True,
         risky_actions=[] if forgets else [risk_of(call) for call in calls],
@@ -142,9 +143,31 @@ def serves(call: Mapping[str, Json], wish: Wish) -> bool:
             return True
 
 
-def done(planned: PlannedStep) -> str:
-    """Return how one would recognise that a step succeeded."""
-    return f"{planned.description}: done, and nothing else changed"
+def done(planned: PlannedStep) -> Criterion:
+    """Return how one would recognise that a step succeeded; a person can tell, no single look can."""
+    return Criterion(
+        text=f"{planned.description}: done, and nothing else changed", check=None, target=None, expected=None
+    )
+
+
+def checks_of(wish: Wish) -> list[Criterion]:
+    """Return what a look at a file would show once a wish is fulfilled."""
+    match wish.verb:
+        case "replace":
+            return [criterion(described(wish), "file_contains", wish.target, wish.other)]
+        case "write" | "append":
+            return [criterion(described(wish), "file_exists", wish.target, None)]
+        case "move":
+            return [criterion(described(wish), "file_exists", wish.other, None)]
+        case _:
+            return []
+
+
+def criterion(
+    says: str, check: Literal["file_exists", "file_contains"], target: str, expected: str | None
+) -> Criterion:
+    """Return a criterion that a look can settle."""
+    return Criterion(text=says, check=check, target=target, expected=expected)
 
 
 def risk_of(call: Mapping[str, Json]) -> str:
