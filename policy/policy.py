@@ -193,8 +193,14 @@ class Contract(Section):
     """Phrases that tell what a request wants; whole words, any case. No match is `unknown`."""
 
     text_only: tuple[str, ...]
+    exceptions: tuple[str, ...]
     mutation: tuple[str, ...]
     observation: tuple[str, ...]
+    about: tuple[str, ...]
+    determiners: tuple[str, ...]
+    negations: tuple[str, ...]
+    pivots: tuple[str, ...]
+    destinations: tuple[str, ...]
 
 
 class RiskWeights(Section):
@@ -229,6 +235,8 @@ class Scores(Section):
     uncertainty: UncertaintyWeights
     destructive_words: tuple[str, ...]
     vague_words: tuple[str, ...]
+    filler_words: tuple[str, ...]
+    confirmations: tuple[str, ...]
     conflicts: tuple[tuple[str, str], ...]
 
 
@@ -266,6 +274,7 @@ class Commands(Section):
     """Which commands only observe, how long one may run (seconds), and the environment it sees."""
 
     read_only: dict[str, CommandEntry]
+    wrappers: tuple[str, ...]
     timeout: Annotated[int, Field(ge=1)]
     environment: tuple[str, ...]
 
