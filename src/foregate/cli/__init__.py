@@ -5,6 +5,8 @@ from __future__ import annotations
 
 def main() -> None:
     """Run the command line; heavy imports wait until a command needs them."""
-    from foregate.cli.app import run
+    import sys
 
-    run()
+    from foregate.cli.app import main as run
+
+    sys.exit(run())

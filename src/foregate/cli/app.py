@@ -1,12 +1,16 @@
-"""The commands, one function each; what they do lies in the modules they import when called."""
+"""The command line: which commands there are, and what becomes of an error. What commands do lies in their files."""
 
 from __future__ import annotations
 
-import asyncio
+import os
 import sys
+from typing import Annotated
 
 import typer
 
+from foregate import __version__
+from foregate.cli import audit, chat, demo_command, policy, resume, run, tools, undo
+from foregate.cli.exit_codes import ERROR, STATUS, USAGE, of_error
 from foregate.schemas.errors import ForegateError
 
 app = typer.Typer(
@@ -15,26 +19,58 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
+app.command("chat", short_help="Talk with the agent at this terminal.")(chat.chat)
+app.command("run", short_help="Do one task without a person.")(run.run)
+app.command("resume", short_help="Answer what a session waits for.")(resume.resume)
+app.command("undo", short_help="Undo a change of a session.")(undo.undo)
+app.add_typer(audit.app, name="audit")
+app.add_typer(policy.app, name="policy")
+app.add_typer(tools.app, name="tools")
+app.command("demo", short_help="Show a session with every ruling.")(demo_command.demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"foregate {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
-def about() -> None:
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """An agent loop that checks before it acts."""
 
 
-@app.command()
-def demo() -> None:
-    """Run a session with a scripted model in a temporary workspace and show every ruling."""
-    from foregate.cli.demo import demo as show
-
-    asyncio.run(show())
-
-
-def run() -> None:
-    """Run a command; an error meant for people is one line on standard error and exit code 1."""
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit code; an error meant for people is one sentence on standard error."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
     try:
-        app()
+        code = app(args=arguments, standalone_mode=False)
+        sys.stdout.flush()
     except ForegateError as error:
-        print(f"foregate: {error}", file=sys.stderr)  # noqa: T201
-        sys.exit(1)
+        return _fail(str(error), of_error(error))
+    except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message(), err=True)
+            return USAGE
+        return _fail(f"{error.format_message().rstrip('.')}; see `foregate --help`", USAGE)
+    except (KeyboardInterrupt, typer.Abort):
+        return STATUS["cancelled"]
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ERROR
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str, code: int) -> int:
+    from foregate.cli.visible import visible
+
+    typer.echo(f"foregate: {visible(message, lines=True)}", err=True)
+    return code

@@ -1,70 +1,147 @@
-"""The demonstration: an edit is held, the remedy reads the file, the edit runs, the log proves it."""
+"""The demonstration: three messages, a careless model, nine gates, and the log that proves what happened."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.text import Text
 
-from foregate.agent.loop import run
-from foregate.agent.models.scripted import ScriptedModel, calls, says
-from foregate.agent.session import Session
-from foregate.agent.tools.files import edit_file, read_file
-from foregate.agent.tools.tool import Toolbox
-from foregate.agent.workspace import Workspace
-from foregate.policy.load import default_policy
+from foregate.cli.demo_checks import BrokenPromise, check_log, check_workspace, fired
+from foregate.cli.demo_person import DemoPerson
+from foregate.cli.demo_workspace import DEFECT, FILES, FLAWED, MENDED, MESSAGE, STALE, build
+from foregate.cli.rows import line
+from foregate.cli.screen import Screen
+from foregate.cli.timeline import row_of
 from foregate.schemas.event import Event
-from foregate.telemetry import chain
-from foregate.telemetry.memory_blobs import MemoryBlobs
-from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.decisions import decision_points
 
-EDIT = ("edit_file", {"path": "notes.txt", "old": "teh", "new": "the"})
+if TYPE_CHECKING:
+    from foregate.opening import Opened
+    from foregate.telemetry.sqlite_log import SqliteLog
+
+INTRODUCTION = (
+    "A session in a temporary workspace with a git repository. The model is the rehearsal model: a fixed program, no "
+    "language model, and careless on purpose here. What needs a person's yes is answered by this demonstration."
+)
+MESSAGES = (
+    "Clean this up.",
+    "Wait. Just tell me, in words: what is in this repository?",
+    f'Fix the typo "{DEFECT}" -> "{MENDED}" in {FLAWED}; delete the stale logs in logs; '
+    f'run python3 {FLAWED}; commit everything with message "{MESSAGE}".',
+)
 
 
-async def demo() -> None:
-    """Run the session and print what happens."""
-    console = Console(highlight=False)
-    with tempfile.TemporaryDirectory(prefix="foregate-demo-") as folder:
-        path = Path(folder, "notes.txt")
-        path.write_text("This is teh note.\n")
-        workspace, policy, log = Workspace(folder), default_policy(), MemoryLog()
-        model = ScriptedModel(
-            [calls(EDIT, text="I will fix the typo in notes.txt."), calls(EDIT), says("The typo is fixed.")]
+async def demo(console: Console | None = None) -> None:
+    """Run the demonstration and print it; raise BrokenPromise, one sentence, when something is not as promised."""
+    screen = Screen(console or Console(highlight=False))
+    with tempfile.TemporaryDirectory(prefix="foregate-demo-") as place:
+        folder, home = Path(place).resolve() / "workspace", Path(place).resolve() / "home"
+        folder.mkdir()
+        build(folder)
+        heading(screen, "foregate demo")
+        screen.say(INTRODUCTION)
+        opened = await opening(screen, folder, home)
+        try:
+            await talk(screen, opened, folder)
+        finally:
+            await opened.close()
+        await proof(screen, home, opened.name)
+
+
+async def opening(screen: Screen, folder: Path, home: Path) -> Opened:
+    """Open the session: real tools, a durable log, the default policy whatever the environment says."""
+    from foregate.agent.models.rehearsal import RehearsalModel
+    from foregate.opening import Setting, open_session
+    from foregate.policy.load import default_policy
+
+    return await open_session(
+        Setting(
+            workspace=folder,
+            model=RehearsalModel(stumbles=True),
+            policy=default_policy(),
+            person=DemoPerson(screen),
+            listeners=[screen.hear],
+            environ={"FOREGATE_HOME": str(home)},
         )
-        session = Session(
-            log=log,
-            lease=await log.claim("demo", create=True),
-            blobs=MemoryBlobs(),
-            model=model,
-            tools=Toolbox([read_file(workspace, policy), edit_file(workspace, policy)]),
-            policy=policy,
-            workspace=workspace,
-            listeners=[lambda event: show(console, event)],
-        )
-        await session.start()
-        await run(session, "fix the typo in notes.txt")
-        model.finish()
-        await session.close()
-        console.print(f"\nnotes.txt now reads: {path.read_text().strip()}")
-        count = sum(1 for _ in chain.verified(log.lines("demo"), "demo"))
-        console.print(f"verified: {count} events")
-        workspace.close()
+    )
 
 
-def show(console: Console, event: Event) -> None:
-    """Print what an event says, on one line."""
-    body = event.body
-    match event.kind:
-        case "user_message":
-            console.print(f"you    {body['text']}", markup=False)
-        case "model_response":
-            wanted = ", ".join(call["name"] for call in body["calls"])
-            console.print(f"model  {body['text']}{f' -> {wanted}' if wanted else ''}", markup=False)
-        case "turn_judged":
-            for decision in body["judgement"]["decisions"]:
-                console.print(f"       {event.seq}.{decision['gate']}: {decision['code']}", markup=False)
-        case "call_answered":
-            console.print(f"held   {body['tool']}: {body['message']}", markup=False)
-        case "tool_finished":
-            console.print(f"ran    {body['tool']}: {body['content'].strip()}", markup=False)
+async def talk(screen: Screen, opened: Opened, folder: Path) -> None:
+    """Send the three messages, check what came of them, and undo one change."""
+    from foregate.agent.loop import run
+
+    session, config = opened.session, (folder / ".git" / "config").read_text()
+    for text in MESSAGES:
+        screen.say()
+        screen.say(Text.assemble(("you> ", "bold cyan"), (text, "bold")))
+        outcome = await run(session, text)
+        said = next((m.text for m in reversed(session.state.messages) if m.role == "assistant"), "")
+        screen.told(outcome, said)
+    check_workspace(folder, config)
+    await take_back(screen, opened, folder)
+
+
+async def take_back(screen: Screen, opened: Opened, folder: Path) -> None:
+    """Undo the last deletion and check that the file is back."""
+    raise NotImplementedError
+
+
+async def proof(screen: Screen, home: Path, session: str) -> None:
+    """Print what the closed log says, and check it: decision points, replay notes, and that nothing was altered."""
+    from foregate.home import Home
+
+    log = Home(home).log()
+    try:
+        events = list(log.events(session))
+        timeline(screen, events)
+        remarks(screen, events)
+        verified(screen, log, session)
+    finally:
+        log.close()
+    check_log(events)
+    heading(screen, "every gate stepped in")
+    for gate, codes in fired(decision_points(events)).items():
+        screen.say(line(f"{gate:<11}", "green", ", ".join(codes), screen.console.width))
+
+
+def timeline(screen: Screen, events: Sequence[Event]) -> None:
+    """Print the decision points that were more than a pass, and count the others."""
+    heading(screen, "timeline of decision points (event.gate)")
+    points = list(decision_points(events))
+    shown = [p for p in points if p.severity != "info" or p.code.endswith(("_accepted", "_granted"))]
+    for point in shown:
+        screen.say(row_of(point, screen.console.width))
+    screen.say(
+        f"  and {len(points) - len(shown)} more that passed; `foregate audit show` lists all of a session", "dim"
+    )
+
+
+def remarks(screen: Screen, events: Sequence[Event]) -> None:
+    """Print the replay notes."""
+    from foregate.telemetry.replay_notes import notes_of
+
+    heading(screen, "replay notes")
+    for note in notes_of(events):
+        mark, colour = ("blocked", "yellow") if note.blocking else ("noted", "dim")
+        screen.say(line(mark, colour, f"{note.category}: {note.summary}", screen.console.width))
+
+
+def verified(screen: Screen, log: SqliteLog, session: str) -> None:
+    """Verify the log and print the result; raise BrokenPromise unless it holds to its last event."""
+    from foregate.telemetry.verify import verify_session
+
+    result = verify_session(log, session)
+    screen.say()
+    screen.say(result.sentence, "bold green" if result.ok and result.proven else "bold red")
+    if not (result.ok and result.proven):
+        raise BrokenPromise("the demonstration broke a promise: its log does not verify")
+
+
+def heading(screen: Screen, text: str) -> None:
+    """Print a heading."""
+    screen.say()
+    screen.say(f"== {text} ==", "bold")

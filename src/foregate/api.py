@@ -1,0 +1,196 @@
+"""The agent as a library: one class over a session, and two functions for one task."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from foregate.opening import Opened, Setting, open_session
+from foregate.schemas.errors import UsageError
+from foregate.schemas.event import Event
+from foregate.schemas.protocols import Blobs, Log, Model, Person
+
+if TYPE_CHECKING:
+    from foregate.agent.outcome import Outcome
+    from foregate.agent.session import Session
+    from foregate.agent.tools.tool import Tool
+    from foregate.policy.policy import Policy
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments of Agent, `run` and `run_sync`."""
+
+    model: Model | str | None
+    policy: Policy | Path | str | None
+    tools: Sequence[Tool]
+    workspace: Path | str
+    person: Person | None
+    log: Log | None
+    blobs: Blobs | None
+    resume: str
+    dry_run: bool
+    builtin: bool
+
+
+class Agent:
+    """An agent whose every tool call is judged first. Tasks of one agent share one session: one log, one memory.
+
+    `model` is a Model, a name at the configured endpoint, or None for the environment's choice (the rehearsal model
+    where there is none). `policy` is a Policy, a YAML file over the defaults, or None. `tools` come beside the
+    built-in ones, or instead of them with `builtin=False`. Without a `person`, what would need one is denied.
+    `log` defaults to the durable log in FOREGATE_HOME; `resume` names a session of it.
+
+    Use it as a context manager, sync or async; leaving it ends the session's log.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model | str | None = None,
+        policy: Policy | Path | str | None = None,
+        tools: Sequence[Tool] = (),
+        workspace: Path | str = ".",
+        person: Person | None = None,
+        log: Log | None = None,
+        blobs: Blobs | None = None,
+        resume: str = "",
+        dry_run: bool = False,
+        builtin: bool = True,
+    ) -> None:
+        self._setting = Setting(
+            workspace=workspace,
+            model=model,
+            policy=policy,
+            tools=tuple(tools),
+            builtin=builtin,
+            person=person,
+            log=log,
+            blobs=blobs,
+            resume=resume,
+            dry_run=dry_run,
+        )
+        self._opened: Opened | None = None
+        self._runner: asyncio.Runner | None = None
+        self._busy = False
+        self.outcome: Outcome | None = None
+        """How the last task ended or paused."""
+
+    async def open(self) -> Session:
+        """Open the session if it is not open, and return it. Raises a ForegateError of one sentence."""
+        if self._opened is None:
+            self._opened = await open_session(self._setting)
+        return self._opened.session
+
+    @property
+    def session(self) -> str:
+        """The session's name in the log, "" while it is not open."""
+        return self._opened.name if self._opened else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about how the session was opened that a person should read."""
+        return self._opened.notes if self._opened else ()
+
+    async def run(self, text: str) -> Outcome:
+        """Take a message through to an answer, a pause or an end; after a question, `text` is the answer to it."""
+        from foregate.agent.loop import run
+
+        self._begin()
+        try:
+            self.outcome = await run(await self.open(), text)
+        finally:
+            self._busy = False
+        return self.outcome
+
+    def run_sync(self, text: str) -> Outcome:
+        """Do what `run` does, for programs without an event loop; raises UsageError inside one."""
+        return self._loop().run(self.run(text))
+
+    async def events(self, text: str) -> AsyncIterator[Event]:
+        """Yield the events of a task as they are recorded; ends with the task, `outcome` then says how.
+
+        Leaving the iteration early cancels the task.
+        """
+        from foregate.agent.loop import run
+
+        self._begin()
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        session, listen = None, queue.put_nowait
+        try:
+            session = await self.open()
+            session.listeners.append(listen)
+            task = asyncio.create_task(run(session, text))
+            task.add_done_callback(lambda _: queue.put_nowait(None))
+            try:
+                while (event := await queue.get()) is not None:
+                    yield event
+            finally:
+                task.cancel()
+                self.outcome = await task
+        finally:
+            if session is not None:
+                session.listeners.remove(listen)
+            self._busy = False
+
+    async def close(self) -> None:
+        """End the session's log and let go of the workspace; doing it twice is harmless.
+
+        A task that is paused stays open, so that the session can be resumed.
+        """
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.close()
+
+    async def __aenter__(self) -> Agent:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __enter__(self) -> Agent:
+        self._loop().run(self.open())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        runner = self._loop()
+        runner.run(self.close())
+        runner.close()
+        self._runner = None
+
+    def _begin(self) -> None:
+        if self._busy:
+            raise UsageError("this agent is at work; one session does one task at a time, so use a second agent")
+        self._busy = True
+
+    def _loop(self) -> asyncio.Runner:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise UsageError("an event loop is running here; use `await agent.run(text)` and `async with`")
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+            weakref.finalize(self, self._runner.close)
+        return self._runner
+
+
+async def run(text: str, **options: Unpack[Options]) -> Outcome:
+    """Do one task in a session of its own; the options are those of Agent."""
+    async with Agent(**options) as agent:
+        return await agent.run(text)
+
+
+def run_sync(text: str, **options: Unpack[Options]) -> Outcome:
+    """Do one task in a session of its own, for programs without an event loop."""
+    with Agent(**options) as agent:
+        return agent.run_sync(text)

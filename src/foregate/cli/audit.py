@@ -1,0 +1,149 @@
+"""`foregate audit`: what was decided, and whether the log can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.cli import options
+from foregate.cli.waiting import wait
+
+if TYPE_CHECKING:
+    from foregate.schemas.strict_json import Json
+    from foregate.telemetry.sqlite_log import SqliteLog
+
+app = typer.Typer(
+    help="Review the decisions of a session, and verify its log.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Names = list[str]
+
+
+@app.command("list")
+def list_sessions(as_json: options.AsJson = False) -> None:
+    """List the sessions of the log, newest first."""
+    from foregate.cli.scripting import one_line
+    from foregate.cli.visible import shortened, visible
+
+    with _log() as log:
+        names = wait(log.sessions())
+        if as_json:
+            typer.echo(one_line([_about(log, name) for name in names]))
+            return
+        for name in names:
+            about = _about(log, name)
+            head = f"{visible(name):<22} {about['events']:>5} events  {about['state']:<18} "
+            typer.echo(head + shortened(str(about["asked"]), 48))
+    if not names:
+        typer.echo("there are no sessions yet; `foregate chat` begins one", err=True)
+
+
+@app.command("show", short_help="Show the decision points of a session.")
+def show(
+    session: options.SessionName,
+    gate: Annotated[Names | None, typer.Option("--gate", help="Only this gate; may be repeated.")] = None,
+    code: Annotated[Names | None, typer.Option("--code", help="Only this code; may be repeated.")] = None,
+    severity: Annotated[
+        Names | None, typer.Option("--severity", help="Only `info`, `warning` or `error`; may be repeated.")
+    ] = None,
+    notes: Annotated[bool, typer.Option("--notes", help="Show the replay notes instead of the decisions.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show the decision points of a session, one line each."""
+    from rich.console import Console
+
+    from foregate.cli.scripting import one_line
+    from foregate.cli.timeline import row_of
+    from foregate.home import find_session
+    from foregate.schemas import codec
+    from foregate.telemetry.decisions import chosen, decision_points
+    from foregate.telemetry.replay_notes import notes_of
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    with _log() as log:
+        name = wait(find_session(log, session))
+        if notes:
+            found = notes_of(log.events(name))
+            if as_json:
+                typer.echo(one_line([codec.dump(note) for note in found]))
+            for note in () if as_json else found:
+                typer.echo(_plain(f"{note.category:<18} {'blocking' if note.blocking else '':<8} {note.summary}"))
+            return
+        points = decision_points(log.events(name, kinds=("turn_judged",)))
+        for point in chosen(points, gate=gate or (), code=code or (), severity=severity or ()):
+            if as_json:
+                typer.echo(one_line(point.to_json()))
+            else:
+                console.print(row_of(point, console.width if console.is_terminal else 0), soft_wrap=True)
+
+
+@app.command("verify", short_help="Verify a session's log.")
+def verify(
+    session: options.SessionName,
+    head: Annotated[
+        str, typer.Option("--head", metavar="N:HASH", help="An event somebody kept elsewhere: its number and hash.")
+    ] = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """Verify a session's log: the chain, that nothing ran without leave, and its tail. Exit code 8 when it fails."""
+    from foregate.cli.exit_codes import NOT_VERIFIED
+    from foregate.cli.scripting import one_line
+    from foregate.home import find_session
+    from foregate.schemas import codec
+    from foregate.telemetry.verify import parse_head, verify_session
+
+    kept = parse_head(head) if head else None
+    with _log() as log:
+        name = wait(find_session(log, session))
+        found = verify_session(log, name, kept)
+    if as_json:
+        typer.echo(one_line({"ok": found.ok, "proven": found.proven, "head": found.head} | codec.dump(found)))
+    else:
+        typer.echo(_plain(found.sentence))
+        typer.echo(f"head {found.head}")
+        for defect in found.defects[1:]:
+            typer.echo(_plain(defect.message), err=True)
+    if not found.ok:
+        raise typer.Exit(NOT_VERIFIED)
+
+
+@contextmanager
+def _log() -> Iterator[SqliteLog]:
+    """Yield the log of the home, for reading."""
+    from foregate.home import Home
+
+    log = Home.open().log()
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def _about(log: SqliteLog, name: str) -> dict[str, Json]:
+    """Return what a list says of a session: events, state, first words, tasks and where it worked."""
+    about: dict[str, Json] = {"session": name, "events": log.kept_head(name)[0], "tasks": 0, "state": "open"}
+    about |= {"asked": "", "started": "", "workspace": "", "model": ""}
+    for event in log.events(
+        name, kinds=("session_started", "user_message", "task_started", "task_paused", "task_ended")
+    ):
+        match event.kind:
+            case "session_started":
+                about |= {"started": event.time, "workspace": event.body["workspace"], "model": event.body["model"]}
+            case "user_message":
+                about["asked"] = about["asked"] or event.body["text"]
+            case "task_started":
+                about |= {"tasks": about["tasks"] + 1, "state": "open"}
+            case "task_paused":
+                about["state"] = event.body["reason"]
+            case "task_ended":
+                about["state"] = event.body["status"]
+    return about
+
+
+def _plain(text: str) -> str:
+    from foregate.cli.visible import visible
+
+    return visible(text)

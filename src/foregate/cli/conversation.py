@@ -1,0 +1,127 @@
+"""The chat: a line is a message or a command, and Ctrl-C stops the step that runs, not the session."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from foregate.agent.loop import go_on, run
+from foregate.cli.screen import Screen
+from foregate.cli.slash import COMMANDS, Slash
+from foregate.cli.terminal import Terminal
+from foregate.schemas.errors import ForegateError
+
+if TYPE_CHECKING:
+    from foregate.agent.outcome import Outcome
+    from foregate.cli.person import PersonAtTerminal
+    from foregate.opening import Opened
+
+
+class Conversation:
+    """One session at one terminal, from the greeting to the end of input."""
+
+    def __init__(self, opened: Opened, terminal: Terminal, screen: Screen, person: PersonAtTerminal | None) -> None:
+        self.opened, self.session = opened, opened.session
+        self.terminal, self.screen, self.person = terminal, screen, person
+        self.over = False
+        self.outcome: Outcome | None = None
+        self._slash = Slash(self)
+
+    async def talk(self) -> None:
+        """Read and act until the person quits or the input ends."""
+        self.greet()
+        if self.opened.resumed:
+            await self.pick_up()
+        while not self.over:
+            try:
+                line = await self.terminal.line(self.prompt)
+            except KeyboardInterrupt:
+                continue
+            if line is None:
+                break
+            await self.take(line.strip())
+        self.farewell()
+
+    async def take(self, line: str) -> None:
+        """Act on one line."""
+        try:
+            if line.startswith("/"):
+                await self._slash.obey(line)
+            elif line:
+                await self.work(run(self.session, line))
+        except ForegateError as error:
+            self.screen.idle()
+            self.screen.show(f"foregate: {error}", "red")
+
+    @property
+    def prompt(self) -> str:
+        """The prompt, naming the switches that are on."""
+        state = self.session.state
+        switches = [name for name, on in (("auto", state.auto), ("dry run", state.dry_run)) if on]
+        return f"you ({', '.join(switches)})> " if switches else "you> "
+
+    async def pick_up(self) -> None:
+        """Go on with what a resumed session had open: a question, an approval, or an interrupted task."""
+        task = self.session.state.task
+        if task is None:
+            return
+        if task.paused == "needs_input":
+            self.screen.show(task.question, "bold")
+        else:
+            await self.work(go_on(self.session))
+
+    async def work(self, steps: Coroutine[None, None, Outcome]) -> None:
+        """Run steps of the loop; Ctrl-C cancels them, and the loop then ends the task as cancelled."""
+        self.screen.busy("model")
+        try:
+            with interruptible(asyncio.ensure_future(steps)) as task:
+                self.outcome = await task
+        finally:
+            self.screen.idle()
+        said = next((m.text for m in reversed(self.session.state.messages) if m.role == "assistant"), "")
+        self.screen.told(self.outcome, said)
+
+    def greet(self) -> None:
+        """Say which session this is and what a newcomer must know."""
+        state = "resumed" if self.opened.resumed else "session"
+        self.screen.say(f"{state} {self.opened.name}", "dim")
+        self.screen.show(f"model {self.session.model.name}, workspace {self.opened.workspace.root}", "dim")
+        for note in self.opened.notes:
+            self.screen.say(note, "yellow")
+        if self.terminal.interactive:
+            self.screen.say("/help lists the commands; Ctrl-C stops a step, Ctrl-D quits", "dim")
+
+    def farewell(self) -> None:
+        """Say how to come back to what is still open."""
+        if self.session.state.task is not None:
+            self.screen.say(f"a task is still open: foregate chat --resume {self.opened.name}", "yellow")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What the prompt completes."""
+        return tuple(COMMANDS)
+
+
+@contextmanager
+def interruptible(task: asyncio.Task[Outcome]) -> Iterator[asyncio.Task[Outcome]]:
+    """Let the first Ctrl-C cancel `task`; further ones wait for the loop to tidy up."""
+    loop, asked = asyncio.get_running_loop(), False
+
+    def cancel() -> None:
+        nonlocal asked
+        if not asked:
+            asked = True
+            task.cancel()
+
+    try:
+        loop.add_signal_handler(signal.SIGINT, cancel)
+    except (NotImplementedError, RuntimeError, ValueError):
+        yield task
+        return
+    try:
+        yield task
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)

@@ -1,0 +1,42 @@
+"""What the command line's exit codes mean; scripts rely on them."""
+
+from __future__ import annotations
+
+from foregate.schemas.errors import (
+    ForegateError,
+    PolicyError,
+    SessionHeld,
+    TamperedLog,
+    UsageError,
+    WorkspaceError,
+)
+
+COMPLETED = 0
+ERROR = 1
+USAGE = 2
+NOT_VERIFIED = 8
+HELD = 9
+
+STATUS = {
+    "completed": COMPLETED,
+    "blocked": 3,
+    "budget_exhausted": 4,
+    "failed": 5,
+    "needs_input": 6,
+    "awaiting_approval": 7,
+    "cancelled": 130,
+}
+"""The exit code of a task's status; 130 is what shells expect after Ctrl-C."""
+
+_ERRORS: tuple[tuple[type[ForegateError], int], ...] = (
+    (SessionHeld, HELD),
+    (TamperedLog, NOT_VERIFIED),
+    (UsageError, USAGE),
+    (PolicyError, USAGE),
+    (WorkspaceError, USAGE),
+)
+
+
+def of_error(error: ForegateError) -> int:
+    """Return the exit code for an error a person is shown."""
+    return next((code for kind, code in _ERRORS if isinstance(error, kind)), ERROR)

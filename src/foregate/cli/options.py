@@ -1,0 +1,25 @@
+"""Options several commands share, said once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="Model at the configured endpoint; `rehearsal` needs none."),
+]
+WorkspaceFolder = Annotated[
+    Path, typer.Option("--workspace", metavar="FOLDER", help="The one folder the agent works in.")
+]
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option("--policy", metavar="FILE", help="YAML over the default policy; also FOREGATE_POLICY."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Judge every call, make no change.")]
+SessionName = Annotated[
+    str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]

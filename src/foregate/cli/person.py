@@ -1,0 +1,108 @@
+"""The person at the terminal: shows what asks, and takes an answer that cannot be given by accident."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from foregate.cli.screen import Screen
+from foregate.cli.sheet import cut, sheet
+from foregate.cli.terminal import Terminal
+from foregate.schemas.need import Need
+from foregate.schemas.protocols import Reply
+from foregate.schemas.strict_json import Json
+
+
+class PersonAtTerminal:
+    """Answers needs by showing one sheet per need. Enter alone is no answer; Ctrl-D leaves the question open.
+
+    With `reads_wait`, questions about nothing but observations are left open until `let_reads` allows some.
+    """
+
+    def __init__(self, screen: Screen, terminal: Terminal, *, reads_wait: bool = False) -> None:
+        self.screen, self.terminal, self.reads_wait = screen, terminal, reads_wait
+        self.reads_allowed = 0
+
+    async def answer(self, need: Need) -> Reply | None:
+        """Show the need and return the reply; see Person. Ctrl-C here cancels the task that asks."""
+        self.screen.idle()
+        try:
+            if need.gate == "loop":
+                return await self._held_again(need.request)
+            if self.reads_wait and only_reads(need.request):
+                return self._read(need.request)
+            return await self._approve(need.request)
+        except KeyboardInterrupt:
+            raise asyncio.CancelledError from None
+
+    async def _approve(self, request: Mapping[str, Json]) -> Reply | None:
+        width = self.screen.console.width
+        for row in sheet(request, width=width):
+            self.screen.say(row)
+        unseen = cut(request)
+        while True:
+            typed = await self.terminal.answer("approve? ")
+            if typed is None:
+                self.screen.say("left open; nothing ran. /execute shows it again", "dim")
+                return None
+            key, _, words = typed.strip().partition(" ")
+            match key.lower():
+                case "y" | "yes" if unseen:
+                    self.screen.say("not everything has been shown yet: d shows it, then y counts", "yellow")
+                case "y" | "yes":
+                    return Reply("yes")
+                case "a" if unseen:
+                    self.screen.say("not everything has been shown yet: d shows it, then a counts", "yellow")
+                case "a" if request.get("grants"):
+                    return Reply("grant")
+                case "a":
+                    self.screen.say("there is nothing here to allow for the whole session; y or n", "yellow")
+                case "n" | "no":
+                    return Reply("no", words.strip() or await self._reason())
+                case "d":
+                    for row in sheet(request, details=True, width=width):
+                        self.screen.say(row)
+                    unseen = False
+                case "":
+                    self.screen.say("Enter alone approves nothing: y, n or d (Ctrl-D leaves it open)", "yellow")
+                case _:
+                    self.screen.say("y, a, n or d (Ctrl-D leaves it open)", "yellow")
+
+    async def _reason(self) -> str:
+        return (await self.terminal.answer("why not? (Enter: no reason) ") or "").strip()
+
+    async def _held_again(self, request: Mapping[str, Json]) -> Reply | None:
+        self.screen.show(str(request.get("question", "")), "bold")
+        override = bool(request.get("can_override"))
+        keys = f"{'a do it anyway   ' if override else ''}s stop   m say more (m WORDS)"
+        self.screen.say(f"  gate {request.get('gate', '')}, {request.get('code', '')}   {keys}", "dim")
+        while True:
+            typed = await self.terminal.answer("go on? ")
+            if typed is None:
+                return None
+            key, _, words = typed.strip().partition(" ")
+            match key.lower():
+                case "a" if override:
+                    return Reply("anyway")
+                case "s":
+                    return Reply("stop")
+                case "m":
+                    more = words.strip() or (await self.terminal.answer("say: ") or "").strip()
+                    if more:
+                        return Reply("more", more)
+            self.screen.say("a, s or m WORDS" if override else "s or m WORDS", "yellow")
+
+    def _read(self, request: Mapping[str, Json]) -> Reply | None:
+        if self.reads_allowed > 0:
+            self.reads_allowed -= 1
+            return Reply("yes")
+        for call in request.get("calls") or ():
+            self.screen.show(f"  waits   {call.get('tool', '')} {call.get('target', '')}")
+        self.screen.say("reads wait: /execute lets these run, /execute 5 the next five as well", "dim")
+        return None
+
+
+def only_reads(request: Mapping[str, Json]) -> bool:
+    """Whether an approval is about observations alone, none of which a rule asks about."""
+    calls = request.get("calls") or ()
+    return bool(calls) and all(call.get("effect") == "observation" and not call.get("rules") for call in calls)

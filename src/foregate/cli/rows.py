@@ -1,0 +1,93 @@
+"""What an event says to a person, as lines of text; pure, so that a screen and a test read the same."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from foregate.cli.visible import shortened, visible
+from foregate.schemas import codec
+from foregate.schemas.decision import Decision
+from foregate.schemas.event import Event
+from foregate.schemas.ruling import Standing
+
+QUIET = ("prelude_ready_for_execution", "critique_not_required", "verification_passed", "approval_granted")
+"""Codes of gates that let everything pass, beside `<gate>_passed`: nobody needs a line for them."""
+
+_WORD = {
+    Standing.ALLOW: ("passed", "green"),
+    Standing.ASK: ("asks", "yellow"),
+    Standing.HOLD: ("held", "yellow"),
+    Standing.DENY: ("denied", "red"),
+}
+_INDENT = "  "
+_HEAD = 7
+
+
+def rows(event: Event, width: int) -> list[Text]:
+    """Return the lines to show for `event`, none for most kinds; each fits in `width` columns unless width is 0."""
+    body = event.body
+    match event.kind:
+        case "turn_judged":
+            decisions = [codec.load(Decision, data) for data in body["judgement"]["decisions"]]
+            return [ruling(decision, width) for decision in decisions if notable(decision)]
+        case "tool_finished":
+            return [ran(event, width)]
+        case "call_answered" if body["ruling"] == "not_run":
+            what = _call(body["tool"], body["target"])
+            return [line("not run", "yellow", f"{what}: {body['message']}", width)]
+        case "outcome_unknown":
+            what = _call(body["tool"], body["target"])
+            return [line("unknown", "red", f"{what}: nobody can say whether it took effect ({body['reason']})", width)]
+        case "effect_undone":
+            return [line("undone", "green", f"{body['tool']} {', '.join(body['resources'])}", width)]
+    return []
+
+
+def notable(decision: Decision) -> bool:
+    """Whether a decision deserves a line: everything but a pass."""
+    return not (decision.code.endswith("_passed") or decision.code in QUIET) or decision.consequence is not None
+
+
+def ruling(decision: Decision, width: int) -> Text:
+    """Return one line for a decision: how it stands, gate, code, and why."""
+    standing = max((r.standing for r in decision.rulings), default=Standing.ALLOW)
+    word, colour = _WORD[standing]
+    if decision.mode == "shadow":
+        word, colour = "shadow", "dim"
+    elif standing is Standing.ALLOW:
+        word, colour = ("asks", "yellow") if decision.consequence else ("passed", "dim")
+    where = _call(decision.tool, decision.target)
+    head = f"{decision.gate} {decision.code}"
+    why = decision.summary or (decision.consequence.question if decision.consequence else "")
+    rest = ": ".join(part for part in (f"{head} ({where})" if where else head, why) if part)
+    return line(word, colour, rest, width)
+
+
+def ran(event: Event, width: int) -> Text:
+    """Return the line of a call that ran."""
+    body = event.body
+    what = _call(body["tool"], body["target"])
+    note = {"runner": " (looked at for the model)", "postlude": " (checked)"}.get(event.actor, "")
+    seconds = f", {body['duration'] / 1000:.1f} s" if body["duration"] >= 1000 else ""
+    if body["ok"]:
+        return line("ran", "green", f"{what}{note}{seconds}", width)
+    return line("failed", "red", f"{what}{note}{seconds}: {body['content'].strip()}", width)
+
+
+def line(word: str, colour: str, rest: str, width: int) -> Text:
+    """Return `  word    rest`, made visible and cut to `width`."""
+    text = Text(_INDENT)
+    text.append(f"{word:<{_HEAD}} ", style=colour)
+    text.append(shortened(rest, width or len(rest) * 12))
+    if width:
+        text.truncate(width, overflow="ellipsis")
+    return text
+
+
+def _call(tool: str, target: str) -> str:
+    return f"{tool} {target}".strip()
+
+
+def paragraph(content: str, style: str = "") -> Text:
+    """Return text of a model, a tool or a file for showing as it is, with what is hidden made visible."""
+    return Text(visible(content, lines=True), style=style)

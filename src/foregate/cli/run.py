@@ -1,0 +1,87 @@
+"""`foregate run`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.cli import options
+from foregate.cli.waiting import wait
+
+if TYPE_CHECKING:
+    from foregate.agent.outcome import Outcome
+    from foregate.opening import Opened, Setting
+
+
+def run(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What to do; `-` reads it from standard input.")],
+    model: options.Model = None,
+    workspace: options.WorkspaceFolder = Path(),
+    policy: options.PolicyFile = None,
+    dry_run: options.DryRun = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    events: Annotated[bool, typer.Option("--events", help="Print every event as a line of JSON.")] = False,
+) -> None:
+    """Do one task without a person: what would need one is denied and reported. The exit code tells the status."""
+    from foregate.cli.exit_codes import STATUS
+    from foregate.opening import Setting
+    from foregate.schemas.errors import UsageError
+
+    if as_json and events:
+        raise UsageError("--json and --events exclude each other; choose one")
+    text = sys.stdin.read() if task == "-" else task
+    if not text.strip():
+        raise UsageError("the task is empty; say what to do")
+    setting = Setting(workspace=workspace, model=model, policy=policy, dry_run=dry_run)
+    outcome = wait(_run(setting, text, as_json, events))
+    raise typer.Exit(STATUS[outcome.status])
+
+
+async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> Outcome:
+    import asyncio
+
+    from rich.console import Console
+
+    from foregate.agent.loop import run as run_task
+    from foregate.cli.conversation import interruptible
+    from foregate.cli.screen import Screen
+    from foregate.cli.scripting import event_line
+    from foregate.opening import open_session
+
+    screen = Screen(Console(highlight=False, emoji=False, markup=False, stderr=True), narrate=False)
+    if events:
+        setting.listeners = [lambda event: print(event_line(event), flush=True)]  # noqa: T201
+    elif not as_json:
+        setting.listeners = [screen.hear]
+    opened = await open_session(setting)
+    try:
+        if not (as_json or events):
+            for note in opened.notes:
+                screen.say(note, "yellow")
+        with interruptible(asyncio.ensure_future(run_task(opened.session, text))) as task:
+            outcome = await task
+        screen.idle()
+        await report(opened, outcome, screen, as_json, events)
+    finally:
+        screen.idle()
+        await opened.close()
+    return outcome
+
+
+async def report(opened: Opened, outcome: Outcome, screen: object, as_json: bool, events: bool) -> None:
+    """Print the answer to standard output, and what is in the way to standard error."""
+    from foregate.cli.screen import Screen
+    from foregate.cli.scripting import outcome_json
+    from foregate.cli.visible import visible
+
+    assert isinstance(screen, Screen)
+    if as_json:
+        typer.echo(await outcome_json(opened, outcome))
+    elif not events:
+        if outcome.text.strip():
+            typer.echo(visible(outcome.text.strip(), lines=True))
+        screen.told(outcome, outcome.text)
+        screen.say(f"session {opened.name}", "dim")

@@ -1,0 +1,115 @@
+"""The output half of a terminal: streamed text, a line per ruling, a spinner while something works."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from foregate.cli.rows import line, paragraph, rows
+from foregate.cli.visible import shortened
+from foregate.schemas.event import Event
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from foregate.agent.outcome import Outcome
+
+WORKING = {"user_message": "model", "tool_finished": "model", "call_answered": "model", "need_answered": "model"}
+"""What is at work after an event of this kind."""
+
+
+class Screen:
+    """Shows a session on a console. Nothing a model, tool or file says is read as markup or obeyed by the terminal."""
+
+    def __init__(self, console: Console, *, narrate: bool = True) -> None:
+        self.console = console
+        self.narrate = narrate
+        self._spinner: Progress | None = None
+        self._streamed = ""
+        self._at_start = True
+
+    def say(self, content: str | Text = "", style: str = "") -> None:
+        """Print a line of ours; text that is not ours goes through `show`."""
+        self.console.print(Text(content, style=style) if isinstance(content, str) else content, soft_wrap=False)
+
+    def show(self, content: str, style: str = "") -> None:
+        """Print text that is not ours."""
+        self.say(paragraph(content, style))
+
+    def hear(self, event: Event) -> None:
+        """Show what an event says; a listener of the session."""
+        if event.kind == "model_response":
+            self._finish_text(event.body["text"])
+        for row in rows(event, self.console.width):
+            self.say(row)
+        if event.kind == "tool_started":
+            self.busy(f"{event.body['tool']} {event.body['target']}".strip())
+        elif event.kind == "need_raised" and event.body["need"]["who"] != "person":
+            self.busy(event.body["need"]["who"])
+        elif event.kind in WORKING:
+            self.busy(WORKING[event.kind])
+        elif event.kind in ("task_ended", "task_paused"):
+            self.idle()
+
+    def stream(self, piece: str) -> None:
+        """Show a piece of the model's text as it arrives."""
+        if not piece or not self.narrate:
+            return
+        self.idle()
+        if not self._streamed:
+            piece = piece.lstrip("\n")
+        self._streamed += piece
+        if piece:
+            self.console.print(paragraph(piece), end="", soft_wrap=True)
+            self._at_start = piece.endswith("\n")
+
+    def _finish_text(self, text: str) -> None:
+        self.idle()
+        if self._streamed:
+            if not self._at_start:
+                self.console.print()
+        elif text.strip() and self.narrate:
+            self.show(text.strip())
+        self._streamed, self._at_start = "", True
+
+    def told(self, outcome: Outcome, said: str) -> None:
+        """Show how a task ended; `said` is the model's last text, which has been shown already."""
+        self.idle()
+        text = outcome.text.strip()
+        if text and text != said.strip():
+            rest = text.removeprefix(said.strip()).strip() if said.strip() else text
+            self.show(rest, "bold" if outcome.paused else "")
+        if outcome.status in ("completed", "needs_input"):
+            return
+        report = outcome.report
+        why = report.blocker or ("a call waits for an answer" if outcome.paused else "")
+        self.say(line(outcome.status.replace("_", " "), "yellow", f" {why}" if why else "", 0))
+        for label, value in (("done", ", ".join(report.done)), ("needs", report.need), ("next", report.next_step)):
+            if value:
+                self.say(line(label, "dim", value, 0))
+
+    def busy(self, what: str) -> None:
+        """Show that `what` works, with the time it takes; nothing where the output is no terminal."""
+        if not self.console.is_terminal or not sys.stdin.isatty():
+            return
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self.idle()
+        self._spinner = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+        )
+        self._spinner.add_task(shortened(what, max(20, self.console.width - 20)), total=None)
+        self._spinner.start()
+
+    def idle(self) -> None:
+        """Take the spinner away, before anything else is written in its place."""
+        if self._spinner is not None:
+            self._spinner.stop()
+            self._spinner = None

@@ -1,0 +1,150 @@
+"""The chat's own commands; none of them reaches the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from foregate.cli.rows import line
+from foregate.cli.visible import visible
+from foregate.schemas.event import Draft
+
+if TYPE_CHECKING:
+    from foregate.cli.conversation import Conversation
+
+COMMANDS = {
+    "/help": "this list",
+    "/policy": "the policy in force: where it comes from and what each gate does",
+    "/evidence": "what this session has looked at and changed",
+    "/plan": "the plan in force and what of it is used",
+    "/decisions": "the decision points of this session",
+    "/history": "the conversation so far",
+    "/undo": "undo the last change, or /undo CALL; shows first what it would do",
+    "/auto": "on: reads and reversible changes in the workspace do not ask; nothing else",
+    "/dry-run": "on: calls are judged, changes are not made",
+    "/execute": "show what waits for an answer again; reads that wait run, /execute N the next N",
+    "/quit": "leave; the session stays in the log",
+}
+
+
+class Slash:
+    """Obeys a line that begins with a slash."""
+
+    def __init__(self, chat: Conversation) -> None:
+        self.chat = chat
+
+    async def obey(self, typed: str) -> None:
+        """Do what the command says, or say in one sentence why not."""
+        name, _, rest = typed.partition(" ")
+        if name not in COMMANDS:
+            self._say(f"there is no command `{visible(name)}`; /help lists them", "yellow")
+            return
+        await getattr(self, f"_{name[1:].replace('-', '_')}")(rest.strip())
+
+    def _say(self, text: str | Text, style: str = "") -> None:
+        self.chat.screen.say(text, style)
+
+    async def _help(self, rest: str) -> None:
+        for name, what in COMMANDS.items():
+            self._say(line(f"{name:<10}", "cyan", what, 0))
+
+    async def _policy(self, rest: str) -> None:
+        policy, loaded = self.chat.session.policy, self.chat.opened.loaded
+        self._say(f"policy {policy.hash[:12]}")
+        for source in loaded.sources if loaded else ():
+            self.chat.screen.show(f"  from {source}", "dim")
+        for gate in self.chat.session.prelude.gates:
+            self._say(f"  {gate.name:<12} {gate.mode}")
+        approval = policy.approval
+        self._say(f"  approval mode {approval.mode}, reads {approval.reads}")
+
+    async def _evidence(self, rest: str) -> None:
+        ledger = self.chat.session.state.ledger
+        known = ledger.resources()
+        for resource, seen in known.items():
+            kinds = ", ".join(f"{s.kind.value} at {s.seq} ({s.trust.value})" for s in seen)
+            self.chat.screen.show(f"  {resource.kind.value} {resource.id}: {kinds}")
+        for resource, earlier, later in ledger.contradictions:
+            self.chat.screen.show(f"  {resource.id}: event {later} contradicts event {earlier}", "yellow")
+        if not known:
+            self._say("nothing has been looked at yet")
+
+    async def _plan(self, rest: str) -> None:
+        task = self.chat.session.state.task
+        plan = task.plan if task is not None else None
+        if plan is None:
+            self._say("no plan is in force")
+            return
+        self.chat.screen.show(f"revision {plan.revision}: {plan.goal}")
+        for item in plan.items:
+            used = f"{item.used} of {item.uses} used"
+            self.chat.screen.show(f"  {item.effect.value} {item.kind.value} {item.pattern} ({used})")
+
+    async def _decisions(self, rest: str) -> None:
+        from foregate.cli.timeline import rows_of
+
+        events = await self.chat.session.log.read(self.chat.opened.name)
+        for row in rows_of(events, self.chat.screen.console.width):
+            self._say(row)
+
+    async def _history(self, rest: str) -> None:
+        from foregate.cli.timeline import messages_of
+
+        for row in messages_of(await self.chat.session.log.read(self.chat.opened.name)):
+            self._say(row)
+
+    async def _undo(self, rest: str) -> None:
+        from foregate.cli.undoing import undo_one
+
+        chat = self.chat
+        question = "undo this? (y) " if chat.terminal.interactive else ""
+        for sentence in await undo_one(chat.session, rest, preview=True):
+            chat.screen.show(f"  {sentence}")
+        if question:
+            try:
+                typed = await chat.terminal.answer(question)
+            except KeyboardInterrupt:
+                typed = None
+            if (typed or "").strip().lower() not in ("y", "yes"):
+                self._say("nothing was undone")
+                return
+        for sentence in await undo_one(chat.session, rest):
+            chat.screen.show(f"  {sentence}", "green")
+
+    async def _auto(self, rest: str) -> None:
+        await self._switch("auto", rest)
+
+    async def _dry_run(self, rest: str) -> None:
+        await self._switch("dry_run", rest)
+
+    async def _switch(self, name: str, rest: str) -> None:
+        session, label = self.chat.session, name.replace("_", "-")
+        if rest not in ("on", "off"):
+            self._say(f"/{label} is {'on' if getattr(session.state, name) else 'off'}; say /{label} on or /{label} off")
+            return
+        await session.record(Draft("policy_changed", "person", {name: rest == "on"}))
+        self._say(f"/{label} is {rest}", "dim")
+
+    async def _execute(self, rest: str) -> None:
+        from foregate.agent.loop import go_on
+
+        chat = self.chat
+        task = chat.session.state.task
+        if rest and not (rest.isascii() and rest.isdigit() and 0 < int(rest[:6]) <= 1000):
+            self._say("/execute takes a number from 1 to 1000", "yellow")
+            return
+        if task is None or task.paused != "awaiting_approval":
+            self._say("nothing waits for an answer", "yellow")
+            return
+        if chat.person is None:
+            self._say("there is nobody to ask: this is not a terminal", "yellow")
+            return
+        chat.person.reads_allowed = int(rest or 1)
+        try:
+            await chat.work(go_on(chat.session))
+        finally:
+            chat.person.reads_allowed = 0
+
+    async def _quit(self, rest: str) -> None:
+        self.chat.over = True

@@ -1,0 +1,193 @@
+"""Putting a session together: home, log, policy, model, tools and workspace, from arguments and environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foregate.home import Home, find_session, fresh_name
+from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.event import Draft
+from foregate.schemas.protocols import Blobs, Log, Model, Person
+
+if TYPE_CHECKING:
+    from foregate.agent.session import Listener, Session
+    from foregate.agent.tools.tool import Tool
+    from foregate.agent.workspace import Workspace
+    from foregate.policy.load import LoadedPolicy
+    from foregate.policy.policy import Policy
+
+REHEARSAL = "rehearsal"
+"""The name that asks for the rehearsal model by itself."""
+NO_ENDPOINT = (
+    "no model endpoint is configured, so the rehearsal model answers: it is no language model and understands only a "
+    "few plain requests. Set OPENAI_BASE_URL or OPENAI_API_KEY, and FOREGATE_MODEL, for a real one."
+)
+
+
+@dataclass(slots=True)
+class Setting:
+    """What a session is opened with. `model` is a Model, a name at the configured endpoint, or None.
+
+    `policy` is a Policy, a file, or None for FOREGATE_POLICY and the defaults. `resume` names a session of the log.
+    `log` and `blobs` None are those of the home; a log of one's own may come without blobs, kept in memory then.
+    """
+
+    workspace: Path | str = "."
+    model: Model | str | None = None
+    policy: Policy | Path | str | None = None
+    tools: Sequence[Tool] = ()
+    builtin: bool = True
+    person: Person | None = None
+    log: Log | None = None
+    blobs: Blobs | None = None
+    resume: str = ""
+    dry_run: bool = False
+    listeners: Sequence[Listener] = ()
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+
+@dataclass(slots=True)
+class Opened:
+    """An open session, the policy it runs under with its provenance, and `notes`: sentences a person should read."""
+
+    session: Session
+    loaded: LoadedPolicy | None
+    workspace: Workspace
+    name: str
+    resumed: bool
+    notes: tuple[str, ...] = ()
+    close_log: Callable[[], None] | None = None
+
+    async def close(self, *, end: bool = True) -> None:
+        """Close the session; with `end` False, or while a task is open, its log stays open for a later resume."""
+        try:
+            if end and self.session.state.task is None:
+                await self.session.close()
+            else:
+                await self.session.log.settle(self.session.lease)
+                await self.session.log.release(self.session.lease)
+        finally:
+            self.workspace.close()
+            if self.close_log is not None:
+                self.close_log()
+
+
+async def open_session(setting: Setting) -> Opened:
+    """Open a new session, or an existing one where `resume` names it; nothing is written when this raises.
+
+    Raises UsageError, WorkspaceError, PolicyError, LogError or SessionHeld, each one sentence.
+    """
+    model, notes = choose_model(setting.model, setting.environ)
+    if setting.log is not None:
+        from foregate.telemetry.memory_blobs import MemoryBlobs
+
+        return await _open(setting, setting.log, setting.blobs or MemoryBlobs(), None, model, notes)
+    home = Home.open(setting.environ)
+    log = home.log()
+    try:
+        opened = await _open(setting, log, setting.blobs or home.store(), home.memory, model, notes)
+    except BaseException:
+        log.close()
+        raise
+    opened.close_log = log.close
+    return opened
+
+
+async def _open(
+    setting: Setting, log: Log, blobs: Blobs, memory: Path | None, model: Model, notes: tuple[str, ...]
+) -> Opened:
+    from foregate.agent.session import Session
+    from foregate.agent.tools.tool import Toolbox
+    from foregate.agent.workspace import Workspace
+
+    name = await find_session(log, setting.resume) if setting.resume else await fresh_name(log)
+    workspace = Workspace(await workspace_of(log, name) if setting.resume else setting.workspace)
+    try:
+        loaded, policy = choose_policy(setting, workspace.root)
+        tools = toolbox(setting, workspace, policy, memory)
+        lease = await log.claim(name, create=not setting.resume)
+    except BaseException:
+        workspace.close()
+        raise
+    try:
+        session = Session(
+            log=log,
+            lease=lease,
+            blobs=blobs,
+            model=model,
+            tools=Toolbox(tools),
+            policy=policy,
+            workspace=workspace,
+            person=setting.person,
+            listeners=setting.listeners,
+        )
+        await (session.resume() if setting.resume else session.start())
+        if setting.dry_run and not session.state.dry_run:
+            await session.record(Draft("policy_changed", "person", {"dry_run": True}))
+    except BaseException:
+        await log.release(lease)
+        workspace.close()
+        raise
+    return Opened(session, loaded, workspace, name, bool(setting.resume), notes)
+
+
+async def workspace_of(log: Log, name: str) -> str:
+    """Return the folder a session of the log works in; raise LogError for a session without a beginning."""
+    first = await log.read(name, limit=1)
+    if not first or first[0].kind != "session_started":
+        raise LogError(f"session `{name}` does not begin as a session; `foregate audit verify` tells more")
+    return str(first[0].body["workspace"])
+
+
+def choose_model(wanted: Model | str | None, environ: Mapping[str, str]) -> tuple[Model, tuple[str, ...]]:
+    """Return the model to ask and what a person should know of the choice.
+
+    A name needs an endpoint: UsageError without one. Without name and endpoint the rehearsal model serves.
+    """
+    if wanted is not None and not isinstance(wanted, str):
+        return wanted, ()
+    from foregate.agent.models.openai import from_environment
+    from foregate.agent.models.rehearsal import RehearsalModel
+
+    if REHEARSAL in (wanted, environ.get("FOREGATE_MODEL") if not wanted else ""):
+        return RehearsalModel(), ()
+    model = from_environment(environ, model=wanted or "")
+    return (model, ()) if model is not None else (RehearsalModel(), (NO_ENDPOINT,))
+
+
+def choose_policy(setting: Setting, workspace: Path) -> tuple[LoadedPolicy | None, Policy]:
+    """Return the policy in force; a Policy object is taken as it is, a file goes over the defaults."""
+    from foregate.policy.policy import Policy
+
+    if isinstance(setting.policy, Policy):
+        return None, setting.policy
+    from foregate.policy.load import load
+
+    loaded = load(policy_file(setting.policy, setting.environ), workspace)
+    return loaded, loaded.policy
+
+
+def policy_file(wanted: Path | str | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the user's policy file: the one asked for, else FOREGATE_POLICY, else None."""
+    named = wanted or environ.get("FOREGATE_POLICY")
+    return Path(named).expanduser() if named else None
+
+
+def toolbox(setting: Setting, workspace: Workspace, policy: Policy, memory: Path | None) -> list[Tool]:
+    """Return the built-in tools and the caller's own; raise UsageError where two share a name."""
+    tools: list[Tool] = []
+    if setting.builtin:
+        from foregate.agent.tools.builtin import builtin_tools
+
+        tools = list(builtin_tools(workspace, policy, memory=memory))
+    names = {tool.spec.name for tool in tools}
+    for tool in setting.tools:
+        if tool.spec.name in names:
+            raise UsageError(f"two tools are named `{tool.spec.name}`; rename yours, or open without the built-in ones")
+        names.add(tool.spec.name)
+        tools.append(tool)
+    return tools
