@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -97,9 +97,8 @@ class OpenAIModel:
             listing = await persist(self._listing, self._retries, sleep=self._sleep, clock=self._clock)
             entries = listing.get("data") if isinstance(listing, Mapping) else None
             entries = entries if isinstance(entries, list) else []
-            names = [
-                entry["id"] for entry in entries if isinstance(entry, Mapping) and isinstance(entry.get("id"), str)
-            ]
+            found = [entry.get("id") for entry in entries if isinstance(entry, Mapping)]
+            names = [name for name in found if isinstance(name, str) and name.isprintable() and 0 < len(name) < 256]
             if len(names) != 1:
                 raise ModelError(self._choose(names))
             self._model = names[0]
@@ -139,20 +138,27 @@ class OpenAIModel:
             async with asyncio.timeout(longest) as deadline:
                 if not body.get("stream"):
                     assembler.add(await self._whole(client, body))
-                    return
-                async with aclosing(self._chunks(client, body)) as chunks:
-                    async for chunk in chunks:
-                        assembler.add(chunk)
-                        if assembler.finish:
-                            deadline.reschedule(asyncio.get_running_loop().time() + AFTER_FINISH)
+                else:
+                    await self._follow(self._chunks(client, body), assembler, deadline)
         except TimeoutError:
-            if not assembler.finish:
+            if not assembler.complete:
                 raise Transient(f"{self.url} did not finish within {longest:g} seconds", "ask for less") from None
         except Transient:
-            if not (body.get("stream") and assembler.finish):
+            if not assembler.complete:
                 raise
-        if not assembler.finish:
+        if not assembler.complete:
             raise Transient(f"{self.url} cut its answer off", "try again later")
+
+    async def _follow(
+        self, stream: AsyncGenerator[Json, None], assembler: Assembler, deadline: asyncio.Timeout
+    ) -> None:
+        """Take in chunks as they come; once the model has finished, wait only a moment for what may follow."""
+        async with aclosing(stream) as chunks:
+            async for chunk in chunks:
+                running = not assembler.complete
+                assembler.add(chunk)
+                if running and assembler.complete:
+                    deadline.reschedule(asyncio.get_running_loop().time() + AFTER_FINISH)
 
     async def _whole(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> Json:
         import openai
@@ -165,8 +171,8 @@ class OpenAIModel:
         except (ValueError, RecursionError):
             raise self._no_json() from None
 
-    async def _chunks(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> AsyncIterator[Json]:
-        """Yield the chunks of a stream, or the whole answer of an endpoint that does not stream; close it at the end."""
+    async def _chunks(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> AsyncGenerator[Json, None]:
+        """Yield the chunks of a stream, or the whole answer of an endpoint that never streams; close it at the end."""
         import openai
 
         from foregate.agent.models.openai_transport import EVENT_STREAM

@@ -23,7 +23,7 @@ NO_JSON = "check that OPENAI_BASE_URL names an OpenAI-compatible endpoint (it us
 AGAIN = "try again later"
 
 
-class Declined(Exception):  # noqa: N818
+class Declined(Exception):
     """The endpoint refuses `feature` of the request, which can be asked without it."""
 
     def __init__(self, feature: str) -> None:

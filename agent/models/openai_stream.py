@@ -1,4 +1,4 @@
-"""From an endpoint's answer, whole or in pieces, to a ModelResponse. Every type in it is checked, nothing is trusted."""
+"""From an endpoint's answer, whole or in pieces, to a ModelResponse. Every type in it is checked first."""
 
 from __future__ import annotations
 
@@ -101,8 +101,9 @@ class Assembler:
         self._words = self._called = 0
         self._refused = False
         self._usage: Json = None
-        self._model = ""
-        self.finish = ""
+        self._model = self._finish = ""
+        self.complete = False
+        """Whether the endpoint has said that nothing more comes: a finish reason, or the whole message."""
 
     def add(self, payload: Json) -> None:
         """Take in a whole answer or one chunk of a stream."""
@@ -120,9 +121,9 @@ class Assembler:
     def response(self, model: str, prices: Prices, notes: tuple[str, ...]) -> ModelResponse:
         """Return what was said; call it once, after the last chunk."""
         self._emit(self._half, last=True)
-        finish = FINISHES.get(self.finish, self.finish)
+        finish = FINISHES.get(self._finish, self._finish)
         if finish not in FINISH_REASONS:
-            shown = self._endpoint.clean(self.finish) or "none"
+            shown = self._endpoint.clean(self._finish) or "none"
             notes = (*notes, f"the endpoint gave no known finish reason: {shown}")
             finish = "other"
         calls = tuple(self._parsed(call) for call in self._calls)
@@ -151,7 +152,8 @@ class Assembler:
             legacy = delta.get("function_call")
             if isinstance(legacy, Mapping):
                 self._call({"index": "function_call", "function": legacy}, False)
-        self.finish = _string(choice.get("finish_reason")) or self.finish
+        self._finish = _string(choice.get("finish_reason")) or self._finish
+        self.complete = self.complete or whole or bool(self._finish)
 
     def _content(self, delta: Mapping[str, Json]) -> None:
         thought = _string(delta.get("reasoning_content")) or _string(delta.get("reasoning"))

@@ -35,7 +35,7 @@ class Retries:
     retry_after: float = 60.0
 
 
-class Transient(Exception):  # noqa: N818
+class Transient(Exception):
     """A failure that may pass. `why` says what happened, `advice` what a person can do when it does not pass.
 
     `wait` is how many seconds the endpoint asked to be left alone, None when it did not say.
@@ -81,7 +81,7 @@ async def persist(attempt: Callable[[], Awaitable[T]], retries: Retries, *, slee
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return the seconds `Retry-After` (seconds or an HTTP date) or `retry-after-ms` asks for; None without a sound one."""
+    """Return the seconds that `Retry-After` (seconds or an HTTP date) or `retry-after-ms` asks for, else None."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
         try:
