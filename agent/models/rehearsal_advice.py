@@ -126,7 +126,7 @@ def serves(call: Mapping[str, Json], wish: Wish) -> bool:
     tool = text(call, "tool")
     match tool:
         case "run_command":
-            return wish.verb == "run" and text(call, "target") == shlex.join(wish.words)
+            return wish.verb == "run" and listed(parsed(text(call, "arguments")).get("argv")) == list(wish.words)
         case "run_shell":
             return wish.verb in ("shell", "delete", "sweep")
         case "git_add" | "git_commit":

@@ -27,14 +27,15 @@ from foregate.agent.models.rehearsal_wish import Request, Wish, looks_like_path,
 _VERB = (
     r"(?:add|append|cat|change|clean|commit|correct|create|delete|describe|diff|download|edit|erase|execute|explain"
     r"|fetch|find|fix|get|grep|list|look|make|move|mv|open|print|put|read|recall|remember|remove|rename|replace|rm|run"
-    r"|save|search|show|summari[sz]e|tidy|update|view|wipe|write)\b"
+    r"|save|search|show|summari[sz]e|tidy|update|view|what|where|wipe|write)\b"
 )
 """Words a new clause begins with after `and`, a comma or a full stop."""
 
 _QUOTES = {'"': '"', "\u201c": "\u201d", "`": "`", "'": "'"}
 _COURTESY = re.compile(
     r"^(?:(?:please|kindly|now|first|next|also|finally|lastly|then|and|ok|okay|so|could you|can you|"
-    r"would you|will you|i want you to|i would like you to|i'd like you to|let us|let's|you should)\b[,:]? *)+",
+    r"would you|will you|i want you to|i would like you to|i'd like you to|let us|let's|you should|wait|well|no|yes|"
+    r"right|hm+)\b[,.:!]? *)+",
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"^ *(?:[-*\u2022]|[0-9]{1,3}[.)]) +")

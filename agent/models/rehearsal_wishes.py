@@ -79,7 +79,7 @@ def list_(stage: Stage, wish: Wish) -> Play[Told]:
 
 def search(stage: Stage, wish: Wish) -> Play[Told]:
     """Search for a text."""
-    wanted = call("search_text", text=wish.text, path=wish.target)
+    wanted = call("search_text", pattern=wish.text, path=wish.target)
     told = yield from observe(stage, wish, wanted, f'Where "{short(wish.text)}" stands:')
     return told
 
@@ -189,7 +189,7 @@ def sweep(stage: Stage, wish: Wish) -> Play[Told]:
     )
     if not listing.ok:
         return Told(f"I could not list {folder}: {why_not(listing)}.", False)
-    names = [line.strip() for line in listing.output.splitlines() if matches(line.strip(), prefix, wish.text)]
+    names = [name for name in map(file_of, listing.output.splitlines()) if matches(name, prefix, wish.text)]
     if not names:
         return Told(f"There is no {wish.text} in {folder}, so nothing was deleted.")
     for start in range(0, len(names), BATCH):
@@ -199,6 +199,12 @@ def sweep(stage: Stage, wish: Wish) -> Play[Told]:
         if failed is not None:
             return Told(f"I could not {described(wish)}: {why_not(failed)}.", False)
     return Told(f"Deleted {', '.join(names)}.")
+
+
+def file_of(line: str) -> str:
+    """Return the file a line of a listing names, "" for a folder or a link; the size behind it is left out."""
+    name, _, size = line.rstrip().rpartition("  ")
+    return name if size.isdigit() else ""
 
 
 def matches(name: str, prefix: str, pattern: str) -> bool:

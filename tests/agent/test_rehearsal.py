@@ -80,6 +80,7 @@ def wanted(response: ModelResponse) -> list[tuple[str, Mapping[str, Json] | None
         ("ls src", Wish("list", "", "src")),
         ('search for "def main" in src', Wish("search", "", "src", "def main")),
         ("what is in this repository?", Wish("overview", "")),
+        ("Wait. Just tell me, in words: what is in this repository?", Wish("overview", "")),
         ("explain src/a.py", Wish("explain", "", "src/a.py")),
         ("what is in README.md?", Wish("explain", "", "README.md")),
         ('replace "a; then b" with "c" in x.txt', Wish("replace", "", "x.txt", "a; then b", "c")),
@@ -221,7 +222,10 @@ async def test_only_the_calls_that_were_held_are_sent_again() -> None:
 async def test_a_sweep_lists_and_deletes_only_what_matches_right_in_the_folder() -> None:
     talk = Talk("delete stale logs in logs")
     await talk.next()
-    deletes = await talk.next(ran("logs/a.log\nlogs/b.log\nlogs/keep.md\nlogs/old/c.log\nother/d.log"))
+    listing = (
+        "logs/a.log  12\nlogs/b.log  0\nlogs/c.log/\nlogs/d.log  (link)\nlogs/keep.md  3\nlogs/x/e.log  1\nf.log  1"
+    )
+    deletes = await talk.next(ran(listing))
     assert wanted(deletes) == [("delete_path", {"path": "logs/a.log"}), ("delete_path", {"path": "logs/b.log"})]
 
 
@@ -333,7 +337,7 @@ RUN = {
     "call": "c1",
     "tool": "run_command",
     "target": "python3 check.py",
-    "arguments": '{"argv": []}',
+    "arguments": '{"argv": ["python3", "check.py"]}',
     "effect": "execute",
 }
 LIST = 'delete stale logs in logs; run python3 check.py; commit everything with message "m"'
@@ -361,7 +365,7 @@ async def test_a_plan_that_stumbles_mends_the_defect_it_is_told() -> None:
 
 
 async def test_what_nobody_asked_for_gets_no_goal() -> None:
-    push = {**RUN, "target": "git push"}
+    push = {**RUN, "target": "git push", "arguments": '{"argv": ["git", "push"]}'}
     assert not (await planned(asked(push, LIST, amendment=True, plan={"goal": "x"}))).goal
 
 
