@@ -36,7 +36,7 @@ Listener = Callable[[Event], None]
 
 def utc_now() -> str:
     """Return the time as UTC text with microseconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{datetime.now(UTC).isoformat(timespec='microseconds')[:-6]}Z"
 
 
 class Session:

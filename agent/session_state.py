@@ -251,7 +251,7 @@ class SessionState:
                 self.open.own_changes[change.resource] = change.after
         if side_effect and body["ok"]:
             task.count(changes=1)
-        task.counters = replace(task.counters, changed_resources=len(task.changed))
+        task.used["changed_resources"] = len(task.changed)
         if side_effect and not body["ok"] and self.open is not None:
             self.open.change_not_made = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from foregate.schemas.grant import Grant
@@ -51,7 +51,7 @@ class TaskState:
     depth: int
     since: str
     messages: list[Said] = field(default_factory=list)
-    counters: Counters = field(default_factory=Counters)
+    used: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Counters.__dataclass_fields__, 0))
     active: int = 0
     paused: str = ""
     question: str = ""
@@ -79,9 +79,14 @@ class TaskState:
     after_turn: tuple[str, str] = ("", "")
 
     def count(self, **more: int) -> None:
-        """Add to the counters."""
-        counters = self.counters
-        self.counters = replace(counters, **{name: getattr(counters, name) + by for name, by in more.items()})
+        """Add to the counters; raise KeyError for one there is none of."""
+        for name, by in more.items():
+            self.used[name] += by
+
+    @property
+    def counters(self) -> Counters:
+        """What the task has used so far."""
+        return Counters(**self.used)
 
     def elapsed(self, now: str) -> int:
         """Return the seconds the task has been active; waiting for a person does not count."""

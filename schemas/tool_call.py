@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
@@ -29,21 +30,29 @@ class ToolCall:
     @classmethod
     def parse(cls, name: str, raw: str, *, id: str = "", wire_id: str = "") -> ToolCall:  # noqa: A002
         """Read the arguments strictly; what cannot be read is kept as a defect, never raised."""
-        arguments: Mapping[str, Json] | None = None
-        defect = ""
         name, raw = strict_json.scrub(name), strict_json.scrub(raw)
-        try:
-            value = strict_json.parse(raw)
-            if isinstance(value, dict):
-                arguments = value
-            else:
-                defect = "the arguments are not a JSON object; send an object"
-        except InvalidJson as error:
-            defect = str(error)
-        content = {"name": name, "arguments": arguments} if arguments is not None else {"name": name, "raw": raw}
-        return cls(id, wire_id or id, name, raw, arguments, defect, strict_json.digest(content))
+        read = _read_again if len(raw) <= _SHORT else _read
+        arguments, defect, digest = read(name, raw)
+        return cls(id, wire_id or id, name, raw, arguments, defect, digest)
 
     @classmethod
     def of(cls, name: str, arguments: Mapping[str, Json], *, id: str = "") -> ToolCall:  # noqa: A002
         """Return the call a program makes, for remedies, checks and tests."""
         return cls.parse(name, strict_json.canonical(arguments).decode(), id=id)
+
+
+def _read(name: str, raw: str) -> tuple[Mapping[str, Json] | None, str, str]:
+    """Return the strictly parsed arguments or the defect, and the digest."""
+    try:
+        value = strict_json.parse(raw)
+    except InvalidJson as error:
+        return None, str(error), strict_json.digest({"name": name, "raw": raw})
+    if not isinstance(value, dict):
+        why = "the arguments are not a JSON object; send an object"
+        return None, why, strict_json.digest({"name": name, "raw": raw})
+    return value, "", strict_json.digest({"name": name, "arguments": value})
+
+
+_SHORT = 8192
+_read_again = lru_cache(maxsize=64)(_read)
+"""A call is read several times on its way from the model to its answer; the last few short ones are remembered."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from foregate.schemas import codec
@@ -78,7 +79,7 @@ class Check:
     target: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Turn:
     """One response as the judge sees it.
 
@@ -120,7 +121,7 @@ class Turn:
     just_failed: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
 
-    @property
+    @cached_property
     def survey_hash(self) -> str:
         """The hash answers are bound to."""
         return survey_hash(self.surveys)

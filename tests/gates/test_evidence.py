@@ -1,0 +1,64 @@
+"""Gate `evidence`."""
+
+from __future__ import annotations
+
+from foregate.schemas.evidence_record import EvidenceKind
+from foregate.schemas.ruling import Standing
+from foregate.schemas.survey import Survey
+from tests.gates.turns import call, codes, judged, row, seen, survey, turn
+from tests.policies import policy_with
+
+EDIT = call("edit_file")
+DELETE = call("delete_path")
+
+
+def code(survey_: Survey, of: object = EDIT) -> str:
+    """Return what evidence says of a turn."""
+    return codes(judged(turn(of, surveys=(survey_,))))["evidence"]  # type: ignore[arg-type]
+
+
+def test_editing_what_was_read_and_is_unchanged_passes() -> None:
+    assert code(survey(EDIT, seen())) == "evidence_passed"
+
+
+def test_editing_the_unseen_is_held_and_the_remedy_reads_exactly_it() -> None:
+    verdict = judged(turn(EDIT, surveys=(survey(EDIT),))).verdicts[0]
+    assert verdict.ruling.code == "missing_pre_execution_evidence"
+    assert verdict.ruling.remedy is not None
+    assert (verdict.ruling.remedy.tool, verdict.ruling.remedy.arguments) == ("read_file", {"path": "a.txt"})
+
+
+def test_editing_what_changed_since_is_stale() -> None:
+    assert code(survey(EDIT, seen("old"))) == "stale_evidence"
+
+
+def test_the_newest_evidence_counts() -> None:
+    records = (seen("old", 3), seen("h", 5, EvidenceKind.VERIFICATION_RESULT))
+    assert code(survey(EDIT, *records)) == "evidence_passed"
+    assert code(survey(EDIT, *records, hash="other")) == "stale_evidence"
+
+
+def test_having_seen_that_a_file_is_there_is_enough_to_delete_it_and_not_to_edit_it() -> None:
+    listed = seen("", kind=EvidenceKind.COMMAND_OUTPUT)
+    assert code(survey(DELETE, listed), DELETE) == "evidence_passed"
+    assert code(survey(EDIT, listed)) == "missing_pre_execution_evidence"
+
+
+def test_a_new_file_needs_no_evidence_and_overwriting_one_does() -> None:
+    write = call("write_file")
+    assert code(survey(write, exists=False, hash=""), write) == "evidence_passed"
+    assert code(survey(write), write) == "missing_pre_execution_evidence"
+
+
+def test_a_call_nobody_could_look_at_is_held() -> None:
+    verdict = judged(turn(EDIT, surveys=(Survey("c1", problem="the disk is gone"),))).verdicts[0]
+    assert (verdict.standing, verdict.gate) == (Standing.HOLD, "evidence")
+
+
+def test_a_remedy_is_only_named_when_its_tool_is_offered() -> None:
+    requirements = policy_with().model_dump(mode="json")["evidence"]["requirements"]
+    requirements[0]["remedy"] = "no_such_tool"
+    policy = policy_with({"evidence.requirements": requirements})
+    verdict = judged(turn(EDIT, surveys=(survey(EDIT),)), policy).verdicts[0]
+    assert verdict.ruling.remedy is None
+    assert "look at it first" in row(judged(turn(EDIT, surveys=(survey(EDIT),)), policy), "evidence").summary

@@ -1,0 +1,222 @@
+"""Gate `plan`: when a plan is due, what a plan must say, and what it covers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from foregate.schemas.codes import PLAN_REASONS
+from foregate.schemas.need import Need
+from foregate.schemas.plan import PlanInForce
+from foregate.schemas.ruling import Standing
+from foregate.schemas.turn import Counters, Turn
+from tests.gates.turns import answered, call, codes, judged, need_of, plan_for, row, step, survey, turn
+from tests.policies import policy_with
+
+ALONE = {"critique.mode": "off", "approval.mode": "scope", "uncertainty.mode": "off"}
+POLICY = policy_with(ALONE)
+RUN = call("run_command", "make test")
+SEND = call("send", "bob@example.org")
+
+
+def planned(of: Turn, *values: Any) -> Turn:
+    """Return the turn with the planner's answers in order."""
+    for value in values:
+        of = answered(of, need_of(of, POLICY), value, "" if value else "plan_generation_failed: no JSON")
+    return of
+
+
+def consented(of: Turn) -> Turn:
+    """Return the turn with a person's yes."""
+    return answered(of, need_of(of, POLICY), {"choice": "yes", "text": "", "by": "person"})
+
+
+def test_a_risky_call_raises_one_need_for_the_planner_that_covers_all_risky_calls() -> None:
+    need = need_of(turn(call("read_file"), call("run_command", "make", 2), call("send", "bob", 3)), POLICY)
+    assert (need.who, need.calls) == ("planner", ("c2", "c3"))
+    assert need.request["user_words"] == "fix a.txt"
+
+
+def test_a_tame_change_needs_no_plan_until_the_fourth_resource() -> None:
+    edit = call("edit_file")
+    assert codes(judged(turn(edit), POLICY))["plan"] == "plan_passed"
+    assert need_of(turn(edit, counters=Counters(changed_resources=3)), POLICY).gate == "plan"
+
+
+def test_the_same_resource_again_is_no_fourth_resource() -> None:
+    edit = call("edit_file")
+    again = turn(edit, counters=Counters(changed_resources=3), surveys=(survey(edit, changed_before=True),))
+    assert codes(judged(again, policy_with({**ALONE, "evidence.mode": "off"})))["plan"] == "plan_passed"
+
+
+def test_an_accepted_plan_lets_its_call_go_on_and_is_in_force_once_the_call_is_allowed() -> None:
+    judgement = judged(consented(planned(turn(RUN), plan_for(RUN))), POLICY)
+    assert codes(judgement)["plan"] == "plan_accepted"
+    assert judgement.verdicts[0].standing is Standing.ALLOW
+    assert judgement.plan is not None
+    assert (judgement.plan.revision, judgement.uses) == (1, {"c1": (0,)})
+
+
+def test_a_plan_is_not_in_force_when_its_call_is_refused() -> None:
+    of = planned(turn(RUN), plan_for(RUN))
+    no = answered(of, need_of(of, POLICY), {"choice": "no", "text": "not now", "by": "person"})
+    assert judged(no, POLICY).plan is None
+
+
+DEFECTS: dict[str, dict[str, Any]] = {
+    "missing_goal": {"goal": "  "},
+    "missing_success_criteria": {"success_criteria": []},
+    "missing_first_action_tool": {"first_action": {"tool": "", "target": "make test", "description": "x"}},
+    "first_action_tool_mismatch": {"first_action": {"tool": "send", "target": "make test", "description": "x"}},
+    "missing_first_action_description": {
+        "first_action": {"tool": "run_command", "target": "make test", "description": " "}
+    },
+    "missing_first_action_target": {"first_action": {"tool": "run_command", "target": "", "description": "x"}},
+    "first_action_target_mismatch": {
+        "first_action": {"tool": "run_command", "target": "make clean", "description": "x"}
+    },
+    "missing_verification_requirement": {"requires_verification": False},
+    "missing_risk_acknowledgment": {"risky_actions": [" "]},
+    "missing_plan_version": {"version": 0},
+    "planned_steps_first_action_mismatch": {"planned_steps": [step("edit_file", "make test")]},
+    "planned_steps_first_action_target_mismatch": {"planned_steps": [step("run_command", "make")]},
+    "planned_steps_incomplete_entry": {
+        "planned_steps": [step("run_command", "make test"), step("edit_file", "a.txt", description="")]
+    },
+}
+
+
+def test_every_plan_reason_has_a_defect_below() -> None:
+    assert tuple(DEFECTS) == PLAN_REASONS
+
+
+@pytest.mark.parametrize("reason", PLAN_REASONS)
+def test_a_defect_is_named_once_to_the_planner_and_then_rejects(reason: str) -> None:
+    bad = plan_for(RUN, **DEFECTS[reason])
+    once = planned(turn(RUN), bad)
+    assert need_of(once, POLICY).request["defect"] == reason
+    judgement = judged(planned(once, bad), POLICY)
+    assert (codes(judgement)["plan"], judgement.verdicts[0].ruling.reason) == ("plan_rejected", reason)
+
+
+@pytest.mark.parametrize("reason", PLAN_REASONS)
+def test_a_second_plan_without_the_defect_is_accepted(reason: str) -> None:
+    of = planned(turn(RUN), plan_for(RUN, **DEFECTS[reason]), plan_for(RUN))
+    assert codes(judged(consented(of), POLICY))["plan"] == "plan_accepted"
+
+
+def test_tool_names_are_compared_without_case_and_targets_exactly() -> None:
+    first = {"tool": "Run_Command", "target": "make test", "description": "x"}
+    of = planned(turn(RUN), plan_for(RUN, first_action=first))
+    assert need_of(of, POLICY).gate == "approval"
+
+
+def test_an_unusable_answer_asks_a_person_for_dangerous_calls_and_lets_others_go() -> None:
+    asked = need_of(planned(turn(RUN), None), POLICY)
+    assert (asked.gate, asked.code) == ("approval", "plan_unavailable")
+    tame = turn(call("edit_file"), counters=Counters(changed_resources=3))
+    assert codes(judged(planned(tame, None), POLICY))["plan"] == "plan_unavailable_let_go"
+
+
+def test_an_exhausted_safety_budget_makes_the_plan_unavailable() -> None:
+    of = turn(RUN, counters=Counters(safety_calls=16))
+    assert need_of(of, POLICY).code == "plan_unavailable"
+
+
+def in_force(*steps: dict[str, Any]) -> PlanInForce:
+    """Return the plan accepted for RUN with these steps."""
+    first = step("run_command", "make test")
+    plan = judged(
+        consented(planned(turn(RUN), plan_for(RUN, planned_steps=[first, *steps] if steps else None))), POLICY
+    ).plan
+    assert plan is not None
+    return replace(plan, seq=9)
+
+
+def outcome(plan: PlanInForce, *calls: Any) -> str:
+    """Return the plan gate's code for calls under a plan, or `asks` when it asks the planner."""
+    from foregate.gates.prelude import judge, prelude
+    from tests.gates.turns import CATALOGUE
+
+    result = judge(turn(*calls, plan=plan), prelude(policy_with({**ALONE, "approval.mode": "never"}), CATALOGUE))
+    return "asks" if isinstance(result, Need) else codes(result)["plan"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "later", "expected"),
+    [
+        ([step("run_command", "make lint")], call("run_command", "make lint"), "plan_passed"),
+        ([step("run_command", "make")], call("run_command", "make lint -k"), "plan_passed"),
+        ([step("run_command", "make lint")], call("run_command", "make"), "asks"),
+        ([step("run_command", "make lint")], call("run_command", "makefile lint"), "asks"),
+        ([step("send", "bob")], call("send", "bob"), "plan_passed"),
+        ([step("send", "bob")], call("send", "bob2"), "asks"),
+        ([step("send", "*")], call("send", "bob"), "plan_passed"),
+        ([step("delete_path", "a.txt")], call("send", "a.txt"), "asks"),
+        ([step("run_shell", "rm x")], call("run_shell", "rm x"), "asks"),
+        ([step("odd", "a.txt")], call("odd", "a.txt"), "asks"),
+    ],
+)
+def test_a_later_call_is_covered_by_effect_kind_and_pattern_and_a_shell_line_never(
+    steps: list[dict[str, Any]], later: Any, expected: str
+) -> None:
+    assert outcome(in_force(*steps), later) == expected
+
+
+def test_leave_is_used_up() -> None:
+    plan = in_force(step("send", "bob", uses=2))
+    spent = replace(plan, items=tuple(replace(item, used=item.uses) for item in plan.items))
+    assert outcome(plan, call("send", "bob")) == "plan_passed"
+    assert outcome(plan, call("send", "bob"), call("send", "bob", 2, text="b")) == "plan_passed"
+    assert outcome(plan, *(call("send", "bob", n, text=str(n)) for n in (1, 2, 3))) == "asks"
+    assert outcome(spent, call("send", "bob")) == "asks"
+
+
+def test_a_plan_for_one_target_does_not_cover_another() -> None:
+    assert outcome(in_force(), call("run_command", "rm -r build")) == "asks"
+
+
+def test_past_the_amendments_an_uncovered_call_is_plan_drift() -> None:
+    assert outcome(replace(in_force(), amendments=3), SEND) == "plan_drift"
+
+
+def test_an_amendment_that_fails_twice_is_drift_of_its_call_only() -> None:
+    of = planned(turn(SEND, plan=in_force()), plan_for(SEND, goal=""), plan_for(SEND, goal=""))
+    verdict = judged(of, POLICY).verdicts[0]
+    assert (verdict.ruling.code, verdict.ruling.reason) == ("plan_drift", "missing_goal")
+
+
+def test_an_amendment_adds_to_the_scope_under_the_next_revision() -> None:
+    judgement = judged(consented(planned(turn(SEND, plan=in_force()), plan_for(SEND))), POLICY)
+    assert judgement.plan is not None
+    assert (judgement.plan.revision, judgement.plan.amendments, len(judgement.plan.items)) == (2, 1, 2)
+
+
+def test_binding_by_first_action_asks_no_more_once_a_plan_is_in_force() -> None:
+    policy = policy_with({**ALONE, "plan.binding": "first_action", "approval.mode": "never"})
+    assert codes(judged(turn(SEND, plan=in_force()), policy))["plan"] == "plan_passed"
+
+
+def test_binding_by_steps_ties_leave_to_the_tool_of_its_step() -> None:
+    from foregate.gates.prelude import judge, prelude
+    from tests.gates.turns import CATALOGUE
+
+    policy = policy_with({**ALONE, "plan.binding": "steps", "plan.due": "first_side_effect", "approval.mode": "never"})
+    plan = in_force(step("delete_path", "a.txt"))
+    same = judge(turn(call("delete_path"), plan=plan), prelude(policy, CATALOGUE))
+    other = judge(turn(call("edit_file"), plan=plan), prelude(policy, CATALOGUE))
+    assert not isinstance(same, Need)
+    assert isinstance(other, Need)
+
+
+def test_a_plan_at_depth_is_due_unless_the_policy_says_top_level() -> None:
+    policy = policy_with({**ALONE, "plan.depth": "top_level", "approval.mode": "never"})
+    assert need_of(turn(RUN, depth=1), POLICY).gate == "plan"
+    assert codes(judged(turn(RUN, depth=1), policy))["plan"] == "plan_passed"
+
+
+def test_the_decision_records_the_plan_and_its_counts() -> None:
+    detail = row(judged(consented(planned(turn(RUN), plan_for(RUN))), POLICY), "plan").detail
+    assert (detail["result"], detail["criteria"], detail["risks"]) == ("accepted", 1, 1)

@@ -1,0 +1,60 @@
+"""Gate `validity`."""
+
+from __future__ import annotations
+
+import pytest
+
+from foregate.gates.schema_check import SchemaCheck
+from foregate.schemas.ruling import Standing
+from foregate.schemas.tool_call import ToolCall
+from tests.gates.turns import call, codes, judged, row, turn
+from tests.policies import policy_with
+
+
+def test_a_known_tool_with_fitting_arguments_passes() -> None:
+    assert codes(judged(turn(call("read_file"))))["validity"] == "validity_passed"
+
+
+def test_an_unknown_tool_is_denied_and_the_nearest_one_named() -> None:
+    verdict = judged(turn(call("reed_file"))).verdicts[0]
+    assert (verdict.standing, verdict.ruling.code) == (Standing.DENY, "unknown_tool")
+    assert "`read_file`" in verdict.ruling.message
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ('{"path": 3}', "path"),
+        ("{}", "`path` is missing"),
+        ('{"path": "a", "path": "b"}', "twice"),
+        ('{"path": "a", "x": 1}', "no argument `x`"),
+        ("[]", "not a JSON object"),
+        ("", "not valid JSON"),
+        ('{"path": NaN}', "NaN"),
+        ('{"path": "\\ud800"}', "surrogate"),
+        ('{"path": ' + "9" * 5000 + "}", "digits"),
+        ('{"path": ' + "[" * 40 + "]" * 40 + "}", "deeper than 32"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_held_with_one_sentence(raw: str, words: str) -> None:
+    judgement = judged(turn(ToolCall.parse("read_file", raw, id="c1")))
+    assert judgement.verdicts[0].standing is Standing.HOLD
+    assert row(judgement, "validity").code == "invalid_arguments"
+    assert words in row(judgement, "validity").summary
+
+
+def test_arguments_over_the_policys_size_are_held_with_the_number() -> None:
+    policy = policy_with({"validity.max_bytes": 20})
+    decision = row(judged(turn(call("read_file", "x" * 50)), policy), "validity")
+    assert decision.numbers[0].path == "validity.max_bytes"
+
+
+def test_a_pattern_that_would_hang_a_backtracking_engine_is_harmless() -> None:
+    check = SchemaCheck({"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}, closed=False)
+    assert "does not match" in check.defect({"a": "a" * 50_000 + "!"})
+
+
+def test_a_reference_that_leaves_the_schema_is_never_fetched() -> None:
+    check = SchemaCheck({"properties": {"a": {"$ref": "http://127.0.0.1:9/schema"}}}, closed=False)
+    with pytest.raises(Exception, match="127"):
+        check.defect({"a": 1})

@@ -1,0 +1,29 @@
+"""Policies for tests: the default with a few keys changed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from foregate.policy.load import default_policy
+from foregate.policy.policy import Policy
+
+
+def policy_with(changes: dict[str, Any] | None = None, base: Policy | None = None) -> Policy:
+    """Return the default policy with dotted keys set to other values."""
+    data = (base or default_policy()).model_dump(mode="json")
+    for path, value in (changes or {}).items():
+        *sections, key = path.split(".")
+        place = data
+        for section in sections:
+            place = place[section]
+        assert key in place or sections[:1] == ["tools"] or not sections, path
+        place[key] = value
+    return Policy.model_validate_json(json.dumps(data))
+
+
+SHADOWED = {
+    f"{gate}.mode": "shadow" for gate in ("rules", "narration", "drift", "uncertainty", "evidence", "plan", "critique")
+}
+"""Every gate that has a mode, in shadow."""
+EVERYTHING_OFF = {path: "off" for path in SHADOWED}
