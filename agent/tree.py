@@ -96,7 +96,7 @@ def entries_of(workspace: Workspace, path: str) -> list[Entry]:
 
 def listing(workspace: Workspace, path: str, limit: int) -> Listing:
     """Return what lies beneath `path`, at most `limit` entries, sorted by path."""
-    entries = []
+    entries: list[Entry] = []
     for entry in walk(workspace, path):
         if len(entries) >= limit:
             return Listing(tuple(sorted(entries, key=lambda entry: entry.path)), False)

@@ -83,7 +83,7 @@ def delete_path(workspace: Workspace, policy: Policy) -> Tool:
     return Tool(
         ToolSpec(
             "delete_path",
-            "Delete a file, a link (not what it points to) or an empty folder; with `recursive` a folder and all in it.",
+            "Delete a file, a link (not what it points to) or an empty folder; with `recursive` any folder.",
             {
                 "type": "object",
                 "properties": {
@@ -154,7 +154,7 @@ def move_path(workspace: Workspace, policy: Policy) -> Tool:
             Change(Resource(kind, destination), "", after, now.mode),
         )
         record = EvidenceRecord(
-            EvidenceKind.VERIFICATION_RESULT, Resource(kind, destination), now.hash, Trust.DIRECT, own_change=True
+            EvidenceKind.VERIFICATION_RESULT, Resource(kind, destination), now.hash, own_change=True
         )
         return ToolResult(True, f"moved `{source}` to `{destination}`", (record,), changes)
 

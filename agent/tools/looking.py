@@ -46,7 +46,8 @@ def list_files(workspace: Workspace, policy: Policy) -> Tool:
     def look(arguments: Mapping[str, Json]) -> ToolResult:
         path = readable(workspace, arguments.get("path", "."))
         glob, hidden = arguments.get("glob"), arguments.get("hidden", False)
-        lines, records, more = [], [seen(ResourceKind.DIRECTORY, path)], False
+        lines: list[str] = []
+        records, more = [seen(ResourceKind.DIRECTORY, path)], False
         for entry in entries(workspace, policy, path, hidden, recursive=arguments.get("recursive", False)):
             if glob is not None and not fits(glob, entry, path):
                 continue
@@ -139,7 +140,9 @@ def search_text(workspace: Workspace, policy: Policy) -> Tool:
         path = readable(workspace, arguments.get("path", "."))
         pattern = compiled(arguments["pattern"], literal=not arguments.get("regex", False))
         glob, most = arguments.get("glob"), arguments.get("max_results", policy.files.max_entries)
-        lines, records, left, skipped = [], [], policy.files.max_hash, 0
+        lines: list[str] = []
+        records: list[EvidenceRecord] = []
+        left, skipped = policy.files.max_hash, 0
         for name in searched(workspace, policy, path, glob, arguments.get("hidden", False)):
             if protection(name, policy) == "secret" and name != path:
                 skipped += 1

@@ -1,0 +1,252 @@
+"""Git repositories of the workspace, run so that nothing the repository says of itself is executed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from foregate.agent import tree
+from foregate.agent.tools.process import Ran, environment_of, run_and_wait, run_program
+from foregate.agent.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.schemas import strict_json
+from foregate.schemas.errors import WorkspaceError
+
+_SETTINGS = (
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.editor=true",
+    "core.pager=cat",
+    "core.sshCommand=false",
+    "core.askPass=false",
+    "core.untrackedCache=false",
+    "core.quotePath=false",
+    "credential.helper=",
+    "diff.external=",
+    "diff.ignoreSubmodules=all",
+    "diff.submodule=short",
+    "status.submoduleSummary=false",
+    "submodule.recurse=false",
+    "commit.gpgSign=false",
+    "commit.verbose=false",
+    "commit.template=",
+    "tag.gpgSign=false",
+    "gpg.program=false",
+    "log.showSignature=false",
+    "log.mailmap=false",
+    "protocol.allow=never",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "advice.detachedHead=false",
+    "color.ui=false",
+)
+_ENVIRONMENT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_SYSTEM": "/dev/null",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": "true",
+    "GIT_ASKPASS": "false",
+    "GIT_SSH_COMMAND": "false",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "XDG_CONFIG_HOME": "/dev/null",
+    "HOME": "/dev/null",
+    "LC_ALL": "C.UTF-8",
+    "TERM": "dumb",
+}
+_DRIVER = re.compile(
+    r"(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver)\Z", re.DOTALL
+)
+_NEUTRAL = ("Foregate", "foregate@localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository whose working tree and git folder both lie in the workspace. Ids are relative to the workspace."""
+
+    workspace: Workspace
+    policy: Policy
+    id: str
+    git: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What git sees: nothing of the user's or the system's settings, and where its folders are."""
+        base = environment_of(self.policy, self.workspace, "/dev/null", trusted_only=True)
+        return {
+            "PATH": base["PATH"],
+            **_ENVIRONMENT,
+            "GIT_DIR": str(self.workspace.root / self.git),
+            "GIT_WORK_TREE": str(self.workspace.root / self.id),
+        }
+
+    def run(self, *words: str, more: dict[str, str] | None = None, cap: int = 0, check: bool = True) -> Ran:
+        """Run a git command and wait; raise WorkspaceError with git's own words when it fails and `check` holds."""
+        environment = {**self.environment, "GIT_OPTIONAL_LOCKS": "0", **(more or {})}
+        size = cap or self.policy.files.max_hash
+        timeout = self.policy.commands.timeout
+        ran = run_and_wait(argv(words), self.workspace, self.id, environment, timeout, size, merged=False)
+        return checked(ran, words[0]) if check else ran
+
+    async def run_async(self, *words: str, more: dict[str, str] | None = None, cap: int = 0) -> Ran:
+        """Run a git command that may change the repository; its output is kept up to the policy's bound."""
+        environment = {**self.environment, **(more or {})}
+        ran = await run_program(
+            argv(words),
+            self.workspace,
+            cwd=self.id,
+            environment=environment,
+            timeout=self.policy.commands.timeout,
+            cap=cap or self.policy.files.max_output,
+            merged=False,
+        )
+        return checked(ran, words[0])
+
+    def safe(self) -> None:
+        """Raise WorkspaceError when the repository would have git run programs, or write outside by a link."""
+        refuse_links(self.workspace, self.git)
+        listed = whole(self.run("config", "--list", "--includes", "--name-only", "-z"), "its settings")
+        for name in listed.decode("utf-8", "replace").split("\0"):
+            if _DRIVER.match(name):
+                raise WorkspaceError(
+                    f"the repository's setting `{name[:80]}` names a program git would run; remove it to go on"
+                )
+
+    def head(self) -> str:
+        """Return the commit HEAD stands on, "" where there is none yet."""
+        ran = self.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", check=False)
+        return ran.out.text()[0].strip() if ran.code == 0 else ""
+
+    def state(self) -> str:
+        """Return the SHA-256 over the branch, the commit and what is staged."""
+        branch = self.workspace.read(f"{self.git}/HEAD", limit=4096)
+        staged = whole(self.run(*_STAGED, "--raw", "--no-abbrev", "-z"), "what is staged")
+        return strict_json.sha256(b"\0".join([branch, self.head().encode(), staged]))
+
+    def staged_text(self) -> bytes:
+        """Return what is staged as a diff without context, binary files included."""
+        return whole(self.run(*_STAGED, "--unified=0", "--text"), "what is staged")
+
+    def staged_paths(self) -> list[str]:
+        """Return the paths staged, relative to the workspace."""
+        names = whole(self.run(*_STAGED, "--name-only", "-z"), "what is staged").decode("utf-8", "replace")
+        return [self.of_workspace(name) for name in names.split("\0") if name]
+
+    def of_workspace(self, name: str) -> str:
+        """Return a path of the repository relative to the workspace."""
+        return name if self.id == "." else f"{self.id}/{name}"
+
+    def of_repository(self, path: str) -> str:
+        """Return a path of the workspace relative to the repository; raise WorkspaceError for one outside it."""
+        if self.id == "." or path == self.id:
+            return "." if path == self.id else path
+        if not path.startswith(f"{self.id}/"):
+            raise WorkspaceError(f"`{path[:80]}` is not in the repository `{self.id[:80]}`; name a path in it")
+        return path[len(self.id) + 1 :]
+
+    def identity(self) -> dict[str, str]:
+        """Return author and committer for the environment: the repository's own settings, else a neutral name."""
+        found = []
+        for key, neutral in zip(("user.name", "user.email"), _NEUTRAL, strict=True):
+            ran = self.run("config", "--get", key, check=False)
+            value = ran.out.text()[0].strip() if ran.code == 0 else ""
+            found.append(re.sub(r"[\x00-\x1f<>]", "", value)[:200] or neutral)
+        name, email = found
+        return {
+            "GIT_AUTHOR_NAME": name,
+            "GIT_AUTHOR_EMAIL": email,
+            "GIT_COMMITTER_NAME": name,
+            "GIT_COMMITTER_EMAIL": email,
+        }
+
+
+_STAGED = (
+    "diff",
+    "--cached",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--ignore-submodules=all",
+)
+
+
+def argv(words: Sequence[str]) -> list[str]:
+    """Return the argument vector of a git command with everything a repository could set to run programs set back."""
+    settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+    return ["git", "--no-pager", "--literal-pathspecs", *settings, *words]
+
+
+def checked(ran: Ran, what: str) -> Ran:
+    """Return `ran`; raise WorkspaceError with git's words when it failed or did not finish."""
+    if ran.timed_out:
+        raise WorkspaceError(f"git {what} did not finish in time")
+    if ran.code != 0:
+        said = (ran.err.text()[0] or ran.out.text()[0]).strip()
+        raise WorkspaceError(f"git {what} failed: {said[:500] or f'exit code {ran.code}'}")
+    return ran
+
+
+def whole(ran: Ran, what: str) -> bytes:
+    """Return all of the output; raise WorkspaceError when it was more than is kept."""
+    head, tail, missing = ran.out.parts()
+    if missing:
+        raise WorkspaceError(f"{what} is more than can be looked at ({ran.out.total} bytes); make it smaller")
+    return head + tail
+
+
+def find(workspace: Workspace, policy: Policy, path: str) -> Repository:
+    """Return the repository a path of the workspace lies in; raise WorkspaceError when there is none in it."""
+    here = workspace.resolve(path)
+    if workspace.look(here).kind != "directory":
+        here = here.rpartition("/")[0] or "."
+    while True:
+        inside = ".git" if here == "." else f"{here}/.git"
+        found = workspace.look(inside).kind
+        if found == "directory":
+            return known(workspace, policy, here, inside)
+        if found == "file":
+            return known(workspace, policy, here, pointed(workspace, here, inside))
+        if found:
+            raise WorkspaceError(
+                f"`{inside[:80]}` is a link or something special; a repository needs its own git folder"
+            )
+        if here == ".":
+            raise WorkspaceError(f"`{path[:80]}` is in no git repository of the workspace; run `git init` there first")
+        here = here.rpartition("/")[0] or "."
+
+
+def known(workspace: Workspace, policy: Policy, root: str, git: str) -> Repository:
+    """Return the repository when its git folder shares nothing with a place outside."""
+    common = f"{git}/commondir"
+    if workspace.look(common).kind:
+        shared = workspace.read(common, limit=4096).decode("utf-8", "replace").strip()
+        workspace.resolve(shared if shared.startswith("/") else f"{git}/{shared}")
+    return Repository(workspace, policy, root, git)
+
+
+def pointed(workspace: Workspace, root: str, inside: str) -> str:
+    """Return the git folder a `.git` file names; raise WorkspaceError when it lies outside."""
+    text = workspace.read(inside, limit=4096).decode("utf-8", "replace").strip()
+    if not text.startswith("gitdir: "):
+        raise WorkspaceError(f"`{inside[:80]}` is no git folder and names none")
+    target = text.removeprefix("gitdir: ")
+    return workspace.resolve(target if target.startswith("/") else target if root == "." else f"{root}/{target}")
+
+
+def refuse_links(workspace: Workspace, git: str) -> None:
+    """Raise WorkspaceError when git would write through a link in its own folder."""
+
+    def enter(entry: tree.Entry) -> bool:
+        parts = entry.path[len(git) + 1 :].split("/")
+        return parts[0] in ("refs", "logs") or parts == ["objects"]
+
+    for entry in tree.walk(workspace, git, enter=enter):
+        if entry.kind == "link":
+            raise WorkspaceError(f"`{entry.path[:80]}` is a link in git's own folder; the git tools do not follow it")

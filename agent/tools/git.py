@@ -1,0 +1,261 @@
+"""Tools for git: fixed commands on repositories of the workspace, with everything a repository could run set back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from foregate.agent.repository import Repository, find, whole
+from foregate.agent.tools.confine import readable
+from foregate.agent.tools.output import capped
+from foregate.agent.tools.tool import Tool
+from foregate.agent.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.schemas.capabilities import OBSERVER, Capabilities
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
+from foregate.schemas.resource import Resource, ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_result import Change, ToolResult
+from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+
+STAGER = Capabilities(
+    read_only=False, external_side_effect=False, needs_approval=False, idempotent=False, reversible=True
+)
+_REPOSITORY: Mapping[str, Json] = {
+    "type": "string",
+    "minLength": 1,
+    "description": "A folder of the repository, relative to the workspace; the workspace itself when left out.",
+}
+_PATHS: Mapping[str, Json] = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1},
+    "minItems": 1,
+    "description": "Files or folders, relative to the workspace; taken as they are, not as patterns.",
+}
+_PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
+
+
+def _schema(required: Sequence[str] = (), **properties: Json) -> Mapping[str, Json]:
+    return {
+        "type": "object",
+        "properties": {"path": _REPOSITORY, **properties},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _tool(
+    policy: Policy,
+    name: str,
+    description: str,
+    schema: Mapping[str, Json],
+    run: Callable[[Mapping[str, Json]], Awaitable[ToolResult]],
+    access: Effect = Effect.OBSERVATION,
+) -> Tool:
+    targets = [TargetParameter("path", ResourceKind.REPOSITORY, access, ".")]
+    if "paths" in schema["properties"]:
+        targets.append(TargetParameter("paths", ResourceKind.FILE, Effect.OBSERVATION))
+    capabilities = STAGER if access.changes else OBSERVER
+    spec = ToolSpec(
+        name,
+        description,
+        schema,
+        access,
+        capabilities,
+        tuple(targets),
+        "builtin",
+        timeout=policy.commands.timeout + 15,
+    )
+    return Tool(spec, run)
+
+
+def opened(workspace: Workspace, policy: Policy, arguments: Mapping[str, Json]) -> Repository:
+    """Return the repository a call names, checked to be harmless to look at."""
+    repository = find(workspace, policy, arguments.get("path", "."))
+    repository.safe()
+    return repository
+
+
+def literal_paths(workspace: Workspace, repository: Repository, paths: Sequence[str]) -> list[str]:
+    """Return the paths of a call relative to the repository."""
+    return [repository.of_repository(readable(workspace, path)) for path in paths]
+
+
+def git_state(repository: Repository, *, own: bool = False) -> EvidenceRecord:
+    """Return the record of a repository's branch, commit and staged state."""
+    resource = Resource(ResourceKind.REPOSITORY, repository.id)
+    return EvidenceRecord(EvidenceKind.GIT_STATE, resource, repository.state(), own_change=own)
+
+
+async def status(repository: Repository) -> tuple[str, int]:
+    """Return the state of branch, index and files as text, and the bytes left out."""
+    ran = await repository.run_async("status", "--porcelain=v1", "--branch", "--ignore-submodules=all")
+    return ran.out.text()
+
+
+def git_status(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that shows a repository's state."""
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        repository = await asyncio.to_thread(opened, workspace, policy, arguments)
+        text, dropped = await status(repository)
+        record = await asyncio.to_thread(git_state, repository)
+        return ToolResult(True, text, (record,), dropped=dropped)
+
+    return _tool(policy, "git_status", "Show branch, staged and changed files of a git repository.", _schema(), run)
+
+
+def git_diff(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that shows changes against the index, or what is staged."""
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        repository = await asyncio.to_thread(opened, workspace, policy, arguments)
+        staged = bool(arguments.get("staged", False))
+        words = ["diff", *_PLAIN, *(["--cached"] if staged else [])]
+        paths = literal_paths(workspace, repository, arguments.get("paths", ()))
+        ran = await repository.run_async(*words, *(["--", *paths] if paths else []))
+        text, dropped = ran.out.text()
+        records = [await asyncio.to_thread(git_state, repository)]
+        if not staged and not dropped:
+            names = await repository.run_async(*words, "--name-only", "-z", *(["--", *paths] if paths else []))
+            records += shown(workspace, policy, repository, names.out.text()[0].split("\0"))
+        return ToolResult(True, text or "no changes", tuple(records), dropped=dropped)
+
+    return _tool(
+        policy,
+        "git_diff",
+        "Show changes that are not staged, or with `staged` those that are.",
+        _schema(
+            staged={"type": "boolean", "description": "Show what is staged for the next commit. Default false."},
+            paths=_PATHS,
+        ),
+        run,
+    )
+
+
+def shown(workspace: Workspace, policy: Policy, repository: Repository, names: Sequence[str]) -> list[EvidenceRecord]:
+    """Return records of the files a diff showed a part of."""
+    records = []
+    for name in names[: policy.files.max_entries]:
+        path = repository.of_workspace(name)
+        found = workspace.look(path, max_hash=policy.files.max_hash) if name else None
+        if found is not None and found.kind == "file":
+            resource = Resource(ResourceKind.FILE, path)
+            records.append(EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, resource, found.hash, Trust.INFERRED))
+    return records
+
+
+def git_log(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that shows the newest commits."""
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        repository = await asyncio.to_thread(opened, workspace, policy, arguments)
+        count = arguments.get("count", 10)
+        paths = literal_paths(workspace, repository, arguments.get("paths", ()))
+        if not await asyncio.to_thread(repository.head):
+            return ToolResult(True, "no commits yet")
+        words = [
+            "log",
+            *_PLAIN,
+            f"--max-count={count}",
+            "--format=%h %ad %an: %s",
+            "--date=short",
+            "--no-show-signature",
+        ]
+        ran = await repository.run_async(*words, *(["--", *paths] if paths else []))
+        text, dropped = ran.out.text()
+        record = await asyncio.to_thread(git_state, repository)
+        return ToolResult(True, text or "no commits", (record,), dropped=dropped)
+
+    return _tool(
+        policy,
+        "git_log",
+        "Show the newest commits, one line each.",
+        _schema(
+            count={"type": "integer", "minimum": 1, "maximum": 1000, "description": "How many. Default 10."},
+            paths=_PATHS,
+        ),
+        run,
+    )
+
+
+def git_add(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that stages files."""
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        repository = await asyncio.to_thread(opened, workspace, policy, arguments)
+        paths = literal_paths(workspace, repository, arguments["paths"])
+        await asyncio.to_thread(refuse_filters, repository, paths)
+        before = await asyncio.to_thread(repository.state)
+        await repository.run_async("add", "--", *paths)
+        text, dropped = await status(repository)
+        return await changed(repository, before, f"staged; the state is now:\n{text}", dropped)
+
+    return _tool(
+        policy,
+        "git_add",
+        "Stage files for the next commit.",
+        _schema(("paths",), paths=_PATHS),
+        run,
+        Effect.EDIT,
+    )
+
+
+def refuse_filters(repository: Repository, paths: Sequence[str]) -> None:
+    """Raise WorkspaceError when an attribute of a file to be staged names a filter, which is never run here."""
+    limit = repository.policy.files.max_entries
+    listed = repository.run("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths)
+    names = [name for name in whole(listed, "what would be staged").decode("utf-8", "replace").split("\0") if name]
+    for start in range(0, len(names), limit):
+        ran = repository.run("check-attr", "-z", "filter", "--", *names[start : start + limit])
+        parts = whole(ran, "the attributes of what would be staged").decode("utf-8", "replace").split("\0")
+        for name, value in zip(parts[0::3], parts[2::3], strict=False):
+            if value not in ("unspecified", "unset"):
+                raise WorkspaceError(
+                    f"`{name[:80]}` has the attribute filter={value[:40]}, which is not run here; stage it yourself"
+                )
+
+
+def git_commit(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that commits what is staged."""
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        message = arguments["message"]
+        if "\0" in message or not message.strip():
+            raise WorkspaceError("the message is empty or holds a null byte; say what the commit does")
+        repository = await asyncio.to_thread(opened, workspace, policy, arguments)
+        before = await asyncio.to_thread(repository.state)
+        if not await asyncio.to_thread(repository.staged_paths):
+            return ToolResult(False, "nothing is staged; use git_add first", error="nothing_staged")
+        more = await asyncio.to_thread(repository.identity)
+        words = (
+            "commit",
+            "--no-verify",
+            "--no-gpg-sign",
+            "--no-status",
+            "--cleanup=whitespace",
+            f"--message={message}",
+        )
+        ran = await repository.run_async(*words, more=more)
+        text, dropped = ran.out.text()
+        return await changed(repository, before, capped(text, policy.files.max_output)[0], dropped)
+
+    return _tool(
+        policy,
+        "git_commit",
+        "Commit what is staged.",
+        _schema(
+            ("message",), message={"type": "string", "minLength": 1, "description": "What the commit does and why."}
+        ),
+        run,
+        Effect.COMMIT,
+    )
+
+
+async def changed(repository: Repository, before: str, text: str, dropped: int) -> ToolResult:
+    """Return the result of a change to a repository, with its new state as evidence."""
+    record = await asyncio.to_thread(git_state, repository, own=True)
+    change = Change(record.resource, before, record.hash)
+    return ToolResult(True, text, (record,), (change,) if before != record.hash else (), dropped=dropped)
