@@ -1,0 +1,37 @@
+"""The tools Foregate brings along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from foregate.agent.tools import commands, files, folders, git, http, looking
+from foregate.agent.tools.memory import Memory, recall, remember
+from foregate.agent.tools.tool import Tool
+from foregate.agent.workspace import Workspace
+from foregate.policy.policy import Policy
+
+
+def builtin_tools(workspace: Workspace, policy: Policy, *, memory: Path | None = None) -> list[Tool]:
+    """Return the built-in tools over a workspace; the memory tools only where there is a file for them."""
+    tools = [
+        files.read_file(workspace, policy),
+        looking.list_files(workspace, policy),
+        looking.search_text(workspace, policy),
+        files.write_file(workspace, policy),
+        files.edit_file(workspace, policy),
+        folders.create_directory(workspace, policy),
+        folders.delete_path(workspace, policy),
+        folders.move_path(workspace, policy),
+        commands.run_command(workspace, policy),
+        commands.run_shell(workspace, policy),
+        git.git_status(workspace, policy),
+        git.git_diff(workspace, policy),
+        git.git_log(workspace, policy),
+        git.git_add(workspace, policy),
+        git.git_commit(workspace, policy),
+        http.http_request(policy),
+    ]
+    if memory is not None:
+        kept = Memory(memory, policy)
+        tools += [remember(kept, policy), recall(kept, policy)]
+    return tools
