@@ -209,7 +209,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_full_disk_stops_the_session_and_keeps_what_was_acknowledged(log: SqliteLog, path: Path) -> None:
+def test_a_full_disk_stops_the_session_and_keeps_what_was_acknowledged(log: SqliteLog, path: Path) -> None:
     child = subprocess.run([sys.executable, "-I", "-c", FULL_DISK, path], capture_output=True, text=True, check=True)
     stored, newlines, advice = child.stdout.split()
     assert (newlines, advice) == ("0", "True")

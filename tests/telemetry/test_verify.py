@@ -256,7 +256,7 @@ def test_arguments_exchanged_after_judging_are_found(session_events: list[Event]
     def exchanged(bodies: Bodies) -> None:
         bodies[place(bodies, "model_response", 1)][1]["calls"][0]["arguments"] = '{"path":"b.txt","old":"x","new":"y"}'
 
-    assert [code for _, code in told(session_events, exchanged)][0] == "other_call"
+    assert next(code for _, code in told(session_events, exchanged)) == "other_call"
 
 
 def test_a_permit_used_twice_is_found(session_events: list[Event]) -> None:
@@ -318,7 +318,7 @@ def test_a_result_of_a_call_that_never_started_is_found(session_events: list[Eve
         index = place(bodies, "tool_started", 1)
         bodies[index] = (Event(**{**fields(bodies[index][0]), "kind": "checkpoint"}), {})
 
-    assert [code for _, code in told(session_events, invented)][0] == "ended_without_start"
+    assert next(code for _, code in told(session_events, invented)) == "ended_without_start"
 
 
 def test_an_effect_without_an_outcome_is_found_once_the_session_goes_on(session_events: list[Event]) -> None:
@@ -343,7 +343,7 @@ def test_a_body_that_cannot_be_read_is_found_and_not_a_crash(session_events: lis
         bodies[index] = (bodies[index][0], {"permit": 3, "calls": 3, "turn": []})
 
     found = told(session_events, empty)
-    assert [code for _, code in found][0] == "malformed_event"
+    assert next(code for _, code in found) == "malformed_event"
 
 
 def fields(event: Event) -> dict[str, Any]:

@@ -1,0 +1,50 @@
+"""Summaries: what a list of sessions shows of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from foregate.agent.loop import run
+from foregate.agent.models.scripted import calls, says
+from foregate.schemas.errors import LogError
+from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.sqlite_log import SqliteLog
+from foregate.telemetry.summary import TaskSummary, summarise
+from tests.conftest import OpenSession
+
+Make = Callable[[Path], SqliteLog | MemoryLog]
+
+
+@pytest.mark.parametrize("make", [SqliteLog, lambda _: MemoryLog()], ids=["sqlite", "memory"])
+async def test_a_summary_names_where_what_and_how_the_tasks_stand(
+    make: Make, folder: Path, open_session: OpenSession, tmp_path: Path
+) -> None:
+    log = make(tmp_path / "log.db")
+    bad = ("read_file", {"path": 3})
+    session = await open_session(says("hello"), calls(bad), calls(bad), log=log)
+    await run(session, "\n greet me\nnow")
+    await run(session, "read it")
+    await log.settle(session.lease)
+    open_ = summarise(log, "s")
+    assert open_.tasks == (TaskSummary(1, "greet me", "completed"), TaskSummary(2, "read it", "blocked"))
+    assert (open_.name, open_.workspace, open_.model) == ("s", str(folder), session.model.name)
+    assert (open_.events, open_.ended) == (session.state.seq, False)
+    await session.close()
+    ended = summarise(log, "s")
+    assert (ended.events, ended.ended) == (open_.events + 1, True)
+    assert ended.started <= open_.last <= ended.last
+    assert set(ended.to_json()) == set(ended.__slots__)
+    if isinstance(log, SqliteLog):
+        log.close()
+
+
+async def test_a_session_without_events_has_a_summary_too(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "log.db")
+    await log.claim("s", create=True)
+    assert (summarise(log, "s").events, summarise(log, "s").tasks, summarise(log, "s").last) == (0, (), "")
+    with pytest.raises(LogError, match="there is no session `t`"):
+        summarise(log, "t")
+    log.close()
