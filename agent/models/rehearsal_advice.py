@@ -100,9 +100,7 @@ def steps_of(wish: Wish) -> list[PlannedStep]:
         case "run":
             return [step("run_command", shlex.join(wish.words), says, "execute")]
         case "commit":
-            return [step("git_add", path, says, "edit") for path in wish.words or (".",)] + [
-                step("git_commit", ".", says, "commit")
-            ]
+            return [step("git_add", ".", says, "edit"), step("git_commit", ".", says, "commit")]
         case "fetch":
             return [step("http_request", wish.target, says, None)]
         case _:

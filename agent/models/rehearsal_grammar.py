@@ -8,7 +8,7 @@
     delete FILE · delete *.tmp in DIR     delete stale logs in DIR
     run COMMAND WORDS                     status · diff · log
     commit [everything | FILES] with message "M"
-    remember "TEXT" · recall [TEXT]       fetch URL
+    remember [NAME:] TEXT · recall [TEXT] fetch URL
     just tell me ... · write a poem ...   (words only)
     clean this up                         (too vague to act on)
 

@@ -136,6 +136,12 @@ def _text(verb: Verb) -> Maker:
     return lambda groups, quoted, said: Wish(verb, said, text=plain(groups[0], quoted))
 
 
+def _remember(groups: Groups, quoted: Sequence[str], said: str) -> Wish:
+    text = plain(groups[1], quoted)
+    name = plain(groups[0], quoted) or "-".join(re.findall(r"[a-z0-9]+", text.casefold())[:4])
+    return Wish("remember", said, name or "note", text)
+
+
 def _fetch(groups: Groups, quoted: Sequence[str], said: str) -> Wish | None:
     url = plain(groups[0], quoted)
     return Wish("fetch", said, url) if url.startswith(("http://", "https://")) else None
@@ -181,7 +187,7 @@ PATTERNS = _compiled(
     (r"(?:rename|move|mv) (.+?) (?:to|into|as) (.+)", _move),
     (r"(?:run|execute)(?: the)?(?: command)?:? (.+)", _run),
     (rf"commit(?: (.+?))??(?:,? {_MESSAGE} (.+)|: (.+))?", _commit),
-    (r"(?:remember|note)(?: that)?:? (.+)", _text("remember")),
+    (r"(?:remember|note)(?: that)?:? (?:([^ :=]+)(?:: | = ))?(.+)", _remember),
     (r"(?:recall|what do you (?:remember|know))(?: (?:about |of )?(.+))?", _text("recall")),
     (r"(?:fetch|get|download|open|read|show) (\S+)", _fetch),
     (r"(?:explain|describe|summari[sz]e)(?: what(?: is in)?)? (\S+)(?: (?:does|is|says))?", _explain),

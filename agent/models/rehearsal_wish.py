@@ -42,6 +42,7 @@ class Wish:
     """One thing asked for. `said` is the clause; the other fields are used as the verb needs them.
 
     replace: `text` becomes `other` in `target`; move: `target` to `other`; write and append: `text` into `target`;
+    remember: `text` under the name `target`;
     read, delete, commit: paths in `words` (commit: none means everything, `text` is the message);
     run: argument vector in `words`; sweep: files matching `text` in `target`; ask_how: `text` says what is missing.
     """

@@ -248,8 +248,8 @@ def commit(stage: Stage, wish: Wish) -> Play[Told]:
 
 
 def remember(stage: Stage, wish: Wish) -> Play[Told]:
-    """Put a sentence into memory."""
-    told = yield from change(stage, wish, "", call("remember", text=wish.text))
+    """Put a sentence into memory, under its name."""
+    told = yield from change(stage, wish, "", call("remember", key=wish.target, text=wish.text))
     return told
 
 

@@ -1,0 +1,27 @@
+"""The person of the demonstration: shows what asks, and its own answer, so that nothing is approved unseen."""
+
+from __future__ import annotations
+
+from foregate.cli.screen import Screen
+from foregate.cli.sheet import sheet
+from foregate.schemas.need import Need
+from foregate.schemas.protocols import Reply
+
+
+class DemoPerson:
+    """Says yes once to what asks for approval, and stops what is held again and again."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+
+    async def answer(self, need: Need) -> Reply | None:
+        """Print the sheet and the answer; see Person."""
+        self.screen.idle()
+        if need.gate == "loop":
+            self.screen.show(str(need.request.get("question", "")), "bold")
+            self.screen.say("  the demonstration answers: stop", "bold cyan")
+            return Reply("stop", by="demo")
+        for row in sheet(need.request, width=self.screen.console.width):
+            self.screen.say(row)
+        self.screen.say("  the demonstration answers: y", "bold cyan")
+        return Reply("yes", by="demo")
