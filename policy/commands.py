@@ -6,33 +6,59 @@ from foregate.policy.policy import CommandEntry, Policy
 from foregate.schemas.effect import Effect
 from foregate.schemas.survey import Command
 
+_OPERATORS = (";", "&", "&&", "|", "||", "<", ">", ">>", "<<", "<<<", "2>", "2>>", "&>")
+_STARTS = ("$(", "`", ">", "2>", "&>")
+
 
 def effect_of(command: Command, policy: Policy) -> Effect:
-    """Return OBSERVATION for a listed program with listed options only, else EXECUTE."""
+    """Return OBSERVATION for a listed program, by its bare name, with listed options only; else EXECUTE."""
     if command.problem or command.shell or not command.argv:
         return Effect.EXECUTE
     program, *words = command.argv
     entry = policy.commands.read_only.get(program)
-    if entry is None or not only_observes(entry, words):
+    if "/" in program or entry is None or not only_observes(entry, words):
         return Effect.EXECUTE
     return Effect.OBSERVATION
 
 
 def only_observes(entry: CommandEntry, words: list[str]) -> bool:
-    """Whether every word is a listed option, the value of one, or an allowed operand."""
+    """Whether every word is a listed option, the value of one, the one subcommand, or an allowed operand.
+
+    Words that only a shell would give a meaning are refused: whoever wrote them meant more than one command.
+    """
+    operands = 0
     rest = iter(words)
+    options_end = False
     for word in rest:
-        if word == "--":
-            return entry.operands or next(rest, None) is None
-        if word.startswith("-") and word != "-":
-            if word in entry.valued:
-                if next(rest, None) is None:
-                    return False
-            elif word not in entry.options:
-                return False
-        elif entry.subcommands:
-            if word not in entry.subcommands:
-                return False
-        elif not entry.operands:
+        if means_shell(word):
             return False
-    return True
+        if word == "--" and not options_end:
+            options_end = True
+        elif word.startswith("-") and word != "-" and not options_end:
+            if word in entry.valued:
+                value = next(rest, None)
+                if value is None or means_shell(value):
+                    return False
+            elif word not in entry.options and not carries_value(entry, word):
+                return False
+        else:
+            operands += 1
+            if operands == 1 and entry.subcommands:
+                if word not in entry.subcommands or options_end:
+                    return False
+            elif not entry.operands:
+                return False
+    return operands > 0 or not entry.subcommands
+
+
+def carries_value(entry: CommandEntry, word: str) -> bool:
+    """Whether a word is a valued option with its value attached: `--lines=5`, or `-n5` with a number."""
+    name, equals, _ = word.partition("=")
+    if word.startswith("--"):
+        return bool(equals) and name in entry.valued
+    return word[:2] in entry.valued and word[2:].isascii() and word[2:].isdigit()
+
+
+def means_shell(word: str) -> bool:
+    """Whether a word is shell syntax, which has no meaning in an argument vector, or could not be passed at all."""
+    return word in _OPERATORS or word.startswith(_STARTS) or word.endswith(";") or "\n" in word or "\0" in word

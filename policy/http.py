@@ -1,0 +1,99 @@
+"""What a request over HTTP would do and where it may go: pure, from the request alone."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from urllib.parse import urlsplit
+
+from foregate.policy.policy import Policy
+from foregate.schemas.effect import Effect
+
+_OBSERVING = ("GET", "HEAD")
+_HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
+_NUMBER = re.compile(r"(^|\.)(\d+|0x[0-9a-f]*)$")
+"""A last label that is a number: some resolvers read the whole as an address (`0x7f.1`)."""
+_UNCLEAR = re.compile(r"[\x00-\x20\x7f-\xff\\]|[^\x00-\xff]")
+_TRANSLATED = tuple(ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48"))
+_NOT_PUBLIC = tuple(ip_network(net) for net in ("192.0.0.0/24", "168.63.129.16/32"))
+"""Protocol assignments, and a cloud's host agent, which look public."""
+
+
+def effect_of_method(method: str) -> Effect:
+    """Return OBSERVATION for GET and HEAD, SEND for every other method, known or not."""
+    return Effect.OBSERVATION if method.upper() in _OBSERVING and method.isascii() else Effect.SEND
+
+
+def host_of(url: str) -> str:
+    """Return the host of an `http` or `https` URL as it is compared, "" where readers of URLs could disagree.
+
+    Refused are white space, control characters, backslashes, non-ASCII (write `xn--` names), user information and
+    any other scheme.
+    """
+    if _UNCLEAR.search(url):
+        return ""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return ""
+    if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc or "%" in parts.netloc:
+        return ""
+    return normal(host)
+
+
+def normal(host: str) -> str:
+    """Return a host name as it is compared: lower case, no final dot, addresses in their one form; "" for none."""
+    host = host.lower().removesuffix(".").removeprefix("[").removesuffix("]")
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host if len(host) <= 253 and _HOST.fullmatch(host) and not _NUMBER.search(host) else ""
+
+
+def host_matches(pattern: str, host: str) -> bool:
+    """Whether a host is the pattern's, by whole labels: `*.example.org` is every host below example.org, not itself."""
+    host = normal(host)
+    if not host:
+        return False
+    if pattern == "*":
+        return True
+    if pattern.startswith("*."):
+        base = normal(pattern[2:])
+        return bool(base) and host.endswith(f".{base}") and not _address(host)
+    return host == normal(pattern)
+
+
+def host_allowed(host: str, policy: Policy) -> bool:
+    """Whether `http.hosts` lists the host. An allowed name may still lead to a private address: see `is_private`."""
+    return any(host_matches(pattern, host) for pattern in policy.http.hosts)
+
+
+def is_private(address: str | IPv4Address | IPv6Address) -> bool:
+    """Whether an address must not be reached: anything but a public unicast address, and what is no address at all.
+
+    Addresses that carry another one (v4-mapped, 6to4, Teredo, NAT64) are judged by both.
+    """
+    try:
+        ip = ip_address(address.partition("%")[0]) if isinstance(address, str) else address
+    except ValueError:
+        return True
+    if not ip.is_global or ip.is_multicast or ip.is_reserved or any(ip in net for net in _NOT_PUBLIC):
+        return True
+    return isinstance(ip, IPv6Address) and (ip.is_site_local or any(is_private(inner) for inner in _carried(ip)))
+
+
+def _carried(ip: IPv6Address) -> list[IPv4Address]:
+    """Return the IPv4 addresses inside an IPv6 one."""
+    found = [inner for inner in (ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())) if inner is not None]
+    if int(ip) >> 32 == 0 or any(ip in net for net in _TRANSLATED):
+        found.append(IPv4Address(int(ip) & 0xFFFFFFFF))
+    return found
+
+
+def _address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,128 @@
+"""Which commands only observe: listed programs with listed options, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foregate.policy.commands import effect_of, only_observes
+from foregate.policy.load import default_policy
+from foregate.policy.policy import CommandEntry
+from foregate.schemas.effect import Effect
+from foregate.schemas.survey import Command
+
+POLICY = default_policy()
+
+
+def effect(*argv: str) -> Effect:
+    return effect_of(Command(tuple(argv)), POLICY)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pwd",
+        "ls",
+        "ls -la src",
+        "cat a.txt b.txt",
+        "cat -",
+        "head -n 5 a.txt",
+        "head -n5 a.txt",
+        "tail -c 10 a",
+        "wc -l a",
+        "grep -n -i foo src/a.py",
+        "grep -e -x file",
+        "cat -- -n",
+        "echo hello world",
+        "date -u",
+        "true",
+    ],
+)
+def test_a_listed_program_with_listed_options_observes(line: str) -> None:
+    assert effect(*line.split(" ")) is Effect.OBSERVATION
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["rm", "-rf", "x"],
+        ["find", ".", "-delete"],
+        ["env", "rm", "x"],
+        ["git", "branch", "-D", "main"],
+        ["sed", "-i", "s/a/b/", "x"],
+        ["./ls"],
+        ["/tmp/ls"],
+        ["/bin/ls"],
+        ["ls/"],
+        ["LS"],
+        [""],
+        ["cat a; rm b"],
+        ["cat", "a;", "rm", "b"],
+        ["cat", "a", ";", "rm", "b"],
+        ["cat", "a", "|", "sh"],
+        ["cat", "a", ">", "b"],
+        ["cat", "a", ">b"],
+        ["echo", "$(rm", "b)"],
+        ["echo", "`rm b`"],
+        ["echo", "x\nrm y"],
+        ["cat", "a\0b"],
+        ["date", "-s", "now"],
+        ["date", "010100002030"],
+        ["pwd", "x"],
+        ["pwd", "--", "x"],
+        ["ls", "-lZ"],
+        ["ls", "-l", "--unknown"],
+        ["grep", "-nr", "x"],
+        ["grep", "-f", "x", "y"],
+        ["grep", "--file=x", "y"],
+        ["head", "-n"],
+        ["head", "-n", ";"],
+        ["head", "-nfive", "x"],
+        ["head", "-q5", "x"],
+        ["head", "--lines=5", "x"],
+        ["tail", "-f", "x"],
+        ["sh", "-c", "ls"],
+    ],
+)
+def test_everything_else_is_a_change(argv: list[str]) -> None:
+    assert effect(*argv) is Effect.EXECUTE
+
+
+@pytest.mark.parametrize(
+    "command", [Command(), Command(("ls",), problem="?"), Command(("ls",), shell="ls"), Command(shell="ls")]
+)
+def test_a_shell_line_or_a_command_without_a_shape_is_a_change(command: Command) -> None:
+    assert effect_of(command, POLICY) is Effect.EXECUTE
+
+
+GIT = CommandEntry(options=("--stat", "--"), valued=("--max-count", "-n"), subcommands=("log", "status"))
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("log", True),
+        ("log --stat src", True),
+        ("log --max-count=5", True),
+        ("log --max-count 5 -n3", True),
+        ("log -- src", True),
+        ("status log push", True),
+        ("push", False),
+        ("push log", False),
+        ("--stat", False),
+        ("", False),
+        ("-- log", False),
+        ("log --output=x", False),
+        ("log --stat=5", False),
+        ("branch -D main", False),
+        ("log -D", False),
+    ],
+)
+def test_a_program_with_subcommands_needs_a_listed_one_first(line: str, answer: bool) -> None:
+    assert only_observes(GIT, line.split()) is answer
+
+
+@given(st.lists(st.text(max_size=8), min_size=1, max_size=6))
+def test_an_unlisted_option_is_never_an_observation(words: list[str]) -> None:
+    assert effect("ls", *words, "--not-listed") is Effect.EXECUTE or "--" in words
