@@ -18,6 +18,7 @@ from foregate.gates.validity import ValidityGate
 from foregate.policy.facts import facts_of_turn
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.errors import ForegateError
 from foregate.schemas.grant import Grant
 from foregate.schemas.judgement import Judgement, Verdict
 from foregate.schemas.need import Need
@@ -92,6 +93,8 @@ def ask(gate: Gate, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opin
     """Ask one gate. One that raises, or leaves a call out, holds what it did not rule on."""
     try:
         opinion = gate(turn, live, so_far)
+    except ForegateError as error:
+        return Opinion({call.id: failed(gate, str(error), f": {error}"[:300]) for call in live})
     except Exception as error:
         return Opinion({call.id: failed(gate, f"{type(error).__name__}: {error}") for call in live})
     if isinstance(opinion, Need):
@@ -109,9 +112,9 @@ def shadow_asks(gate: Gate) -> bool:
     return bool(getattr(gate, "shadow_asks", False))
 
 
-def failed(gate: Gate, why: str) -> Ruling:
-    """Return the ruling of a gate that could not judge."""
-    message = f"the gate `{gate.name}` could not judge this call, so it is held"
+def failed(gate: Gate, why: str, told: str = "") -> Ruling:
+    """Return the ruling of a gate that could not judge; `told` is what of the reason the model may read."""
+    message = f"the gate `{gate.name}` could not judge this call, so it is held{told}"
     return Ruling(Standing.HOLD, "gate_error", message, reason=why[:200])
 
 

@@ -1,0 +1,175 @@
+"""Gate `approval`: who is asked, what a yes covers, and what it never covers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from foregate.schemas.effect import Effect
+from foregate.schemas.grant import Grant
+from foregate.schemas.need import Voided
+from foregate.schemas.plan import PlanInForce, ScopeItem
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.ruling import Standing
+from foregate.schemas.turn import Turn
+from tests.gates.turns import CATALOGUE, answered, call, codes, judged, need_of, row, turn
+from tests.policies import policy_with
+
+ALONE = {"plan.mode": "off", "critique.mode": "off", "uncertainty.mode": "off"}
+POLICY = policy_with(ALONE)
+SEND = call("send", "bob@example.org")
+EDIT = call("edit_file")
+RULE = {"id": "ask-edits", "then": "ask", "tool": "edit_file", "message": "edits of this file are mine to see"}
+
+
+def rules(*more: Any, **keys: Any) -> Any:
+    """Return the policy with more rules."""
+    listed = policy_with().model_dump(mode="json")["rules"]["list"]
+    return policy_with({**ALONE, **keys, "rules.list": [*listed, *more]})
+
+
+def code(of: Turn, policy: Any = POLICY) -> str:
+    """Return what approval says of a turn."""
+    return codes(judged(of, policy))["approval"]
+
+
+def replied(choice: str, of: Turn | None = None, policy: Any = POLICY, text: str = "", **more: Any) -> Turn:
+    """Return the turn with a person's reply."""
+    of = of or turn(SEND)
+    return answered(of, need_of(of, policy), {"choice": choice, "text": text, "by": "person"}, **more)
+
+
+def test_a_reversible_change_in_the_workspace_does_not_ask() -> None:
+    assert code(turn(EDIT)) == "approval_passed"
+
+
+def test_something_external_asks_and_the_sheet_shows_exactly_what_would_run() -> None:
+    need = need_of(turn(SEND), POLICY)
+    shown = need.request["calls"][0]
+    assert (need.who, shown["arguments"], shown["external"]) == ("person", SEND.raw, True)
+
+
+def test_one_sheet_covers_all_calls_of_a_response_that_ask() -> None:
+    need = need_of(turn(SEND, call("read_file", number=2), call("run_shell", "make", 3)), POLICY)
+    assert need.calls == ("c1", "c3")
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected", "standing"),
+    [
+        ("yes", "approval_granted", Standing.ALLOW),
+        ("grant", "approval_granted", Standing.ALLOW),
+        ("no", "approval_denied", Standing.DENY),
+        ("whatever", "approval_denied", Standing.DENY),
+    ],
+)
+def test_only_a_clear_yes_lets_a_call_run(choice: str, expected: str, standing: Standing) -> None:
+    judgement = judged(replied(choice), POLICY)
+    assert (codes(judgement)["approval"], judgement.verdicts[0].standing) == (expected, standing)
+
+
+def test_nobody_to_ask_is_a_no_and_so_is_the_mode_never() -> None:
+    assert code(turn(SEND, attended=False)) == "approval_required"
+    assert code(turn(SEND), policy_with({**ALONE, "approval.mode": "never"})) == "approval_required"
+
+
+def test_an_answer_that_came_too_late_or_never_is_expired() -> None:
+    assert code(replied("yes", at="2026-01-01T02:00:00.000000Z")) == "approval_expired"
+    of = turn(SEND)
+    assert code(answered(of, need_of(of, POLICY), None, "nobody answered in time")) == "approval_expired"
+
+
+def test_a_reason_for_a_no_reaches_the_model() -> None:
+    assert (
+        "use the staging list" in judged(replied("no", text="use the staging list"), POLICY).verdicts[0].ruling.message
+    )
+
+
+def test_mode_each_asks_for_every_change_and_auto_frees_what_can_be_undone() -> None:
+    each = policy_with({**ALONE, "approval.mode": "each"})
+    assert need_of(turn(EDIT), each).gate == "approval"
+    assert code(turn(EDIT, auto=True), each) == "approval_passed"
+    assert code(turn(call("read_file")), each) == "approval_passed"
+
+
+@pytest.mark.parametrize("tool", ["send", "run_shell", "odd"])
+def test_auto_widens_nothing_that_is_external_or_irreversible(tool: str) -> None:
+    assert need_of(turn(call(tool), auto=True), POLICY).gate == "approval"
+
+
+def test_auto_never_overrides_a_rule_that_asks() -> None:
+    assert need_of(turn(EDIT, auto=True), rules(RULE)).code == "asked_by_rule"
+
+
+def test_reads_can_be_made_to_wait() -> None:
+    policy = policy_with({**ALONE, "approval.reads": "ask"})
+    assert need_of(turn(call("read_file")), policy).gate == "approval"
+
+
+def test_a_dry_run_asks_nobody() -> None:
+    assert code(turn(SEND, dry_run=True)) == "approval_passed"
+
+
+def test_the_grants_of_a_yes_for_the_session_are_exactly_those_shown() -> None:
+    need, judgement = need_of(turn(SEND), POLICY), judged(replied("grant"), POLICY)
+    assert [(g.effect, g.pattern) for g in judgement.grants] == [("send", "bob@example.org")]
+    assert need.request["grants"][0]["pattern"] == "bob@example.org"
+    assert judged(replied("yes"), POLICY).grants == ()
+
+
+def test_a_grant_covers_the_same_effect_on_the_same_resource_and_nothing_else() -> None:
+    grants = judged(replied("grant"), POLICY).grants
+    assert code(turn(call("send", "bob@example.org", text="other"), grants=grants)) == "approval_granted"
+    assert need_of(turn(call("send", "bob@example.org.evil"), grants=grants), POLICY)
+    assert need_of(turn(call("run_command", "bob@example.org"), grants=grants), POLICY)
+
+
+def test_a_grant_for_a_shell_line_is_for_that_line_only() -> None:
+    line = turn(call("run_shell", "make"))
+    grants = judged(replied("grant", line), POLICY).grants
+    assert code(replace(line, grants=grants)) == "approval_granted"
+    assert need_of(turn(call("run_shell", "make "), grants=grants), POLICY)
+
+
+def test_a_grant_for_the_mode_does_not_answer_a_rule() -> None:
+    policy = rules({"id": "ask-bob", "then": "ask", "tool": "send"})
+    mode_grant = Grant("approval", "approval_required", "send", "message", "bob@example.org")
+    rule_grant = Grant("rules", "ask-bob", "send", "message", "bob@example.org")
+    assert need_of(turn(SEND, grants=(mode_grant,)), policy).code == "asked_by_rule"
+    assert code(turn(SEND, grants=(rule_grant,)), policy) == "approval_granted"
+
+
+def test_a_yes_to_a_plan_covers_its_items_until_they_are_used() -> None:
+    item = ScopeItem(Effect.SEND, ResourceKind.MESSAGE, "bob@example.org", 2, 0, approved=True)
+    plan = PlanInForce(1, "tell Bob", (item,), seq=5)
+    assert code(turn(SEND, plan=plan)) == "approval_granted"
+    for other in (replace(item, used=2), replace(item, approved=False)):
+        assert need_of(turn(SEND, plan=replace(plan, items=(other,))), POLICY)
+
+
+def test_after_a_change_while_waiting_the_new_sheet_says_so() -> None:
+    of = turn(SEND, voided=(Voided(8, "approval", "what was judged has changed since the answer"),))
+    need = need_of(of, POLICY)
+    assert (need.code, need.request["changed"]) == ("changed_while_waiting", [of.voided[0].reason])
+    judgement = judged(replied("yes", of), POLICY)
+    assert row(judgement, "approval").rulings[0].reason == "changed_while_waiting"
+
+
+def test_things_that_keep_changing_are_denied_in_the_end() -> None:
+    of = turn(SEND, voided=(Voided(8, "approval", "changed"),) * 3)
+    assert code(of) == "approval_required"
+
+
+def test_a_held_or_denied_call_is_never_put_before_a_person() -> None:
+    need = need_of(
+        turn(SEND, call("nope", number=2), call("send", "eve", 3)),
+        rules({"id": "no-eve", "then": "deny", "resource": "eve"}),
+    )
+    assert need.calls == ("c1",)
+
+
+def test_an_undeclared_tool_asks_as_the_worst() -> None:
+    assert CATALOGUE["odd"].capabilities is None
+    assert row(judged(turn(call("odd"), attended=False), POLICY), "approval").code == "approval_required"

@@ -1,0 +1,106 @@
+"""Gate `critique`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from foregate.schemas.evidence_record import Origin
+from foregate.schemas.ruling import Standing
+from foregate.schemas.survey import Atom
+from foregate.schemas.turn import Counters, Turn
+from tests.gates.turns import ACCEPT, answered, call, codes, judged, need_of, plan_for, row, seen, survey, turn
+from tests.policies import policy_with
+
+SEND = call("send", "bob@example.org")
+OFF = {"uncertainty.mode": "off"}
+POLICY = policy_with(OFF)
+LEVEL_CALL = policy_with({**OFF, "plan.mode": "off", "critique.level": "call"})
+
+
+def planned(policy: Any = POLICY) -> Turn:
+    """Return a turn whose plan is there, so that the critic is next."""
+    of = turn(SEND)
+    return answered(of, need_of(of, policy), plan_for(of.calls[0]))
+
+
+def criticised(value: Any, of: Turn | None = None, policy: Any = POLICY, error: str = "") -> Turn:
+    """Return the turn with the critic's answer, and a person's yes where one is asked."""
+    of = of or planned()
+    need = need_of(of, policy)
+    assert need.who == "critic"
+    return answered(of, need, value, error)
+
+
+def yes(of: Turn, policy: Any = POLICY) -> Turn:
+    """Return the turn with a person's yes."""
+    return answered(of, need_of(of, policy), {"choice": "yes", "text": "", "by": "person"})
+
+
+def test_a_plan_for_something_external_is_shown_to_the_critic_once() -> None:
+    judgement = judged(yes(criticised(ACCEPT)), POLICY)
+    assert codes(judgement)["critique"] == "critique_accepted"
+    assert row(judgement, "critique").detail["summary"] == "looks right"
+
+
+def test_a_tame_change_needs_no_critic() -> None:
+    assert codes(judged(turn(call("edit_file")), POLICY))["critique"] == "critique_not_required"
+
+
+def test_a_rejection_holds_the_call_and_the_plan_never_comes_into_force() -> None:
+    judgement = judged(criticised({"verdict": "replan", "issues": ["wrong Bob"], "summary": "no"}), POLICY)
+    verdict = judgement.verdicts[0]
+    assert (verdict.standing, verdict.ruling.code, judgement.plan) == (Standing.HOLD, "critique_rejected", None)
+    assert "wrong Bob" in verdict.ruling.message
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"verdict": "accept", "issues": [], "summary": " "}, "missing_summary"),
+        ({"verdict": "replan", "issues": [" "], "summary": "no"}, "missing_issues_for_replan"),
+    ],
+)
+def test_a_critique_that_cannot_be_used_asks_a_person_where_the_call_is_dangerous(value: Any, reason: str) -> None:
+    of = criticised(value)
+    assert need_of(of, POLICY).code == "critique_invalid"
+    assert row(judged(yes(of), POLICY), "critique").detail["error"] == reason
+
+
+def test_a_critic_that_cannot_be_had_asks_a_person_and_the_policy_may_hold_or_let_go() -> None:
+    of = criticised(None, error="critique_generation_failed")
+    assert need_of(of, POLICY).code == "critique_unavailable"
+    for choice, standing in (("hold", Standing.HOLD), ("proceed", Standing.ALLOW)):
+        policy = policy_with(
+            {**OFF, "critique.on_unavailable": {"dangerous": choice, "other": choice}, "approval.mode": "never"}
+        )
+        decision = row(judged(of, policy), "critique")
+        assert (decision.code, decision.rulings[0].standing) == ("critique_unavailable", standing)
+
+
+def test_an_exhausted_safety_budget_asks_a_person_or_proceeds_as_the_policy_says() -> None:
+    spent = replace(planned(), counters=Counters(safety_rounds=8))
+    assert need_of(spent, POLICY).code == "critique_skipped_budget"
+    proceed = policy_with({**OFF, "critique.on_budget_exhausted": "proceed", "approval.mode": "never"})
+    assert row(judged(spent, proceed), "critique").rulings[0].standing is Standing.ALLOW
+
+
+def test_level_call_asks_for_each_qualifying_call_and_level_off_for_none() -> None:
+    assert need_of(turn(SEND), LEVEL_CALL).gate == "critique"
+    off = policy_with({**OFF, "critique.level": "off", "plan.mode": "off", "approval.mode": "never"})
+    assert codes(judged(turn(SEND), off))["critique"] == "critique_not_required"
+
+
+def test_a_target_only_outsiders_named_is_a_reason_to_ask_the_critic() -> None:
+    edit = call("edit_file")
+    plain = survey(edit, seen())
+    named = replace(plain, atoms=(Atom("a.txt", Origin.EXTERNAL, 5),))
+    assert codes(judged(turn(edit, surveys=(plain,)), LEVEL_CALL))["critique"] == "critique_not_required"
+    assert need_of(turn(edit, surveys=(named,)), LEVEL_CALL).gate == "critique"
+
+
+def test_the_scores_are_recorded_with_their_bounds() -> None:
+    edit = row(judged(turn(call("edit_file")), POLICY), "critique")
+    assert {number.path for number in edit.numbers} == {"critique.risk", "critique.uncertainty"}
