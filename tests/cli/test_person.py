@@ -13,24 +13,9 @@ from rich.console import Console
 from foregate.cli.person import PersonAtTerminal
 from foregate.cli.screen import Screen
 from foregate.cli.sheet import SHOWN
-from foregate.cli.terminal import Terminal
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
-
-
-class Typist(Terminal):
-    """A terminal at which the given answers are typed; None is Ctrl-D, KeyboardInterrupt is Ctrl-C."""
-
-    def __init__(self, *typed: str | type[KeyboardInterrupt] | None) -> None:
-        super().__init__()
-        self.interactive, self.typed = True, list(typed)
-
-    async def answer(self, prompt: str) -> str | None:
-        """Return what is typed next."""
-        typed = self.typed.pop(0)
-        if isinstance(typed, type):
-            raise typed
-        return typed
+from tests.cli.typist import Typist
 
 
 def approval(*, grants: int = 0, effect: str = "delete", rules: list[str] | None = None, content: str = "x") -> Need:
@@ -50,10 +35,10 @@ def loop(can_override: bool) -> Need:
 async def reply(need: Need, *typed: Any, reads_wait: bool = False) -> tuple[Reply | None, str]:
     """Return the reply to a need and what was shown, when `typed` is typed; all of it must be asked for."""
     out = io.StringIO()
-    terminal = Typist(*typed)
+    terminal = Typist(answers=typed)
     person = PersonAtTerminal(Screen(Console(file=out, width=80)), terminal, reads_wait=reads_wait)
     answer = await person.answer(need)
-    assert terminal.typed == []
+    terminal.finish()
     return answer, out.getvalue()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from foregate.cli.sheet import SHOWN, cut, sheet
 from foregate.cli.visible import hidden
 
-OURS = ("effect", "target", "because", "plan", "changed", "a allows", "rules", "as sent", "call", "cut")
+OURS = ("approval", "effect", "target", "because", "plan", "changed", "a allows", "rules", "as sent", "call", "cut")
 
 
 def request(arguments: dict[str, Any] | str, **more: Any) -> dict[str, Any]:

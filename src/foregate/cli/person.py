@@ -37,8 +37,7 @@ class PersonAtTerminal:
 
     async def _approve(self, request: Mapping[str, Json]) -> Reply | None:
         width = self.screen.console.width
-        for row in sheet(request, width=width):
-            self.screen.say(row)
+        self.screen.rows(sheet(request, width=width))
         unseen = cut(request)
         while True:
             typed = await self.terminal.answer("approve? ")
@@ -60,8 +59,7 @@ class PersonAtTerminal:
                 case "n" | "no":
                     return Reply("no", words.strip() or await self._reason())
                 case "d":
-                    for row in sheet(request, details=True, width=width):
-                        self.screen.say(row)
+                    self.screen.rows(sheet(request, details=True, width=width))
                     unseen = False
                 case "":
                     self.screen.say("Enter alone approves nothing: y, n or d (Ctrl-D leaves it open)", "yellow")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.text import Text
 
 from foregate.cli.visible import shortened, visible
@@ -9,6 +11,9 @@ from foregate.schemas import codec
 from foregate.schemas.decision import Decision
 from foregate.schemas.event import Event
 from foregate.schemas.ruling import Standing
+
+if TYPE_CHECKING:
+    from foregate.telemetry.decisions import DecisionPoint
 
 QUIET = ("prelude_ready_for_execution", "critique_not_required", "verification_passed", "approval_granted")
 """Codes of gates that let everything pass, beside `<gate>_passed`: nobody needs a line for them."""
@@ -29,7 +34,7 @@ def rows(event: Event, width: int) -> list[Text]:
     match event.kind:
         case "turn_judged":
             decisions = [codec.load(Decision, data) for data in body["judgement"]["decisions"]]
-            return [ruling(decision, width) for decision in decisions if notable(decision)]
+            return [row for decision in decisions if notable(decision) for row in ruling(decision, width)]
         case "tool_finished":
             return [ran(event, width)]
         case "call_answered" if body["ruling"] == "not_run":
@@ -43,13 +48,13 @@ def rows(event: Event, width: int) -> list[Text]:
     return []
 
 
-def notable(decision: Decision) -> bool:
+def notable(decision: Decision | DecisionPoint) -> bool:
     """Whether a decision deserves a line: everything but a pass."""
     return not (decision.code.endswith("_passed") or decision.code in QUIET) or decision.consequence is not None
 
 
-def ruling(decision: Decision, width: int) -> Text:
-    """Return one line for a decision: how it stands, gate, code, and why."""
+def ruling(decision: Decision, width: int) -> list[Text]:
+    """Return how a decision stands: gate, code and call on a line, and why; on a second line where one is too short."""
     standing = max((r.standing for r in decision.rulings), default=Standing.ALLOW)
     word, colour = _WORD[standing]
     if decision.mode == "shadow":
@@ -57,10 +62,13 @@ def ruling(decision: Decision, width: int) -> Text:
     elif standing is Standing.ALLOW:
         word, colour = ("asks", "yellow") if decision.consequence else ("passed", "dim")
     where = _call(decision.tool, decision.target)
-    head = f"{decision.gate} {decision.code}"
+    head = f"{decision.gate}: {decision.code}"
     why = decision.summary or (decision.consequence.question if decision.consequence else "")
-    rest = ": ".join(part for part in (f"{head} ({where})" if where else head, why) if part)
-    return line(word, colour, rest, width)
+    why = ": ".join(part for part in (where if not why.startswith(where) else "", why) if part)
+    whole = f"{head}, {why}" if why else head
+    if not width or len(_INDENT) + _HEAD + 1 + len(whole) <= width:
+        return [line(word, colour, whole, width)]
+    return [line(word, colour, head, width), line("", "", why, width)]
 
 
 def ran(event: Event, width: int) -> Text:

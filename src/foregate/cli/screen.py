@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
-from foregate.cli.rows import line, paragraph, rows
+from foregate.cli.layout import labelled
+from foregate.cli.rows import paragraph, rows
 from foregate.cli.visible import shortened
 from foregate.schemas.event import Event
 
@@ -43,8 +45,7 @@ class Screen:
         """Show what an event says; a listener of the session."""
         if event.kind == "model_response":
             self._finish_text(event.body["text"])
-        for row in rows(event, self.console.width):
-            self.say(row)
+        self.rows(rows(event, self.console.width))
         if event.kind == "tool_started":
             self.busy(f"{event.body['tool']} {event.body['target']}".strip())
         elif event.kind == "need_raised" and event.body["need"]["who"] != "person":
@@ -79,17 +80,27 @@ class Screen:
         """Show how a task ended; `said` is the model's last text, which has been shown already."""
         self.idle()
         text = outcome.text.strip()
-        if text and text != said.strip():
+        if text and text != said.strip() and outcome.status != "awaiting_approval":
             rest = text.removeprefix(said.strip()).strip() if said.strip() else text
             self.show(rest, "bold" if outcome.paused else "")
         if outcome.status in ("completed", "needs_input"):
             return
-        report = outcome.report
+        report, width = outcome.report, self.console.width
+        done = ", ".join(report.done) or "nothing was changed"
+        if outcome.status == "cancelled":
+            self.rows(labelled("cancelled", done, width, label_style="yellow"))
+            return
+        status = outcome.status.replace("_", " ")
         why = report.blocker or ("a call waits for an answer" if outcome.paused else "")
-        self.say(line(outcome.status.replace("_", " "), "yellow", f" {why}" if why else "", 0))
+        self.rows(labelled(status, why, width, label_style="yellow", room=max(9, len(status))))
         for label, value in (("done", ", ".join(report.done)), ("needs", report.need), ("next", report.next_step)):
             if value:
-                self.say(line(label, "dim", value, 0))
+                self.rows(labelled(label, value, width))
+
+    def rows(self, rows: Iterable[Text]) -> None:
+        """Print rows."""
+        for row in rows:
+            self.say(row)
 
     def busy(self, what: str) -> None:
         """Show that `what` works, with the time it takes; nothing where the output is no terminal."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import chop_cells
 from rich.text import Text
 
+from foregate.cli.layout import labelled
 from foregate.cli.visible import visible
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
@@ -15,8 +16,8 @@ from foregate.schemas.strict_json import Json
 
 SHOWN = 600
 """Characters of one argument the first view of a sheet shows; `d` shows all."""
-KEYS = "y yes, this once   n no, and why   d details"
-KEYS_WITH_GRANT = "y yes, this once   a allow as listed, for this session   n no, and why   d details"
+KEYS = "y yes, once   n no, and why   d details"
+KEYS_WITH_GRANT = "y yes, once   a allow as listed, for this session   n no   d details"
 
 _ORIGIN = {
     "user": "named by you",
@@ -31,15 +32,15 @@ def sheet(request: Mapping[str, Json], *, details: bool = False, width: int = 80
 
     Whatever is not Foregate's own stands behind a label or a bar on every line, so that no text can pose as a row.
     """
-    lines = list(_row("", str(request.get("question") or "May this run?"), width, "bold"))
+    lines = list(labelled("approval", str(request.get("question") or "May this run?"), width, "bold"))
     for sentence in request.get("changed") or ():
-        lines += _row("changed", str(sentence), width, "yellow")
+        lines += labelled("changed", str(sentence), width, "yellow")
     lines += _plan(request.get("plan"), width)
     for number, call in enumerate(request.get("calls") or (), start=1):
         lines += _call(number, call, details, width)
     grants = request.get("grants") or ()
     for number, grant in enumerate(grants):
-        lines += _row("a allows" if number == 0 else "", _grant(grant), width, "cyan")
+        lines += labelled("a allows" if number == 0 else "", _grant(grant), width, "cyan")
     lines.append(Text(f"  {KEYS_WITH_GRANT if grants else KEYS}", style="dim"))
     return lines
 
@@ -68,22 +69,22 @@ def arguments(raw: str) -> Iterator[tuple[str, str]]:
 
 
 def _call(number: int, call: Mapping[str, Json], details: bool, width: int) -> Iterator[Text]:
-    yield from _row(f"{number}", f"{call.get('tool', '')} {call.get('target', '')}".strip(), width, "bold")
+    yield from labelled(f"{number}", f"{call.get('tool', '')} {call.get('target', '')}".strip(), width, "bold")
     way_back = "can be undone" if call.get("reversible") else "CANNOT be undone"
     outside = ", reaches outside the workspace" if call.get("external") else ""
     risk = f", risk {call['risk']} of 1000" if call.get("risk") else ""
-    yield from _row("effect", f"{call.get('effect', 'unknown')}, {way_back}{outside}{risk}", width)
+    yield from labelled("effect", f"{call.get('effect', 'unknown')}, {way_back}{outside}{risk}", width)
     if origin := _ORIGIN.get(str(call.get("said_first") or "")):
-        yield from _row("target", origin, width)
+        yield from labelled("target", origin, width)
     for sentence in call.get("why") or ():
-        yield from _row("because", str(sentence), width)
+        yield from labelled("because", str(sentence), width)
     for name, value in arguments(str(call.get("arguments", ""))):
         yield from _argument(name, value, details, width)
     if details:
         if rules := call.get("rules"):
-            yield from _row("rules", ", ".join(map(str, rules)), width)
-        yield from _row("as sent", str(call.get("arguments", "")), width)
-        yield from _row("call", str(call.get("call", "")), width)
+            yield from labelled("rules", ", ".join(map(str, rules)), width)
+        yield from labelled("as sent", str(call.get("arguments", "")), width)
+        yield from labelled("call", str(call.get("call", "")), width)
 
 
 def _argument(name: str, value: str, details: bool, width: int) -> Iterator[Text]:
@@ -95,7 +96,7 @@ def _argument(name: str, value: str, details: bool, width: int) -> Iterator[Text
         yield from _barred(more, "  ", width)
     if len(part) < len(value):
         left = f"{len(value) - len(part)} characters more; d shows them, and only then y counts"
-        yield from _row("cut", left, width, "yellow")
+        yield from labelled("cut", left, width, "yellow")
 
 
 def _barred(content: str, indent: str, width: int) -> Iterator[Text]:
@@ -109,10 +110,10 @@ def _barred(content: str, indent: str, width: int) -> Iterator[Text]:
 def _plan(plan: Mapping[str, Json] | None, width: int) -> Iterator[Text]:
     if not plan:
         return
-    yield from _row("plan", str(plan.get("goal", "")), width)
+    yield from labelled("plan", str(plan.get("goal", "")), width)
     for item in plan.get("items") or ():
         times = f", {item['uses']} times" if item.get("uses", 1) != 1 else ""
-        yield from _row("", f"- {item['effect']} {item['kind']} {item['pattern']}{times}", width)
+        yield from labelled("", f"- {item['effect']} {item['kind']} {item['pattern']}{times}", width)
 
 
 def _grant(grant: Mapping[str, Json]) -> str:
@@ -120,23 +121,3 @@ def _grant(grant: Mapping[str, Json]) -> str:
     if grant.get("digest"):
         on = "by exactly this call"
     return f"{grant.get('effect', '')} {on}".strip() + f"  (gate {grant.get('gate', '')}, {grant.get('code', '')})"
-
-
-def _row(label: str, value: str, width: int, style: str = "") -> Iterator[Text]:
-    """Yield a labelled row; continuation lines are indented past the labels."""
-    for number, piece in enumerate(_folded(visible(value), max(8, width - 12))):
-        text = Text("  ")
-        text.append(f"{label if number == 0 else '':<9} ", style="dim")
-        text.append(piece, style=style)
-        yield text
-
-
-def _folded(content: str, room: int) -> list[str]:
-    """Return `content` in pieces of at most `room` columns, broken at spaces where there are any."""
-    pieces: list[str] = []
-    for word in content.split(" "):
-        if pieces and cell_len(pieces[-1]) + 1 + cell_len(word) <= room:
-            pieces[-1] += f" {word}"
-        else:
-            pieces += chop_cells(word, room) or [""]
-    return pieces

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from foregate.cli.rows import line
+from foregate.cli.layout import labelled
 from foregate.cli.visible import visible
 from foregate.schemas.event import Draft
 
@@ -18,7 +18,7 @@ COMMANDS = {
     "/policy": "the policy in force: where it comes from and what each gate does",
     "/evidence": "what this session has looked at and changed",
     "/plan": "the plan in force and what of it is used",
-    "/decisions": "the decision points of this session",
+    "/decisions": "the decision points that held, asked or allowed something; /decisions all",
     "/history": "the conversation so far",
     "/undo": "undo the last change, or /undo CALL; shows first what it would do",
     "/auto": "on: reads and reversible changes in the workspace do not ask; nothing else",
@@ -47,7 +47,7 @@ class Slash:
 
     async def _help(self, rest: str) -> None:
         for name, what in COMMANDS.items():
-            self._say(line(f"{name:<10}", "cyan", what, 0))
+            self.chat.screen.rows(labelled(name, what, self.chat.screen.console.width, label_style="cyan", room=10))
 
     async def _policy(self, rest: str) -> None:
         policy, loaded = self.chat.session.policy, self.chat.opened.loaded
@@ -82,17 +82,21 @@ class Slash:
             self.chat.screen.show(f"  {item.effect.value} {item.kind.value} {item.pattern} ({used})")
 
     async def _decisions(self, rest: str) -> None:
-        from foregate.cli.timeline import rows_of
+        from foregate.cli.rows import notable
+        from foregate.cli.timeline import row_of
+        from foregate.telemetry.decisions import decision_points
 
-        events = await self.chat.session.log.read(self.chat.opened.name)
-        for row in rows_of(events, self.chat.screen.console.width):
-            self._say(row)
+        width = self.chat.screen.console.width
+        points = list(decision_points(await self.chat.session.log.read(self.chat.opened.name)))
+        shown = [point for point in points if rest == "all" or notable(point)]
+        self.chat.screen.rows(row_of(point, width) for point in shown)
+        if len(shown) < len(points):
+            self._say(f"{len(points) - len(shown)} more decisions passed; /decisions all shows them", "dim")
 
     async def _history(self, rest: str) -> None:
         from foregate.cli.timeline import messages_of
 
-        for row in messages_of(await self.chat.session.log.read(self.chat.opened.name)):
-            self._say(row)
+        self.chat.screen.rows(messages_of(await self.chat.session.log.read(self.chat.opened.name)))
 
     async def _undo(self, rest: str) -> None:
         from foregate.cli.undoing import undo_one

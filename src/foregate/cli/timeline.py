@@ -15,11 +15,6 @@ _COLOURS = {"info": "dim", "warning": "yellow", "error": "red"}
 _SAID_BY = {"user": "you", "parent": "parent task", "model": "model"}
 
 
-def rows_of(events: Iterable[Event], width: int) -> Iterator[Text]:
-    """Yield one line for each decision point of `events`."""
-    return (row_of(point, width) for point in decision_points(events))
-
-
 def row_of(point: DecisionPoint, width: int) -> Text:
     """Return one line: address, code, the call it is about, and why; cut to `width` unless that is 0."""
     what = f"{point.tool} {point.target}".strip()

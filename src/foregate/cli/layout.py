@@ -1,0 +1,34 @@
+"""Rows of a label and a text that stays behind its label when it wraps, so that no text can pose as a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.cells import cell_len, chop_cells
+from rich.text import Text
+
+from foregate.cli.visible import visible
+
+LABEL = 9
+
+
+def labelled(
+    label: str, value: str, width: int, style: str = "", *, label_style: str = "dim", room: int = LABEL
+) -> Iterator[Text]:
+    """Yield `  label     value` in `width` columns, made visible; further lines are indented past the label."""
+    for number, piece in enumerate(folded(visible(value), max(8, width - room - 3))):
+        text = Text("  ")
+        text.append(f"{label if number == 0 else '':<{room}} ", style=label_style)
+        text.append(piece, style=style)
+        yield text
+
+
+def folded(content: str, room: int) -> list[str]:
+    """Return `content` in pieces of at most `room` columns, broken at spaces where there are any."""
+    pieces: list[str] = []
+    for word in content.split(" "):
+        if pieces and cell_len(pieces[-1]) + 1 + cell_len(word) <= room:
+            pieces[-1] += f" {word}"
+        else:
+            pieces += chop_cells(word, room) or [""]
+    return pieces

@@ -1,0 +1,228 @@
+"""The chat: what is shown, what is asked, and what Ctrl-C stops."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from foregate.agent.models.scripted import ScriptedModel, calls, says
+from foregate.agent.tools.files import edit_file, read_file
+from foregate.agent.tools.tool import Tool
+from foregate.agent.workspace import Workspace
+from foregate.cli.conversation import Conversation
+from foregate.cli.person import PersonAtTerminal
+from foregate.cli.screen import Screen
+from foregate.opening import Setting, open_session
+from foregate.policy.policy import Policy
+from foregate.schemas.effect import Effect
+from foregate.schemas.event import Event
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import ToolSpec
+from foregate.telemetry.memory_log import MemoryLog
+from tests.cli.typist import Typist
+
+EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
+SEND = ("send", {"to": "bob@example.org"})
+READ = ("read_file", {"path": "a.txt"})
+SAY = "I will send a short mail to bob@example.org."
+
+
+class Chatted:
+    """What a chat left behind."""
+
+    shown: str
+    events: list[Event]
+
+
+@pytest.fixture
+def plain(policy: Policy) -> Policy:
+    """A policy that asks people but neither planner nor critic."""
+    off = {"mode": "off"}
+    return policy.model_copy(
+        update={"plan": policy.plan.model_copy(update=off), "critique": policy.critique.model_copy(update=off)}
+    )
+
+
+@pytest.fixture
+def chat(folder: Path, workspace: Workspace, plain: Policy) -> Callable[..., Awaitable[Chatted]]:
+    """Chats over a real session in memory: `lines` and `answers` are typed, `steps` are what the model says."""
+    (folder / "a.txt").write_text("teh cat")
+    log = MemoryLog()
+
+    async def send(arguments: object) -> ToolResult:
+        return ToolResult(True, "sent \x1b[2J\u202e")
+
+    async def chatted(
+        lines: list[Any],
+        *steps: Any,
+        answers: tuple[Any, ...] = (),
+        resume: str = "",
+        interactive: bool = True,
+        policy: Policy = plain,
+        model: Any = None,
+    ) -> Chatted:
+        out = io.StringIO()
+        screen, terminal = Screen(Console(file=out, width=80)), Typist(lines, answers, interactive=interactive)
+        person = PersonAtTerminal(screen, terminal) if interactive else None
+        if person is not None:
+            person.reads_wait = policy.approval.reads == "ask"
+        spec = ToolSpec("send", "", {"type": "object", "properties": {"to": {"type": "string"}}}, Effect.SEND)
+        opened = await open_session(
+            Setting(
+                workspace=folder,
+                model=model or ScriptedModel(steps),
+                policy=policy,
+                tools=[read_file(workspace, policy), edit_file(workspace, policy), Tool(spec, send)],
+                builtin=False,
+                person=person,
+                log=log,
+                resume=resume,
+                listeners=[screen.hear],
+            )
+        )
+        opened.session.on_text = screen.stream
+        await Conversation(opened, terminal, screen, person).talk()
+        await opened.close()
+        terminal.finish()
+        if model is None:
+            opened.session.model.finish()  # type: ignore[attr-defined]
+        result = Chatted()
+        result.shown, result.events = out.getvalue(), list(await log.read(opened.name))
+        return result
+
+    return chatted
+
+
+async def test_text_streams_rulings_fall_and_passes_stay_quiet(chat: Callable[..., Awaitable[Chatted]]) -> None:
+    done = await chat(["fix the typo in a.txt"], calls(EDIT, text="I will fix the typo."), calls(EDIT), says("Fixed."))
+    after = done.shown[done.shown.index("I will fix") :]
+    expected = ["I will fix the typo.", "held    evidence: missing_pre_execution_evidence", "ran     read_file a.txt"]
+    places = [after.index(part) for part in [*expected, "ran     edit_file a.txt", "Fixed."]]
+    assert places == sorted(places)
+    assert "_passed" not in after
+    assert after.count("Fixed.") == 1
+
+
+async def test_a_yes_runs_the_call_and_a_no_reaches_the_model(chat: Callable[..., Awaitable[Chatted]]) -> None:
+    def told(request: ModelRequest) -> ModelResponse:
+        assert "not today" in request.messages[-1].text
+        return says("As you wish.")
+
+    yes = await chat(["mail bob@example.org"], calls(SEND, text=SAY), says("Sent."), answers=("y",))
+    assert "ran     send" in yes.shown
+    no = await chat(["mail bob@example.org"], calls(SEND, text=SAY), told, answers=("n not today",))
+    assert "denied  approval: approval_denied" in no.shown
+    assert not [event for event in no.events if event.kind == "tool_started"]
+
+
+async def test_a_grant_for_the_session_asks_once(chat: Callable[..., Awaitable[Chatted]]) -> None:
+    script = [calls(SEND, text=SAY), says("Sent."), calls(SEND, text=SAY), says("Sent again.")]
+    done = await chat(["mail bob@example.org", "and again to bob@example.org"], *script, answers=("a",))
+    assert done.shown.count("1 call needs your yes") == 1
+    assert sum(event.kind == "tool_started" for event in done.events) == 2
+
+
+async def test_without_a_terminal_nobody_is_asked_and_it_is_denied(chat: Callable[..., Awaitable[Chatted]]) -> None:
+    done = await chat(["mail bob@example.org"], calls(SEND, text=SAY), says("No."), interactive=False)
+    assert "denied  approval: approval_required" in done.shown
+
+
+async def test_an_approval_left_open_is_shown_again_by_execute_and_after_a_resume(
+    chat: Callable[..., Awaitable[Chatted]],
+) -> None:
+    left = await chat(["mail bob@example.org", "/execute"], calls(SEND, text=SAY), answers=(None, None))
+    assert left.shown.count("1 call needs your yes") == 2
+    assert "foregate chat --resume" in left.shown
+    resumed = await chat([], says("Sent."), answers=("y",), resume="last")
+    assert "ran     send" in resumed.shown
+    assert [event.kind for event in resumed.events if event.kind == "task_started"] == ["task_started"]
+
+
+async def test_reads_wait_for_execute_where_the_policy_says_so(
+    chat: Callable[..., Awaitable[Chatted]], plain: Policy
+) -> None:
+    asks = plain.model_copy(update={"approval": plain.approval.model_copy(update={"reads": "ask"})})
+    script = [calls(READ), calls(READ), calls(READ), says("read")]
+    done = await chat(["read a.txt", "/execute 2", "/execute"], *script, policy=asks)
+    assert done.shown.count("waits   read_file a.txt") == 2
+    assert sum(event.kind == "tool_started" for event in done.events) == 3
+
+
+async def test_switches_are_recorded_off_at_start_and_shown(chat: Callable[..., Awaitable[Chatted]]) -> None:
+    done = await chat(["/auto", "/auto on", "/dry-run on", "/auto off", "/auto maybe"])
+    assert "/auto is off; say" in done.shown
+    switched = [event.body for event in done.events if event.kind == "policy_changed"]
+    assert switched == [{"auto": True}, {"dry_run": True}, {"auto": False}]
+    assert {event.actor for event in done.events if event.kind == "policy_changed"} == {"person"}
+
+
+async def test_the_commands_show_what_the_session_knows(chat: Callable[..., Awaitable[Chatted]]) -> None:
+    lines = ["fix a.txt", "/evidence", "/decisions", "/decisions all", "/plan", "/history", "/policy", "/help", "/what"]
+    done = await chat([*lines, "/quit", "never read"][:-1], calls(READ), calls(EDIT, text="Now."), says("Fixed."))
+    for part in (
+        "file a.txt: file_read at",
+        "more decisions passed",
+        "evidence_passed",
+        "no plan is in force",
+        "you    fix a.txt",
+        "validity     enforce",
+        "/execute",
+        "there is no command `/what`",
+    ):
+        assert part in done.shown
+
+
+async def test_execute_without_anything_open_says_so(chat: Callable[..., Awaitable[Chatted]]) -> None:
+    done = await chat(["/execute", "/execute x", "/execute 0"])
+    assert "nothing waits for an answer" in done.shown
+    assert done.shown.count("takes a number") == 2
+
+
+class PressesCtrlC:
+    """A model that waits while the person presses Ctrl-C, and answers the next time."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.pressed = False
+
+    async def respond(self, request: ModelRequest, on_text: object = None) -> ModelResponse:
+        """Send the signal once and wait for ever; then answer."""
+        if not self.pressed:
+            self.pressed = True
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.Event().wait()
+        return says("still here")
+
+
+async def test_ctrl_c_cancels_the_step_and_not_the_session(chat: Callable[..., Awaitable[Chatted]]) -> None:
+    done = await chat(["wait", KeyboardInterrupt, "hello"], model=PressesCtrlC())
+    assert "cancelled" in done.shown
+    assert "still here" in done.shown
+    ends = [event.body["status"] for event in done.events if event.kind == "task_ended"]
+    assert ends == ["cancelled", "completed"]
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+
+
+async def test_ctrl_c_at_the_sheet_answers_the_call_as_cancelled(chat: Callable[..., Awaitable[Chatted]]) -> None:
+    done = await chat(["mail bob@example.org"], calls(SEND, text=SAY), answers=(KeyboardInterrupt,))
+    assert [e.body["code"] for e in done.events if e.kind == "call_answered"] == ["not_run_cancelled"]
+
+
+async def test_nothing_a_model_or_tool_says_reaches_the_terminal_raw(chat: Callable[..., Awaitable[Chatted]]) -> None:
+    evil = "[bold]x[/bold] \x1b]0;title\x07 \u202etxt.exe\r\x9b2J"
+    script = [calls(SEND, text=SAY + evil), calls((f"tool{evil}", {}), text=evil), says(evil)]
+    done = await chat(["mail bob@example.org"], *script, answers=("y",))
+    assert not set("\x1b\x07\r\x9b\u202e") & set(done.shown)
+    assert "[bold]x[/bold]" in done.shown
+    assert "\\u{202E}txt.exe" in done.shown
