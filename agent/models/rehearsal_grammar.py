@@ -9,6 +9,7 @@
     run COMMAND WORDS                     status · diff · log
     commit [everything | FILES] with message "M"
     remember [NAME:] TEXT · recall [TEXT] fetch URL
+    delegate "REQUEST"
     just tell me ... · write a poem ...   (words only)
     clean this up                         (too vague to act on)
 
@@ -25,7 +26,7 @@ from foregate.agent.models.rehearsal_patterns import PATTERNS
 from foregate.agent.models.rehearsal_wish import Request, Wish, looks_like_path, plain
 
 _VERB = (
-    r"(?:add|append|cat|change|clean|commit|correct|create|delete|describe|diff|download|edit|erase|execute|explain"
+    r"(?:add|append|cat|change|clean|commit|correct|create|delegate|delete|describe|diff|download|edit|erase|execute|explain"
     r"|fetch|find|fix|get|grep|list|look|make|move|mv|open|print|put|read|recall|remember|remove|rename|replace|rm|run"
     r"|save|search|show|summari[sz]e|tidy|update|view|what|where|wipe|write)\b"
 )

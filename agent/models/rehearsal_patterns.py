@@ -189,6 +189,7 @@ PATTERNS = _compiled(
     (rf"commit(?: (.+?))??(?:,? {_MESSAGE} (.+)|: (.+))?", _commit),
     (r"(?:remember|note)(?: that)?:? (?:([^ :=]+)(?:: | = ))?(.+)", _remember),
     (r"(?:recall|what do you (?:remember|know))(?: (?:about |of )?(.+))?", _text("recall")),
+    (r"delegate:? (.+)", _text("delegate")),
     (r"(?:fetch|get|download|open|read|show) (\S+)", _fetch),
     (r"(?:explain|describe|summari[sz]e)(?: what(?: is in)?)? (\S+)(?: (?:does|is|says))?", _explain),
     (r"(?:tell me )?what (?:is in|does|is) (\S+)(?: (?:do|say|contain))?", _explain),

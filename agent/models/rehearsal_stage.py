@@ -68,7 +68,7 @@ class Stage:
     """What one run of the work knows: the tools offered (None: not told), and whether it stumbles on purpose.
 
     `intent` says what was understood and comes with the first call (of a model that stumbles: once it was told to).
-    `seen` collects what every call came to.
+    `seen` collects what every call came to; `dry` tells that a change was judged and, in a dry run, not made.
     """
 
     tools: frozenset[str] | None
@@ -76,6 +76,7 @@ class Stage:
     stumbles: bool = False
     told: bool = False
     seen: list[tuple[ToolCall, CallAnswer]] = field(default_factory=list)
+    dry: bool = False
 
     def words(self, text: str) -> str:
         """Return what to say with a call."""
@@ -105,6 +106,8 @@ def attempt(stage: Stage, text: str, *calls: ToolCall) -> Play[list[CallAnswer]]
         exchange = yield Move(saying, tuple(calls[index] for index in pending))
         again: list[int] = []
         for index, answer in zip(pending, exchange.answers, strict=True):
+            if answer.code == "not_run_dry_run":
+                stage.dry, answer = True, CallAnswer(ok=True, output="(a dry run: not done)")
             answers[index] = answer
             times = sent[index, answer.code] = sent.get((index, answer.code), 0) + 1
             if answer.code in REPEATED and times <= REPEATS:

@@ -12,6 +12,7 @@ Verb = Literal[
     "ask_how",
     "commit",
     "create_directory",
+    "delegate",
     "delete",
     "diff",
     "explain",

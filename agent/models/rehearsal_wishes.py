@@ -259,10 +259,17 @@ def fetch(stage: Stage, wish: Wish) -> Play[Told]:
     return told
 
 
+def delegate(stage: Stage, wish: Wish) -> Play[Told]:
+    """Hand a request over to a child task and say what it answered."""
+    told = yield from observe(stage, wish, call("delegate", task=wish.text), "The child task answers:")
+    return told
+
+
 _PERFORMERS: dict[str, Callable[[Stage, Wish], Play[Told]]] = {
     "append": append,
     "commit": commit,
     "create_directory": create_directory,
+    "delegate": delegate,
     "delete": delete,
     "diff": status,
     "explain": explain,

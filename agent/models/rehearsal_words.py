@@ -17,7 +17,8 @@ I understand plain requests such as these, several of them one after the other i
   rename A to B                      create folder DIR
   delete FILE                        delete stale logs in DIR
   run COMMAND                        commit everything with message "M"
-  remember "TEXT", recall "TEXT"     fetch URL
+  remember NAME: TEXT, recall TEXT   fetch URL
+  delegate "REQUEST"
 
 Ask for something vague ("clean this up") or for a poem and I act rashly on purpose, to show what the gates do.
 For anything else, set OPENAI_BASE_URL and FOREGATE_MODEL to use a language model."""
@@ -82,6 +83,8 @@ def described(wish: Wish) -> str:
             return f'remember "{short(wish.text)}"'
         case "fetch":
             return f"fetch {wish.target}"
+        case "delegate":
+            return f'hand over "{short(wish.text)}"'
         case "explain":
             return f"say what {wish.target} holds"
         case "overview":

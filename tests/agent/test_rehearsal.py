@@ -105,6 +105,7 @@ def wanted(response: ModelResponse) -> list[tuple[str, Mapping[str, Json] | None
         ("remember that the sky is blue", Wish("remember", "", "the-sky-is-blue", "the sky is blue")),
         ("remember colour: blue", Wish("remember", "", "colour", "blue")),
         ("recall sky", Wish("recall", "", text="sky")),
+        ('delegate "read a.txt; read b.txt"', Wish("delegate", "", text="read a.txt; read b.txt")),
         ("fetch http://localhost:1/x", Wish("fetch", "", "http://localhost:1/x")),
         ("help", Wish("help", "")),
         ("hello", Wish("greet", "")),
@@ -199,6 +200,13 @@ async def test_a_refusal_is_reported_and_never_tried_again(code: str) -> None:
     assert not answer.calls
     assert "not today" in answer.text
     assert code in answer.text
+
+
+async def test_a_dry_run_goes_through_the_whole_list_and_says_that_nothing_was_changed() -> None:
+    talk = Talk("run make; run ls")
+    await talk.next()
+    assert wanted(await talk.next(held("not_run_dry_run"))) == [("run_command", {"argv": ["ls"]})]
+    assert (await talk.next(held("not_run_dry_run"))).text.startswith("This was a dry run")
 
 
 async def test_the_same_hold_is_not_answered_for_ever() -> None:
