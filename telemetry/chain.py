@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
+
+from pydantic_core import from_json
 
 from foregate import __version__
 from foregate.schemas import strict_json
@@ -60,7 +61,7 @@ def seal(
 
 def read(text: str, hash: str) -> Event:  # noqa: A002
     """Return the event a stored line holds, unverified; raise InvalidJson when it holds none."""
-    content = json.loads(text)
+    content = from_json(text, allow_inf_nan=False)
     try:
         event = Event(hash=hash, **content)
     except TypeError:

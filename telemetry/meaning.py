@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.event import Event
+from foregate.schemas.event import KINDS, Event
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
@@ -24,16 +24,20 @@ class Meaning:
         self._permits: dict[tuple[int, str], tuple[str, str]] = {}
         self._used: set[tuple[int, str]] = set()
         self._running: dict[str, str] = {}
+        self._handlers = {kind: getattr(self, f"_{kind}", None) for kind in KINDS}
 
-    def check(self, event: Event) -> Iterator[Finding]:
-        """Yield what is wrong with `event` after those before it; a body that cannot be read is a finding too."""
-        handler = getattr(self, f"_{event.kind}", None)
+    def check(self, event: Event) -> list[Finding]:
+        """Return what is wrong with `event` after those before it; a body that cannot be read is a finding too."""
+        handler = self._handlers[event.kind]
         if handler is None:
-            return
+            return []
+        found: list[Finding] = []
         try:
-            yield from handler(event, event.body)
+            found.extend(handler(event, event.body))
         except (KeyError, TypeError, ValueError, AttributeError, InvalidJson) as error:
-            yield "malformed_event", f"its {event.kind} cannot be read ({type(error).__name__}: {str(error)[:200]})"
+            why = f"its {event.kind} cannot be read ({type(error).__name__}: {str(error)[:200]})"
+            found.append(("malformed_event", why))
+        return found
 
     def _model_response(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
         yield from self._left_open()
@@ -128,6 +132,8 @@ class Meaning:
 
     def _left_open(self) -> Iterator[Finding]:
         """Yield what should have been answered before the next response or the end of the task."""
+        if not self._open and not self._running:
+            return
         for call in sorted(self._open):
             yield "no_answer", f"`{call}` was never answered"
         for call in sorted(call for call, side_effect in self._running.items() if side_effect != "pure"):

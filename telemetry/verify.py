@@ -79,16 +79,17 @@ def verify(
     but as whoever can cut can also change the note, it proves nothing. One event is in memory at a time.
     """
     anchors = [anchor for anchor in (head, kept) if anchor is not None]
+    wanted = {seq for seq, _ in anchors}
     defects: list[Defect] = []
     meaning = Meaning()
     last, at = None, {0: GENESIS}
     try:
         for event in chain.verified(rows, session):
             last = event
-            if any(event.seq == seq for seq, _ in anchors):
+            if event.seq in wanted:
                 at[event.seq] = event.hash
-            if len(defects) < _NAMED:
-                defects += (Defect(event.seq, code, f"event {event.seq}: {why}") for code, why in meaning.check(event))
+            if len(defects) < _NAMED and (found := meaning.check(event)):
+                defects += (Defect(event.seq, code, f"event {event.seq}: {why}") for code, why in found)
     except TamperedLog as error:
         defects.append(Defect(error.seq, "chain_broken", str(error)))
     else:
