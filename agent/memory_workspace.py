@@ -18,7 +18,7 @@ class MemoryWorkspace:
         self.files = dict(files or {})
         self._hashes: dict[str, tuple[bytes, str]] = {}
 
-    def resolve(self, path: str) -> str:
+    def resolve(self, path: str, *, follow: bool = True) -> str:
         """Return the canonical id of a path; raise WorkspaceError for one that leads outside."""
         if not path or "\0" in path or path.startswith("/"):
             raise outside(path)

@@ -1,0 +1,162 @@
+"""A small world for loop tests: effects counted outside the engine, and sessions that can be reopened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from foregate.agent.memory_workspace import MemoryWorkspace
+from foregate.agent.models.scripted import ScriptedModel
+from foregate.agent.scripted_person import ScriptedPerson
+from foregate.agent.session import Session
+from foregate.agent.tools.files import edit_file, read_file
+from foregate.agent.tools.tool import Tool, Toolbox
+from foregate.policy.load import default_policy
+from foregate.policy.policy import Policy
+from foregate.schemas.capabilities import Capabilities
+from foregate.schemas.effect import Effect
+from foregate.schemas.protocols import Model, Person
+from foregate.schemas.resource import Resource, ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_result import Change, ToolResult
+from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.telemetry.memory_blobs import MemoryBlobs
+from foregate.telemetry.memory_log import MemoryLog
+
+SENDER = Capabilities(external_side_effect=True, needs_approval=False)
+
+
+class Clock:
+    """A clock that moves one millisecond a look, and further when told."""
+
+    def __init__(self) -> None:
+        self.seconds = 0
+        self.looks = 0
+
+    def __call__(self) -> str:
+        self.looks += 1
+        total, micro = self.seconds + self.looks // 1000, self.looks % 1000 * 1000
+        return f"2026-01-01T{total // 3600:02}:{total // 60 % 60:02}:{total % 60:02}.{micro:06}Z"
+
+
+@dataclass
+class World:
+    """Files, messages sent, and the log; `effects` counts what tools really did, by call digest."""
+
+    files: dict[str, bytes] = field(default_factory=lambda: {"a.txt": b"teh cat", "b.txt": b"teh dog"})
+    policy: Policy = field(default_factory=default_policy)
+    log: MemoryLog = field(default_factory=MemoryLog)
+    blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
+    clock: Clock = field(default_factory=Clock)
+    effects: list[str] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.workspace = MemoryWorkspace(self.files)
+
+    def tools(self) -> list[Tool]:
+        """Return the tools of the world; each notes its run outside the engine."""
+
+        async def send(arguments: Mapping[str, Json]) -> ToolResult:
+            self.sent.append(arguments["to"])
+            return ToolResult(True, f"sent to {arguments['to']}")
+
+        async def note(arguments: Mapping[str, Json]) -> ToolResult:
+            key = Resource(ResourceKind.OTHER, arguments["key"])
+            return ToolResult(True, "noted", changes=(Change(key, "", str(len(self.effects))),))
+
+        sender = ToolSpec(
+            "send",
+            "Send a message.",
+            {
+                "type": "object",
+                "properties": {"to": {"type": "string"}, "text": {"type": "string"}},
+                "required": ["to"],
+            },
+            Effect.SEND,
+            SENDER,
+            (TargetParameter("to", ResourceKind.MESSAGE, Effect.SEND),),
+            "builtin",
+        )
+        noter = ToolSpec(
+            "note",
+            "Keep a note.",
+            {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]},
+            Effect.EDIT,
+            replace(SENDER, external_side_effect=False, reversible=True),
+            (TargetParameter("key", ResourceKind.OTHER, Effect.EDIT),),
+            "builtin",
+        )
+        made = [
+            read_file(self.workspace, self.policy),  # type: ignore[arg-type]
+            edit_file(self.workspace, self.policy),  # type: ignore[arg-type]
+            Tool(sender, send),
+            Tool(noter, note),
+        ]
+        return [self.spied(tool) for tool in made]
+
+    def spied(self, tool: Tool) -> Tool:
+        """Return the tool with its runs noted by digest."""
+
+        async def run(arguments: Mapping[str, Json]) -> ToolResult:
+            self.effects.append(ToolCall.of(tool.spec.name, arguments).digest)
+            return await tool.run(arguments)
+
+        return replace(tool, run=run)
+
+    async def open(
+        self,
+        model: Model | Sequence[Any],
+        person: Person | Sequence[Any] | None = None,
+        *,
+        name: str = "s",
+        resume: bool = False,
+        policy: Policy | None = None,
+        **more: Any,
+    ) -> Session:
+        """Return a session of this world, new or going on with its log."""
+        session = Session(
+            log=self.log,
+            lease=await self.log.claim(name, create=not resume),
+            blobs=self.blobs,
+            model=ScriptedModel(model) if isinstance(model, Sequence) else model,
+            tools=Toolbox(self.tools()),
+            policy=policy or self.policy,
+            workspace=self.workspace,  # type: ignore[arg-type]
+            person=ScriptedPerson(person) if isinstance(person, Sequence) else person,
+            clock=self.clock,
+            **more,
+        )
+        await (session.resume() if resume else session.start())
+        return session
+
+    async def kill(self, session: Session) -> None:
+        """Forget a session as a killed process would: nothing more is written, the lease is free."""
+        await self.log.release(session.lease)
+
+    async def kinds(self, name: str = "s") -> list[str]:
+        """Return the kinds of the session's events."""
+        return [event.kind for event in await self.log.read(name)]
+
+
+def plan_json(tool: str, target: str, *steps: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON of a plan for one call, with further steps."""
+    return {
+        "goal": f"{tool} {target}",
+        "success_criteria": [{"text": "it is done", "check": None, "target": None, "expected": None}],
+        "first_action": {"tool": tool, "target": target, "description": "do it"},
+        "requires_verification": True,
+        "risky_actions": ["the wrong one"],
+        "version": 1,
+        "planned_steps": [
+            {"tool": tool, "target": target, "description": "do it", "effect": None, "uses": None},
+            *steps,
+        ]
+        if steps
+        else None,
+    }
+
+
+ACCEPT = {"verdict": "accept", "issues": [], "summary": "fine"}
