@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from foregate.agent.before_images import keep, with_changes
 from foregate.agent.surveyor import moved_on
+from foregate.agent.tools.confine import bind
+from foregate.agent.tools.output import capped
+from foregate.policy.policy import Policy
 from foregate.schemas import codec, strict_json
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.effect import Effect
+from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.permit import Permit
-from foregate.schemas.resource import Resource, ResourceKind
+from foregate.schemas.resource import Resource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
 
 if TYPE_CHECKING:
     from foregate.agent.session import Session
-
-DESTROYS = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
 
 
 class NoPermit(Exception):
@@ -40,8 +43,13 @@ async def execute(session: Session, permit: Permit, facts: CallFacts, actor: Act
     now = session.surveyor.look(call, state)
     if moved := moved_on(facts.survey, now, own):
         return f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
-    await session.record(Draft("tool_started", actor, started(session, permit, facts)))
+    try:
+        kept = keep(facts, session.workspace, session.policy, session.blobs)
+    except WorkspaceError as error:
+        return str(error)
+    await session.record(Draft("tool_started", actor, started(permit, facts, kept)))
     await session.log.settle(session.lease)
+    bind(now)
     clock = time.monotonic_ns()
     try:
         result = await asyncio.wait_for(session.tools.run(call), facts.spec.timeout if facts.spec else None)
@@ -55,6 +63,7 @@ async def execute(session: Session, permit: Permit, facts: CallFacts, actor: Act
     except Exception as error:
         result = ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=facts.changes)
     elapsed = (time.monotonic_ns() - clock) // 1_000_000
+    result = bounded(with_changes(result, kept, session.workspace, session.policy), session.policy)
     if result.unknown:
         await session.record(Draft("outcome_unknown", "foregate", lost(facts, result.error or result.content[:200])))
     else:
@@ -62,13 +71,14 @@ async def execute(session: Session, permit: Permit, facts: CallFacts, actor: Act
     return result
 
 
-def started(session: Session, permit: Permit, facts: CallFacts) -> Json:
+def bounded(result: ToolResult, policy: Policy) -> ToolResult:
+    """Return `result` with no more text than the policy lets one call return, whatever tool it comes from."""
+    text, dropped = capped(result.content, max(policy.files.max_output, policy.files.max_read, policy.http.max_bytes))
+    return replace(result, content=text, dropped=result.dropped + dropped) if dropped else result
+
+
+def started(permit: Permit, facts: CallFacts, kept: list[Json]) -> Json:
     """Return what is durable before the effect: permit, class, before-images, and what a probe would need."""
-    before = []
-    for resource in facts.resources:
-        if resource.kind is ResourceKind.FILE and resource.access in DESTROYS:
-            image = session.blobs.put(session.workspace.read(resource.id)) if resource.exists else ""
-            before.append({"kind": resource.kind.value, "id": resource.id, "image": image})
     return {
         "call": facts.call.id,
         "tool": facts.call.name,
@@ -76,7 +86,7 @@ def started(session: Session, permit: Permit, facts: CallFacts) -> Json:
         "permit": codec.dump(permit),
         "class": side_effect_class(facts),
         "effect": facts.effect.value,
-        "before": before,
+        "before": kept,
     }
 
 

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
-import fnmatch
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+import re2
+
+from foregate.agent import repository, tree
+from foregate.agent.protection import beneath, protection
+from foregate.agent.repository import Repository
 from foregate.agent.session_state import SessionState
-from foregate.agent.workspace import Workspace
+from foregate.agent.tools.commands import operands
+from foregate.agent.tools.http_address import address_of
+from foregate.agent.workspace import Look, Workspace
+from foregate.policy import commands
 from foregate.policy.policy import Policy
+from foregate.schemas import codec, strict_json
+from foregate.schemas.effect import Effect, worst
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey, SurveyedResource
+from foregate.schemas.survey import Command, Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue, TargetParameter, ToolSpec
 
+_ON_LINKS = (Effect.DELETE, Effect.MOVE)
+"""Effects that act on a link itself and not on what it points to."""
+_PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
+_MAX_NAME = 512
+
 
 class Surveyor:
-    """Looks at what each call names: files and directories of the workspace, repositories, commands, hosts."""
+    """Looks at what each call names: files and directories of the workspace, repositories, commands, hosts.
+
+    Looking runs nothing of a repository, opens nothing but regular files and follows no link out.
+    """
 
     def __init__(self, workspace: Workspace, tools: ToolSource, policy: Policy, catalogue: Catalogue) -> None:
         self._workspace, self._tools, self._policy, self._catalogue = workspace, tools, policy, catalogue
+        self._patterns: list[Any] | None = None
 
     def survey(self, calls: Sequence[ToolCall], state: SessionState) -> tuple[Survey, ...]:
         """Return what looking finds for each call."""
@@ -32,26 +53,38 @@ class Surveyor:
         spec = self._catalogue.get(call.name)
         if spec is None or call.arguments is None:
             return Survey(call.id)
+        declared = self._tools.classify(call)
         try:
-            resources = tuple(self.resources(spec, call.arguments, state))
+            resources = tuple(self.resources(spec, call.arguments, declared, state))
+            found = Survey(
+                call.id,
+                declared_effect=declared,
+                resources=resources,
+                command=self.command(spec, call.arguments),
+                atoms=state.atoms.of_arguments(call.arguments),
+                secrets=self.secrets(spec, call, resources, declared),
+            )
         except WorkspaceError as error:
-            return Survey(call.id, problem=str(error))
-        return Survey(
-            call.id,
-            declared_effect=self._tools.classify(call),
-            resources=resources,
-            atoms=state.atoms.of_arguments(call.arguments),
-        )
+            return Survey(call.id, declared_effect=declared, problem=str(error))
+        size = len(strict_json.canonical(codec.dump(found)))
+        if size > self._policy.files.max_survey:
+            bound = self._policy.files.max_survey
+            why = f"the call names too much to be looked at ({size} of {bound} bytes); split it into smaller calls"
+            return Survey(call.id, declared_effect=declared, problem=why)
+        return found
 
     def resources(
-        self, spec: ToolSpec, arguments: Mapping[str, Json], state: SessionState
+        self, spec: ToolSpec, arguments: Mapping[str, Json], declared: Effect | None, state: SessionState
     ) -> Iterable[SurveyedResource]:
         """Yield the resources the arguments name, as they are now."""
         for target in self.targets(spec):
             given = arguments.get(target.parameter, target.default)
+            if target.kind is ResourceKind.PROCESS:
+                yield from self.process(target, given, arguments, state)
+                continue
             for name in [given] if isinstance(given, str) else given if isinstance(given, list) else []:
                 if isinstance(name, str) and name:
-                    yield self.resource(target, name, state)
+                    yield from self.resource(spec, target, name, declared, state)
 
     def targets(self, spec: ToolSpec) -> Iterable[TargetParameter]:
         """Return the operator's targets for a tool, else the tool's own."""
@@ -60,52 +93,178 @@ class Surveyor:
             return tuple(TargetParameter(name, t.kind, t.access) for name, t in entry.targets.items())
         return spec.targets
 
-    def resource(self, target: TargetParameter, name: str, state: SessionState) -> SurveyedResource:
-        """Return one resource as it is now, with the evidence this session has of it."""
-        if target.kind in (ResourceKind.FILE, ResourceKind.DIRECTORY):
-            return self.path(target, name, state)
-        resource = Resource(target.kind, name)
-        return SurveyedResource(target.kind, name, target.access, exists=True, evidence=state.ledger.seen(resource))
+    def resource(
+        self, spec: ToolSpec, target: TargetParameter, name: str, declared: Effect | None, state: SessionState
+    ) -> Iterable[SurveyedResource]:
+        """Yield what one name stands for, with the evidence this session has of it."""
+        if target.kind in _PATHS:
+            follow = target.access not in _ON_LINKS and spec.effect not in _ON_LINKS
+            yield self.path(target.kind, target.access, name, state, follow=follow)
+        elif target.kind is ResourceKind.REPOSITORY:
+            yield self.repository(target.access, name, state)
+        else:
+            access = worst(target.access, declared) if declared is not None else target.access
+            yield from (self.bare(resource, access, state) for resource in plain(target.kind, name))
 
-    def path(self, target: TargetParameter, name: str, state: SessionState) -> SurveyedResource:
+    def bare(self, resource: Resource, access: Effect, state: SessionState) -> SurveyedResource:
+        """Return a resource that cannot be looked at, only named."""
+        return SurveyedResource(resource.kind, resource.id, access, exists=True, evidence=state.ledger.seen(resource))
+
+    def path(
+        self, kind: ResourceKind, access: Effect, name: str, state: SessionState, *, follow: bool = True
+    ) -> SurveyedResource:
         """Return a path of the workspace as it is now; one outside is named, never looked at."""
         try:
-            path = self._workspace.resolve(name)
+            path = self._workspace.resolve(name, follow=follow)
         except WorkspaceError:
-            return SurveyedResource(target.kind, name[:512], target.access, protected="outside_workspace")
+            return SurveyedResource(kind, name[:_MAX_NAME], access, protected="outside_workspace")
         found = self._workspace.look(path, max_hash=self._policy.files.max_hash)
-        kind = ResourceKind.DIRECTORY if found.kind == "directory" else target.kind
+        kind = {"directory": ResourceKind.DIRECTORY, "file": ResourceKind.FILE, "link": ResourceKind.FILE}.get(
+            found.kind, ResourceKind.OTHER if found.kind else kind
+        )
         resource = Resource(kind, path)
-        return SurveyedResource(
+        surveyed = SurveyedResource(
             kind,
             path,
-            target.access,
+            access,
             exists=bool(found.kind),
             hash=found.hash,
             size=found.size,
             links=found.links,
-            protected=self.protection(path),
+            protected=protection(path, self._policy),
+            changed_before=state.task is not None and resource in state.task.changed,
+            restorable=restorable(found, self._policy),
+            evidence=state.ledger.seen(resource),
+        )
+        return self.folder(surveyed) if found.kind == "directory" and access in _ON_LINKS else surveyed
+
+    def folder(self, surveyed: SurveyedResource) -> SurveyedResource:
+        """Return a directory that would be deleted or moved with what is in it; one protected thing protects it."""
+        listed = tree.listing(self._workspace, surveyed.id, self._policy.files.max_entries)
+        inside = next(
+            (why for entry in listed.entries if (why := protection(strict_json.scrub(entry.path), self._policy))), ""
+        )
+        kept = (
+            listed.complete if surveyed.access is Effect.MOVE else tree.restorable(listed, self._policy.files.max_hash)
+        )
+        return replace(
+            surveyed,
+            hash=listed.hash,
+            entries=len(listed.entries),
+            protected=surveyed.protected or inside,
+            restorable=kept,
+        )
+
+    def repository(self, access: Effect, name: str, state: SessionState) -> SurveyedResource:
+        """Return the repository a path lies in, for a change with the hash of its state."""
+        try:
+            self._workspace.resolve(name)
+        except WorkspaceError:
+            return SurveyedResource(ResourceKind.REPOSITORY, name[:_MAX_NAME], access, protected="outside_workspace")
+        try:
+            found = repository.find(self._workspace, self._policy, name)
+        except WorkspaceError:
+            if access.changes:
+                raise
+            return SurveyedResource(ResourceKind.REPOSITORY, name[:_MAX_NAME], access)
+        if access.changes:
+            found.safe()
+        resource = Resource(ResourceKind.REPOSITORY, found.id)
+        return SurveyedResource(
+            resource.kind,
+            resource.id,
+            access,
+            exists=True,
+            hash=found.state() if access.changes else "",
             changed_before=state.task is not None and resource in state.task.changed,
             evidence=state.ledger.seen(resource),
         )
 
-    def protection(self, path: str) -> str:
-        """Return why a path may not be touched, compared without regard to case, "" when it may."""
-        folded = path.casefold()
-        if beneath(folded, self._policy.files.protected):
-            return "git_internal" if ".git" in folded else "foregate"
-        return "secret" if beneath(folded, self._policy.files.secret) else ""
+    def process(
+        self, target: TargetParameter, given: Json, arguments: Mapping[str, Json], state: SessionState
+    ) -> Iterable[SurveyedResource]:
+        """Yield a command as its words; of one that only observes also the files it names."""
+        command = command_of(given)
+        if command is None:
+            return
+        text = command.shell or shlex.join(command.argv)
+        yield self.bare(Resource(ResourceKind.PROCESS, text), target.access, state)
+        if commands.effect_of(command, self._policy).changes:
+            return
+        cwd = arguments.get("cwd")
+        for word in dict.fromkeys(operands(command.argv)):
+            below = word if word.startswith("/") or not isinstance(cwd, str) else f"{cwd}/{word}"
+            named = self.path(ResourceKind.FILE, Effect.OBSERVATION, below, state)
+            if named.exists or named.protected:
+                yield named
+
+    def command(self, spec: ToolSpec, arguments: Mapping[str, Json]) -> Command | None:
+        """Return the command a call would run, None for a call that runs none."""
+        for target in self.targets(spec):
+            if target.kind is ResourceKind.PROCESS:
+                return command_of(arguments.get(target.parameter)) or Command(problem="no command was given")
+        return None
+
+    def secrets(
+        self, spec: ToolSpec, call: ToolCall, resources: Iterable[SurveyedResource], declared: Effect | None
+    ) -> tuple[str, ...]:
+        """Return which kinds of secrets a commit or a send would carry, never the secrets themselves."""
+        found: list[str] = []
+        for resource in resources:
+            if resource.kind is ResourceKind.REPOSITORY and resource.access is Effect.COMMIT and not resource.protected:
+                found += self.staged_secrets(repository.find(self._workspace, self._policy, resource.id))
+        if Effect.SEND in (spec.effect, declared) or any(r.kind is ResourceKind.URL for r in resources):
+            found += [f"the call matches {name}" for name in self.matching(call.raw.encode())]
+            found += [f"the call matches {name}" for name in self.matching(spoken(call.arguments).encode())]
+        return tuple(dict.fromkeys(found))
+
+    def staged_secrets(self, staged: Repository) -> list[str]:
+        """Return what of the staged content looks secret, by pattern and by file name."""
+        added = b"\n".join(line[1:] for line in staged.staged_text().split(b"\n") if line.startswith(b"+"))
+        found = [f"what is staged matches {name}" for name in self.matching(added)]
+        names = [path for path in staged.staged_paths() if protection(path, self._policy) == "secret"]
+        return found + [f"`{strict_json.scrub(name)[:120]}` is staged" for name in names[:8]]
+
+    def matching(self, data: bytes) -> list[str]:
+        """Return the names of the policy's sensitive patterns that occur in `data`."""
+        if self._patterns is None:
+            options = re2.Options()
+            options.log_errors = False
+            self._patterns = [re2.compile(pattern.encode(), options) for pattern in self._policy.sensitive.patterns]
+        return [f"sensitive.patterns[{n}]" for n, pattern in enumerate(self._patterns) if pattern.search(data)]
 
 
-def beneath(path: str, patterns: Iterable[str]) -> bool:
-    """Whether a path or a directory above it matches one of the globs; `**/` also matches nothing."""
-    parts = path.split("/")
-    ways = ["/".join(parts[: end + 1]) for end in range(len(parts))]
-    for pattern in patterns:
-        forms = [pattern, pattern[3:]] if pattern.startswith("**/") else [pattern]
-        if any(fnmatch.fnmatchcase(way, form.casefold()) for way in ways for form in forms):
-            return True
-    return False
+def plain(kind: ResourceKind, name: str) -> tuple[Resource, ...]:
+    """Return the resources a name stands for: a URL also names its host; raise WorkspaceError for an unclear URL."""
+    if kind is not ResourceKind.URL:
+        return (Resource(kind, name),)
+    address = address_of(name)
+    return Resource(kind, address.url), Resource(ResourceKind.HOST, address.host)
+
+
+def command_of(given: Json) -> Command | None:
+    """Return the command an argument holds: a list of words runs as it is, a text is for a shell; None for neither."""
+    if isinstance(given, str) and given:
+        return Command(shell=given)
+    if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
+        return Command(tuple(given))
+    return None
+
+
+def restorable(found: Look, policy: Policy) -> bool:
+    """Whether a before-image of what was found can be kept."""
+    if found.kind == "file":
+        return found.size <= policy.files.max_hash
+    return found.kind != "other"
+
+
+def spoken(value: Json) -> str:
+    """Return all texts of a value, so that escapes in the JSON hide nothing."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key}\n{spoken(item)}" for key, item in value.items())
+    return "\n".join(spoken(item) for item in value) if isinstance(value, list) else ""
 
 
 def moved_on(judged: Survey, now: Survey, own: Mapping[Resource, str]) -> str:
@@ -119,6 +278,19 @@ def moved_on(judged: Survey, now: Survey, own: Mapping[Resource, str]) -> str:
             after.hash,
             after.protected,
         )
-        if not same and not (before.id == after.id and own.get(after.resource) == after.hash):
+        if not same and not (before.id == after.id and expected(before, after, own)):
             return after.id
     return ""
+
+
+def expected(before: SurveyedResource, after: SurveyedResource, own: Mapping[Resource, str]) -> bool:
+    """Whether the session's own changes of the same response explain that a resource differs."""
+    if own.get(after.resource) == after.hash:
+        return True
+    if after.kind is not ResourceKind.DIRECTORY or before.protected != after.protected:
+        return False
+    prefix = f"{after.id}/"
+    return any(changed.kind in _PATHS and changed.id.startswith(prefix) for changed in own)
+
+
+__all__ = ["Surveyor", "beneath", "moved_on"]

@@ -1,0 +1,132 @@
+"""What was there before a call changed it, kept so that the change can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from foregate.agent import tree
+from foregate.agent.repository import find
+from foregate.agent.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.schemas import codec, strict_json
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
+from foregate.schemas.protocols import Blobs
+from foregate.schemas.resource import Resource, ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_result import Change, ToolResult
+
+KEPT = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
+"""Effects on paths that have a before-image."""
+_PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeImage:
+    """What was at a resource before a call, as `tool_started` records it.
+
+    `type` is `file`, `link`, `directory`, `repository` or "" for nothing; `image` names the blob that holds it ("" for
+    nothing, and for a directory that is only moved); `parents` are directories above that were missing.
+    """
+
+    kind: ResourceKind
+    id: str
+    type: str = ""
+    image: str = ""
+    mode: int = 0
+    parents: tuple[str, ...] = ()
+
+    @property
+    def resource(self) -> Resource:
+        """The bare kind and id."""
+        return Resource(self.kind, self.id)
+
+
+def keep(facts: CallFacts, workspace: Workspace, policy: Policy, blobs: Blobs) -> list[Json]:
+    """Store what the call is about to change and return what `tool_started` records of it.
+
+    What cannot be kept is left out when the call was judged irreversible; raises WorkspaceError when it was judged
+    on there being a way back.
+    """
+    kept: list[Json] = []
+    for resource in facts.resources:
+        try:
+            image = before_image(resource, workspace, policy, blobs)
+        except WorkspaceError:
+            if not facts.irreversible:
+                raise
+            continue
+        if image is not None:
+            kept.append({"image": "", **codec.dump(image)})
+    return kept
+
+
+def before_image(resource: SurveyedResource, workspace: Workspace, policy: Policy, blobs: Blobs) -> BeforeImage | None:
+    """Return the stored image of one resource, None where the call leaves it alone or nothing can be kept of it."""
+    if resource.kind is ResourceKind.REPOSITORY and resource.access.changes:
+        return repository_image(resource, workspace, policy, blobs)
+    if resource.kind not in _PATHS or resource.access not in KEPT:
+        return None
+    if not resource.restorable:
+        raise WorkspaceError(
+            f"`{resource.id[:80]}` is too large or too special for a copy to be kept; nothing was done"
+        )
+    found = workspace.look(resource.id)
+    bare = BeforeImage(resource.kind, resource.id, found.kind, "", found.mode)
+    match found.kind:
+        case "file":
+            return replace(bare, image=blobs.put(workspace.read(resource.id)))
+        case "link":
+            return replace(bare, image=blobs.put(workspace.read_link(resource.id)))
+        case "directory" if resource.access is Effect.DELETE:
+            limit = policy.files.max_entries
+            return replace(bare, image=blobs.put(tree.image(workspace, resource.id, limit, blobs.put)))
+        case "":
+            return replace(bare, mode=0, parents=missing_parents(workspace, resource.id))
+        case _:
+            return bare
+
+
+def repository_image(resource: SurveyedResource, workspace: Workspace, policy: Policy, blobs: Blobs) -> BeforeImage:
+    """Return the image of a repository: the commit it stands on and its index."""
+    repository = find(workspace, policy, resource.id)
+    index = f"{repository.git}/index"
+    data = workspace.read(index) if workspace.look(index).kind else None
+    image = {"head": repository.head(), "index": blobs.put(data) if data is not None else ""}
+    return BeforeImage(resource.kind, resource.id, "repository", blobs.put(strict_json.canonical(image)))
+
+
+def missing_parents(workspace: Workspace, path: str) -> tuple[str, ...]:
+    """Return the directories above `path` that do not exist, outermost first."""
+    parts = path.split("/")[:-1]
+    ways = ["/".join(parts[: end + 1]) for end in range(len(parts))]
+    return tuple(way for way in ways if not workspace.look(way).kind)
+
+
+def with_changes(result: ToolResult, kept: Sequence[Json], workspace: Workspace, policy: Policy) -> ToolResult:
+    """Return `result` with a change and a read-back for each file with a before-image the tool did not report on.
+
+    So what a tool of any source did to the files it names is verified and can be undone.
+    """
+    reported = {change.resource for change in result.changes}
+    changes, records = [], []
+    for entry in kept:
+        image = codec.load(BeforeImage, entry)
+        if image.kind is not ResourceKind.FILE or image.resource in reported or image.type not in ("", "file"):
+            continue
+        try:
+            now = workspace.look(image.id, max_hash=policy.files.max_hash)
+        except WorkspaceError:
+            continue
+        if now.kind in ("", "file") and now.hash != image.image:
+            changes.append(Change(image.resource, image.image, now.hash, now.mode))
+            if now.hash:
+                kind = EvidenceKind.VERIFICATION_RESULT
+                records.append(EvidenceRecord(kind, image.resource, now.hash, own_change=True))
+    if not changes:
+        return result
+    return replace(result, changes=(*result.changes, *changes), evidence=(*result.evidence, *records))
