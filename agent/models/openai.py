@@ -128,19 +128,22 @@ class OpenAIModel:
             except Declined as no:
                 declined.add(no.feature)
                 continue
-            self._declined = frozenset(declined)
+            self._declined |= declined
             return assembler.response(self._model, self._prices, wire.notes(stream, declined))
 
     async def _exchange(self, body: Mapping[str, Json], assembler: Assembler) -> None:
         longest = self._timeouts[2]
         client = await self._client()
+        deadline = asyncio.timeout(longest)
         try:
-            async with asyncio.timeout(longest) as deadline:
+            async with deadline:
                 if not body.get("stream"):
                     assembler.add(await self._whole(client, body))
                 else:
                     await self._follow(self._chunks(client, body), assembler, deadline)
         except TimeoutError:
+            if not deadline.expired():
+                raise
             if not assembler.complete:
                 raise Transient(f"{self.url} did not finish within {longest:g} seconds", "ask for less") from None
         except Transient:
@@ -202,8 +205,11 @@ class OpenAIModel:
 
         client = await self._client()
         try:
-            answer = await client.get("/models", cast_to=object)
+            async with asyncio.timeout(self._timeouts[0]):
+                answer = await client.get("/models", cast_to=object)
             return json.loads(answer) if isinstance(answer, str) else answer
+        except TimeoutError:
+            raise Transient(f"{self.url} did not list its models in time", "set FOREGATE_MODEL") from None
         except openai.NotFoundError:
             raise ModelError(f"{self.url} has no list of models; set FOREGATE_MODEL, or mend OPENAI_BASE_URL") from None
         except openai.APIError as error:
