@@ -46,14 +46,16 @@ class BeforeImage:
         return Resource(self.kind, self.id)
 
 
-def keep(facts: CallFacts, workspace: Workspace, policy: Policy, blobs: Blobs) -> list[Json]:
-    """Store what the call is about to change and return what `tool_started` records of it.
+def keep(
+    resources: Sequence[SurveyedResource], facts: CallFacts, workspace: Workspace, policy: Policy, blobs: Blobs
+) -> list[Json]:
+    """Store what a call is about to change of its resources, as they are now; return what `tool_started` records.
 
     What cannot be kept is left out when the call was judged irreversible; raises WorkspaceError when it was judged
     on there being a way back.
     """
     kept: list[Json] = []
-    for resource in facts.resources:
+    for resource in resources:
         try:
             image = before_image(resource, workspace, policy, blobs)
         except WorkspaceError:

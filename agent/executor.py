@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from foregate.agent.before_images import keep, with_changes
 from foregate.agent.surveyor import moved_on
-from foregate.agent.tools.confine import bind
+from foregate.agent.tools.confine import judged
 from foregate.agent.tools.output import capped
 from foregate.policy.policy import Policy
 from foregate.schemas import codec, strict_json
@@ -44,15 +44,15 @@ async def execute(session: Session, permit: Permit, facts: CallFacts, actor: Act
     if moved := moved_on(facts.survey, now, own):
         return f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
     try:
-        kept = keep(facts, session.workspace, session.policy, session.blobs)
+        kept = keep(now.resources, facts, session.workspace, session.policy, session.blobs)
     except WorkspaceError as error:
         return str(error)
     await session.record(Draft("tool_started", actor, started(permit, facts, kept)))
     await session.log.settle(session.lease)
-    bind(now)
     clock = time.monotonic_ns()
     try:
-        result = await asyncio.wait_for(session.tools.run(call), facts.spec.timeout if facts.spec else None)
+        with judged(now):
+            result = await asyncio.wait_for(session.tools.run(call), facts.spec.timeout if facts.spec else None)
     except TimeoutError:
         result = ToolResult(False, "the tool did not finish in time", error="timeout", unknown=facts.changes)
     except asyncio.CancelledError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 from foregate.agent.protection import off_limits
@@ -16,9 +17,14 @@ _JUDGED: ContextVar[Mapping[str, SurveyedResource] | None] = ContextVar("foregat
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER)
 
 
-def bind(survey: Survey) -> None:
-    """Tell the tool that is about to run which paths its call was judged on; set by the executor, per call."""
-    _JUDGED.set({resource.id: resource for resource in survey.resources if resource.kind in _PATHS})
+@contextmanager
+def judged(survey: Survey) -> Iterator[None]:
+    """Bind the tool that runs inside to the paths its call was judged on; set by the executor, per call."""
+    token = _JUDGED.set({resource.id: resource for resource in survey.resources if resource.kind in _PATHS})
+    try:
+        yield
+    finally:
+        _JUDGED.reset(token)
 
 
 def readable(workspace: Workspace, path: str) -> str:
@@ -36,16 +42,16 @@ def writable(workspace: Workspace, policy: Policy, path: str, *, follow: bool = 
 
 def as_judged(found: str, path: str) -> str:
     """Return `found` when it is among what was judged; a link put there since leads elsewhere and is refused."""
-    judged = _JUDGED.get()
-    if judged is not None and found not in judged:
+    bound = _JUDGED.get()
+    if bound is not None and found not in bound:
         raise WorkspaceError(f"`{path[:80]}` leads elsewhere than when it was judged; look again, then repeat the call")
     return found
 
 
 def unchanged(path: str, hash: str) -> None:  # noqa: A002
     """Raise WorkspaceError when what a change is about to replace is not what was judged; "" is nothing there."""
-    judged = _JUDGED.get()
-    resource = judged.get(path) if judged is not None else None
+    bound = _JUDGED.get()
+    resource = bound.get(path) if bound is not None else None
     if resource is None or (resource.exists and not resource.hash) or hash == resource.hash:
         return
     raise WorkspaceError(f"`{path[:80]}` changed after this call was judged; look at it again, then repeat the call")

@@ -1,0 +1,120 @@
+"""Taking back what a call changed, from what the log and the before-images say, checked before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from foregate.agent.undo_step import Step, changes_back, records_back, steps_of
+from foregate.evidence.ledger import changes_of
+from foregate.schemas import codec
+from foregate.schemas.errors import ForegateError
+from foregate.schemas.event import Draft, Event
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_result import Change
+
+if TYPE_CHECKING:
+    from foregate.agent.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class UndoReport:
+    """What was taken back, or why nothing was. `steps` says in words what was done, or with `preview` would be."""
+
+    done: bool
+    call: str = ""
+    tool: str = ""
+    resources: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    reason: str = ""
+    preview: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Undoable:
+    """A finished call that changed something and was not undone yet."""
+
+    call: str
+    tool: str
+    before: Sequence[Json]
+    changes: tuple[Change, ...]
+
+
+async def undo(session: Session, call_id: str | None = None, preview: bool = False) -> UndoReport:
+    """Take back the newest change of the session that was not taken back yet, or that of the call named.
+
+    Nothing is touched unless everything is still as the call left it; what was restored is compared by hash and
+    recorded as `effect_undone`. With `preview` only says what would happen. A change without a way back, a world that
+    has moved on and an unknown call are a report with a reason; raises LogError when the log fails.
+    """
+    if session.state.in_flight:
+        return UndoReport(False, reason="a tool is still running; wait for it or cancel it", preview=preview)
+    found = chosen(await session.log.read(session.lease.session), call_id)
+    if isinstance(found, str):
+        return UndoReport(False, call_id or "", reason=found, preview=preview)
+    names = tuple(change.resource.id for change in found.changes)
+    try:
+        steps = steps_of(found.changes, found.before, session.workspace, session.policy, session.blobs)
+        for step in steps:
+            step.check()
+        words = tuple(step.words for step in steps)
+        if preview:
+            return UndoReport(True, found.call, found.tool, names, words, preview=True)
+        for step in steps:
+            step.take_back()
+        for step in steps:
+            step.verify()
+    except ForegateError as error:
+        return UndoReport(False, found.call, found.tool, names, reason=str(error), preview=preview)
+    await session.record(undone(found, steps))
+    await session.log.settle(session.lease)
+    return UndoReport(True, found.call, found.tool, names, words)
+
+
+def chosen(events: Sequence[Event], call_id: str | None) -> Undoable | str:
+    """Return the change to take back, or the reason there is none."""
+    started: dict[str, Mapping[str, Json]] = {}
+    finished: dict[str, Undoable] = {}
+    gone: set[str] = set()
+    lost: set[str] = set()
+    for event in events:
+        call = event.body.get("call", "")
+        if event.kind == "tool_started":
+            started[call] = event.body
+        elif event.kind == "tool_finished" and event.body.get("changes"):
+            before = started.get(call, {}).get("before", ())
+            finished.pop(call, None)
+            finished[call] = Undoable(call, event.body["tool"], before, changes_of(event.body["changes"]))
+        elif event.kind == "effect_undone":
+            gone.add(call)
+        elif event.kind == "outcome_unknown":
+            lost.add(call)
+    if call_id is None:
+        left = [change for call, change in finished.items() if call not in gone]
+        return left[-1] if left else "nothing that was changed in this session can be undone"
+    if call_id in gone:
+        return f"`{call_id}` has been undone already"
+    if call_id in finished:
+        return finished[call_id]
+    if call_id in lost:
+        return f"nobody knows whether `{call_id}` took effect; look, then change things back by hand"
+    if call_id in started:
+        return f"`{call_id}` changed nothing that can be undone"
+    return f"there is no call `{call_id}` in this session"
+
+
+def undone(found: Undoable, steps: Sequence[Step]) -> Draft:
+    """Return the event of a change that was taken back."""
+    return Draft(
+        "effect_undone",
+        "foregate",
+        {
+            "call": found.call,
+            "tool": found.tool,
+            "resources": [change.resource.id for change in found.changes],
+            "changes": [codec.dump(change) for change in changes_back(found.changes)],
+            "evidence": [codec.dump(record) for record in records_back(found.changes)],
+            "steps": [step.words for step in steps],
+        },
+    )
