@@ -16,7 +16,7 @@ from foregate.schemas.tool_spec import Catalogue, ToolSpec
 from foregate.schemas.turn import Turn
 
 _FLAGS = tuple(Capabilities.__dataclass_fields__)
-_UNDOABLE = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
+_UNDOABLE = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE, Effect.COMMIT, Effect.ADMINISTER)
 
 
 def facts_of_turn(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapping[str, CallFacts]:
@@ -34,9 +34,8 @@ def facts_of(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, catalog
     effect = effect_of(call, spec, entry, survey, policy)
     changes = effect.changes
     external = changes and (capabilities.external_side_effect or effect is Effect.SEND)
-    irreversible = changes and not (
-        capabilities.reversible and effect in (*_UNDOABLE, Effect.COMMIT, Effect.ADMINISTER)
-    )
+    way_back = capabilities.reversible and effect in _UNDOABLE
+    irreversible = changes and not (way_back and all(r.restorable for r in survey.resources if r.access.changes))
     touched = sum(max(1, resource.entries) for resource in survey.resources)
     broad = changes and touched > policy.scope.max_resources
     high_impact = changes and capabilities.high_impact_write
@@ -83,7 +82,8 @@ def effect_of(call: ToolCall, spec: ToolSpec | None, entry: ToolEntry | None, su
     else:
         effect = Effect.UNKNOWN
     if survey.command is not None:
-        effect = commands.effect_of(survey.command, policy)
+        classified = commands.effect_of(survey.command, policy)
+        effect = classified if entry is None or entry.effect is None else worst(entry.effect, classified)
     elif effect is not Effect.UNKNOWN:
         for resource in survey.resources:
             effect = worst(effect, access_of(resource))

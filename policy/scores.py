@@ -1,14 +1,32 @@
-"""Risk and uncertainty of a call, in thousandths, with reasons."""
+"""Risk and uncertainty of a call, in thousandths, with reasons: pure, exact integers, the same on every machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from foregate.policy.policy import Policy
+from foregate.policy.request import Request, lists_of, named, request_of
 from foregate.schemas.call_facts import CallFacts, Reason, Score
+from foregate.schemas.effect import Effect
+from foregate.schemas.evidence_record import Origin
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.survey import SurveyedResource
 from foregate.schemas.turn import Turn
 
 NONE = Score(0)
+
+SLOTS: Mapping[str, str] = {
+    "target_unmentioned": "target",
+    "target_untrusted": "target",
+    "vague_request": "target",
+    "destructive_without_scope": "scope",
+    "conflicting_constraints": "constraint",
+    "just_failed": "",
+}
+"""What each reason of uncertainty leaves open; an answered slot takes its reasons away."""
+
+_WILD = "*?["
+_DESTRUCTIVE = (Effect.DELETE, Effect.EXECUTE, Effect.ADMINISTER, Effect.UNKNOWN)
 
 
 def noisy_or(reasons: Iterable[Reason]) -> Score:
@@ -26,10 +44,115 @@ def noisy_or(reasons: Iterable[Reason]) -> Score:
 
 def risk(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
     """Return how much could be lost by this call."""
-    weights = policy.scores.risk
-    return noisy_or([Reason("effect", weights.effect[facts.effect], f"the call would {facts.effect}")])
+    return noisy_or(_dangers(facts, turn, policy))
 
 
 def uncertainty(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
-    """Return how much is unknown about what this call should do."""
-    return NONE
+    """Return how much is unknown about what this call should do; an observation is never uncertain.
+
+    `slots` name what a person would have to say; what was answered already is not counted again.
+    """
+    if not facts.changes:
+        return NONE
+    reasons = [r for r in _doubts(facts, turn, policy) if SLOTS[r.name] not in turn.slots_answered]
+    score = noisy_or(reasons)
+    slots = dict.fromkeys(slot for reason in score.reasons if (slot := SLOTS[reason.name]))
+    return Score(score.value, score.reasons, tuple(slots))
+
+
+def _dangers(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
+    weights = policy.scores.risk
+    yield Reason("effect", weights.effect[facts.effect], f"the call would {facts.effect}")
+    guarded = next((r for r in facts.resources if r.protected), None)
+    if guarded is not None:
+        yield Reason("protected", weights.protected, f"`{guarded.id[:120]}` is protected ({guarded.protected})")
+    if not facts.changes:
+        return
+    if facts.external:
+        yield Reason("external", weights.external, "it reaches beyond this machine")
+    if facts.irreversible:
+        yield Reason("irreversible", weights.irreversible, "it cannot be undone")
+    if facts.high_impact:
+        yield Reason("high_impact", weights.high_impact, "the tool is declared to have high impact")
+    if facts.broad:
+        yield Reason("broad", weights.broad, f"it touches more than {policy.scope.max_resources} things")
+    if pattern := wide(facts):
+        yield Reason("wide_pattern", weights.wide_pattern, f"it names its target by the pattern `{pattern[:120]}`")
+    foreign = next((atom for atom in facts.survey.atoms if atom.origin is Origin.EXTERNAL), None)
+    if foreign is not None:
+        yield Reason("untrusted_origin", weights.untrusted_origin, f"only outside content said `{foreign.text[:120]}`")
+    if word := asked(turn, policy).destructive:
+        yield Reason("destructive_words", weights.destructive_words, f"the request says `{word}`")
+
+
+def _doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
+    weights, request = policy.scores.uncertainty, asked(turn, policy)
+    origins = {atom.text: atom.origin for atom in facts.survey.atoms}
+    for name, weight, how in (
+        ("target_unmentioned", weights.target_unmentioned, Origin.NOBODY),
+        ("target_untrusted", weights.target_untrusted, Origin.EXTERNAL),
+    ):
+        target = next((r.id for r in targets(facts) if known_from(r, request, origins) is how), "")
+        if target:
+            who = "nobody named or looked at" if how is Origin.NOBODY else "only outside content names"
+            yield Reason(name, weight, f"{who} `{target[:120]}`")
+    if unscoped(facts, turn, request, origins):
+        yield Reason("destructive_without_scope", weights.destructive_without_scope, "the request sets no bounds to it")
+    if request.vague:
+        yield Reason("vague_request", weights.vague_request, f"the request names nothing (`{request.vague}`)")
+    if request.conflict:
+        yield Reason("conflicting_constraints", weights.conflicting_constraints, f"it wants {request.conflict}")
+    if facts.call.name in turn.just_failed:
+        yield Reason("just_failed", weights.just_failed, f"`{facts.call.name[:64]}` just failed")
+
+
+def asked(turn: Turn, policy: Policy) -> Request:
+    """Return what the task's messages of its user say; a parent's words are not the user's."""
+    texts = tuple(said.text for said in turn.user_messages if said.actor == "user")
+    return request_of(texts, lists_of(policy))
+
+
+def wide(facts: CallFacts) -> str:
+    """Return the pattern by which a call names a target, "" when it names things one by one."""
+    for resource in facts.resources:
+        if resource.kind is ResourceKind.PROCESS:
+            continue
+        if not resource.exists and any(char in resource.id for char in _WILD):
+            return resource.id
+    command = facts.survey.command
+    words = (command.shell,) if command and command.shell else command.argv[1:] if command else ()
+    return next((word for word in words if "*" in word), "")
+
+
+def targets(facts: CallFacts) -> list[SurveyedResource]:
+    """Return what the call would do something to that could be mistaken: not what it newly creates, nor a command."""
+    return [
+        r
+        for r in facts.resources
+        if r.access.changes
+        and r.kind is not ResourceKind.PROCESS
+        and not (r.access is Effect.CREATE and not r.exists)
+        and not (r.kind is ResourceKind.REPOSITORY and r.id == ".")
+    ]
+
+
+def known_from(resource: SurveyedResource, request: Request, origins: Mapping[str, Origin]) -> Origin:
+    """Return the best source a target is known from: the request, this workspace, only outside content, or nobody."""
+    if named(resource.id, request):
+        return Origin.USER
+    origin = origins.get(resource.id, origins.get(resource.id.rstrip("/"), Origin.NOBODY))
+    if origin is Origin.NOBODY and (resource.changed_before or resource.evidence):
+        return Origin.WORKSPACE
+    return origin
+
+
+def unscoped(facts: CallFacts, turn: Turn, request: Request, origins: Mapping[str, Origin]) -> bool:
+    """Whether something destructive has no bounds: neither the request nor an accepted plan names what it is for."""
+    if facts.effect not in _DESTRUCTIVE or (facts.effect is not Effect.DELETE and not facts.irreversible):
+        return False
+    if turn.plan is not None or request.confirms:
+        return False
+    touched = targets(facts)
+    if touched:
+        return not all(named(r.id, request) or origins.get(r.id) is Origin.USER for r in touched)
+    return not request.names

@@ -93,10 +93,11 @@ def facts(
 
 
 def turn(call: ToolCall, survey: Survey, said: str | Sequence[str] = "", **more: Any) -> Turn:
-    """A turn over one call."""
+    """A turn over one call; `actor_of_words` says who the messages are from."""
+    actor = more.pop("actor_of_words", "user")
     texts = [said] if isinstance(said, str) else said
     bare = Turn(1, 1, 1, "2026-01-01T00:00:00.000000Z", "", "", "", (call,), (survey,))
-    return replace(bare, user_messages=tuple(Said(n, text) for n, text in enumerate(texts) if text), **more)
+    return replace(bare, user_messages=tuple(Said(n, text, actor) for n, text in enumerate(texts) if text), **more)
 
 
 def with_rules(*rules: Mapping[str, Any], **section: Any) -> Policy:
