@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from foregate.schemas.effect import Effect
-from foregate.schemas.errors import ForegateError
+from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
-from foregate.schemas.tool_spec import ToolSpec, catalogue_of
+from foregate.schemas.tool_spec import ToolSpec
 
 Run = Callable[[Mapping[str, Json]], Awaitable[ToolResult]]
 Classify = Callable[[Mapping[str, Json]], Effect | None]
@@ -26,14 +26,18 @@ class Tool:
 
 
 class Toolbox:
-    """A tool source over tools of this process."""
+    """A tool source over tools of this process; raises UsageError where two share a name."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
-        self._tools = {tool.spec.name: tool for tool in tools}
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if tool.spec.name in self._tools:
+                raise UsageError(f"two tools are named `{tool.spec.name}`; rename one")
+            self._tools[tool.spec.name] = tool
 
     def specs(self) -> Sequence[ToolSpec]:
         """Return the tools in the order they were given."""
-        return list(catalogue_of([tool.spec for tool in self._tools.values()]).values())
+        return [tool.spec for tool in self._tools.values()]
 
     def classify(self, call: ToolCall) -> Effect | None:
         """Return the tool's own view of the effect; a classifier that fails says the worst."""
