@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,7 +60,8 @@ class Opened:
     name: str
     resumed: bool
     notes: tuple[str, ...] = ()
-    close_log: Callable[[], None] | None = None
+    _own_log: Callable[[], None] | None = None
+    _own_model: Callable[[], Awaitable[None]] | None = None
 
     async def close(self, *, end: bool = True) -> None:
         """Close the session; with `end` False, or while a task is open, its log stays open for a later resume."""
@@ -72,8 +73,10 @@ class Opened:
                 await self.session.log.release(self.session.lease)
         finally:
             self.workspace.close()
-            if self.close_log is not None:
-                self.close_log()
+            if self._own_model is not None:
+                await self._own_model()
+            if self._own_log is not None:
+                self._own_log()
 
 
 async def open_session(setting: Setting) -> Opened:
@@ -81,19 +84,25 @@ async def open_session(setting: Setting) -> Opened:
 
     Raises UsageError, WorkspaceError, PolicyError, LogError or SessionHeld, each one sentence.
     """
+    from foregate.agent.models.openai import OpenAIModel
+
     model, notes = choose_model(setting.model, setting.environ)
+    if isinstance(model, OpenAIModel):
+        await model.resolve()
     if setting.log is not None:
         from foregate.telemetry.memory_blobs import MemoryBlobs
 
-        return await _open(setting, setting.log, setting.blobs or MemoryBlobs(), None, model, notes)
-    home = Home.open(setting.environ)
-    log = home.log()
-    try:
-        opened = await _open(setting, log, setting.blobs or home.store(), home.memory, model, notes)
-    except BaseException:
-        log.close()
-        raise
-    opened.close_log = log.close
+        opened = await _open(setting, setting.log, setting.blobs or MemoryBlobs(), None, model, notes)
+    else:
+        home = Home.open(setting.environ)
+        log = home.log()
+        try:
+            opened = await _open(setting, log, setting.blobs or home.store(), home.memory, model, notes)
+        except BaseException:
+            log.close()
+            raise
+        opened._own_log = log.close
+    opened._own_model = model.close if isinstance(model, OpenAIModel) and model is not setting.model else None
     return opened
 
 

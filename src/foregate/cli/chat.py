@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from foregate.cli import options
 from foregate.cli.waiting import wait
+
+if TYPE_CHECKING:
+    from foregate.opening import Setting
 
 
 def chat(
@@ -27,7 +30,7 @@ def chat(
     wait(_chat(setting))
 
 
-async def _chat(setting: object) -> None:
+async def _chat(setting: Setting) -> None:
     from rich.console import Console
 
     from foregate.cli.conversation import Conversation
@@ -36,9 +39,8 @@ async def _chat(setting: object) -> None:
     from foregate.cli.slash import COMMANDS
     from foregate.cli.terminal import Terminal
     from foregate.home import Home
-    from foregate.opening import Setting, open_session
+    from foregate.opening import open_session
 
-    assert isinstance(setting, Setting)
     screen = Screen(Console(highlight=False, emoji=False, markup=False))
     terminal = Terminal(Home.open().history, tuple(COMMANDS))
     person = PersonAtTerminal(screen, terminal) if terminal.interactive else None

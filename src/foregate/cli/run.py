@@ -13,6 +13,7 @@ from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
     from foregate.agent.outcome import Outcome
+    from foregate.cli.screen import Screen
     from foregate.opening import Opened, Setting
 
 
@@ -71,13 +72,11 @@ async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> Outc
     return outcome
 
 
-async def report(opened: Opened, outcome: Outcome, screen: object, as_json: bool, events: bool) -> None:
+async def report(opened: Opened, outcome: Outcome, screen: Screen, as_json: bool, events: bool) -> None:
     """Print the answer to standard output, and what is in the way to standard error."""
-    from foregate.cli.screen import Screen
     from foregate.cli.scripting import outcome_json
     from foregate.cli.visible import visible
 
-    assert isinstance(screen, Screen)
     if as_json:
         typer.echo(await outcome_json(opened, outcome))
     elif not events:

@@ -99,22 +99,28 @@ class Slash:
         self.chat.screen.rows(messages_of(await self.chat.session.log.read(self.chat.opened.name)))
 
     async def _undo(self, rest: str) -> None:
-        from foregate.cli.undoing import undo_one
+        from foregate.agent.undo import undo
 
         chat = self.chat
-        question = "undo this? (y) " if chat.terminal.interactive else ""
-        for sentence in await undo_one(chat.session, rest, preview=True):
-            chat.screen.show(f"  {sentence}")
-        if question:
-            try:
-                typed = await chat.terminal.answer(question)
-            except KeyboardInterrupt:
-                typed = None
-            if (typed or "").strip().lower() not in ("y", "yes"):
-                self._say("nothing was undone")
-                return
-        for sentence in await undo_one(chat.session, rest):
-            chat.screen.show(f"  {sentence}", "green")
+        before = await undo(chat.session, rest or None, preview=True)
+        if not before.done:
+            chat.screen.show(before.reason, "yellow")
+            return
+        chat.screen.show(f"{before.call} {before.tool}")
+        chat.screen.rows(row for step in before.steps for row in labelled("would", step, chat.screen.console.width))
+        if chat.terminal.interactive and not await self._sure("undo this? (y) "):
+            self._say("nothing was undone")
+            return
+        report = await undo(chat.session, before.call)
+        if not report.done:
+            chat.screen.show(report.reason, "yellow")
+
+    async def _sure(self, question: str) -> bool:
+        try:
+            typed = await self.chat.terminal.answer(question)
+        except KeyboardInterrupt:
+            return False
+        return (typed or "").strip().lower() in ("y", "yes")
 
     async def _auto(self, rest: str) -> None:
         await self._switch("auto", rest)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from foregate.cli import options
 from foregate.cli.waiting import wait
+
+if TYPE_CHECKING:
+    from foregate.agent.undo import UndoReport
 
 
 def undo(
@@ -16,19 +19,32 @@ def undo(
         str, typer.Option("--call", metavar="ID", help="The call to undo, as `audit show` names it; else the last.")
     ] = "",
     preview: Annotated[bool, typer.Option("--preview", help="Only show what would be undone.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Undo a change of a session from its before-images; refused where the world has moved on."""
-    wait(_undo(session, call, preview))
-
-
-async def _undo(name: str, call: str, preview: bool) -> None:
-    from foregate.cli.undoing import undo_one
+    from foregate.cli.exit_codes import COMPLETED, ERROR
+    from foregate.cli.scripting import one_line
     from foregate.cli.visible import visible
+    from foregate.schemas import codec
+
+    report = wait(_undo(session, call, preview))
+    if as_json:
+        typer.echo(one_line({"done": report.done} | codec.dump(report)))
+    elif report.done:
+        typer.echo(visible(f"{'would undo' if preview else 'undone'}: {report.call} {report.tool}"))
+        for step in report.steps:
+            typer.echo(f"  {visible(step)}")
+    else:
+        typer.echo(f"foregate: {visible(report.reason)}", err=True)
+    raise typer.Exit(COMPLETED if report.done else ERROR)
+
+
+async def _undo(name: str, call: str, preview: bool) -> UndoReport:
+    from foregate.agent.undo import undo as take_back
     from foregate.opening import REHEARSAL, Setting, open_session
 
     opened = await open_session(Setting(model=REHEARSAL, resume=name))
     try:
-        for sentence in await undo_one(opened.session, call, preview=preview):
-            typer.echo(visible(sentence, lines=True))
+        return await take_back(opened.session, call or None, preview)
     finally:
         await opened.close(end=False)
