@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from foregate.cli.demo_checks import BrokenPromise, check_log, check_workspace, fired
 from foregate.cli.demo_person import DemoPerson
-from foregate.cli.demo_workspace import DEFECT, FILES, FLAWED, MENDED, MESSAGE, STALE, build
+from foregate.cli.demo_workspace import DEFECT, FLAWED, MENDED, MESSAGE, build
 from foregate.cli.rows import line
 from foregate.cli.screen import Screen
 from foregate.cli.timeline import row_of
@@ -35,11 +36,14 @@ MESSAGES = (
 )
 
 
-async def demo(console: Console | None = None) -> None:
-    """Run the demonstration and print it; raise BrokenPromise, one sentence, when something is not as promised."""
+async def demo(console: Console | None = None, place: Path | None = None) -> None:
+    """Run the demonstration and print it; raise BrokenPromise, one sentence, when something is not as promised.
+
+    Everything lies in a temporary folder that is gone afterwards, or in the empty folder `place`, which is kept.
+    """
     screen = Screen(console or Console(highlight=False))
-    with tempfile.TemporaryDirectory(prefix="foregate-demo-") as place:
-        folder, home = Path(place).resolve() / "workspace", Path(place).resolve() / "home"
+    with tempfile.TemporaryDirectory(prefix="foregate-demo-") if place is None else nullcontext(place) as named:
+        folder, home = Path(named).resolve() / "workspace", Path(named).resolve() / "home"
         folder.mkdir()
         build(folder)
         heading(screen, "foregate demo")

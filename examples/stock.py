@@ -1,0 +1,87 @@
+"""An agent with two tools of its own, a script in place of a model, and every ruling shown. Runs offline.
+
+The scripted model is hasty: it orders paint before it has looked at the stock and without a word about what it is
+doing. Foregate holds the order, the person approves it once the model has said what it wants, and the events tell
+the whole story.
+"""
+
+import asyncio
+import tempfile
+
+import foregate
+from foregate.agent.models.scripted import ScriptedModel, calls, says
+from foregate.schemas.need import Need
+from foregate.schemas.protocols import Reply
+from foregate.telemetry.decisions import decision_points
+from foregate.telemetry.memory_log import MemoryLog
+
+STOCK = {"paint": 2, "brushes": 40}
+
+
+@foregate.tool(read_only=True)
+def count(item: str) -> int:
+    """Say how many of an item are in stock."""
+    return STOCK.get(item, 0)
+
+
+@foregate.tool(effect="send", external=True)
+def order(item: str, amount: int) -> str:
+    """Order an item from the supplier; this cannot be taken back.
+
+    Args:
+        item: What to order.
+        amount: How many.
+    """
+    STOCK[item] = STOCK.get(item, 0) + amount
+    return f"ordered {amount} of {item}"
+
+
+class Shopkeeper:
+    """Answers for the user: says yes to small orders."""
+
+    async def answer(self, need: Need) -> Reply:
+        """Show what asks, and approve it."""
+        for call in need.request.get("calls", ()):
+            print(f"  asked     {call['tool']} {call['arguments']}: {', '.join(call['why'])}")
+        return Reply("yes", by="the shopkeeper")
+
+
+async def main() -> foregate.Outcome:
+    """Run one task and print what happens."""
+    model = ScriptedModel(
+        [
+            calls(("order", {"item": "paint", "amount": 10})),
+            calls(("count", {"item": "paint"}), text="I look at the stock first, then I order 10 cans of paint."),
+            calls(("order", {"item": "paint", "amount": 10})),
+            says("There were 2 cans of paint left, so I ordered 10 more."),
+        ]
+    )
+    policy = foregate.Policy.model_validate_json(default())
+    with tempfile.TemporaryDirectory() as folder:
+        agent = foregate.Agent(
+            model=model, tools=[count, order], workspace=folder, policy=policy, person=Shopkeeper(), log=MemoryLog()
+        )
+        async with agent:
+            async for event in agent.events("We are low on paint: order 10 cans."):
+                if event.kind == "tool_finished":
+                    print(f"  ran       {event.body['tool']}: {event.body['content']}")
+                for point in decision_points([event]):
+                    if point.severity != "info":
+                        print(f"  {point.address:<9} {point.code}: {point.summary}")
+    assert agent.outcome is not None
+    print(f"{agent.outcome.status}: {agent.outcome.text}")
+    model.finish()
+    return agent.outcome
+
+
+def default() -> str:
+    """Return the default policy without planner and critic, which a script cannot play."""
+    from foregate.policy.load import default_policy
+
+    values = default_policy().model_dump(mode="json")
+    values["plan"]["mode"] = values["critique"]["mode"] = "off"
+    return foregate.Policy.model_validate(values, strict=False).model_dump_json()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

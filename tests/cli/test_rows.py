@@ -1,0 +1,102 @@
+"""A line per ruling: what it says, and that it fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from foregate.cli.layout import folded
+from foregate.cli.rows import notable, rows, ruling
+from foregate.cli.visible import hidden
+from foregate.schemas import codec
+from foregate.schemas.decision import CallRuling, Decision
+from foregate.schemas.event import Event, Kind
+from foregate.schemas.opinion import Consequence
+from foregate.schemas.ruling import Standing
+
+HELD = Decision(
+    "evidence",
+    "stale_evidence",
+    summary="`a.txt` changed since it was read",
+    tool="edit_file",
+    target="a.txt",
+    rulings=(CallRuling("c1.1", Standing.HOLD, "stale_evidence"),),
+)
+
+
+def event(kind: Kind, body: dict[str, Any], actor: Any = "foregate") -> Event:
+    """Return an event for showing."""
+    return Event(1, "0", 3, "s", "2026-11-21T06:00:00.000000Z", kind, actor, "", "", body, "")
+
+
+def texts(kind: Kind, body: dict[str, Any], actor: Any = "foregate", width: int = 80) -> list[str]:
+    """Return what is shown of an event."""
+    return [row.plain for row in rows(event(kind, body, actor), width)]
+
+
+@pytest.mark.parametrize(
+    ("standing", "word"),
+    [(Standing.HOLD, "held"), (Standing.DENY, "denied"), (Standing.ASK, "asks"), (Standing.ALLOW, "passed")],
+)
+def test_a_ruling_names_its_standing_gate_code_call_and_reason(standing: Standing, word: str) -> None:
+    decision = replace(HELD, rulings=(CallRuling("c1.1", standing, "stale_evidence"),))
+    shown = " ".join(" ".join(row.plain for row in ruling(decision, 80)).split())
+    assert shown == f"{word} evidence: stale_evidence edit_file a.txt: `a.txt` changed since it was read"
+
+
+def test_a_shadow_ruling_says_that_it_was_not_applied() -> None:
+    assert ruling(replace(HELD, mode="shadow"), 80)[0].plain.startswith("  shadow  evidence: stale_evidence")
+
+
+def test_passes_are_quiet_and_questions_are_not() -> None:
+    assert not notable(Decision("evidence", "evidence_passed"))
+    assert not notable(Decision("prelude", "prelude_ready_for_execution"))
+    asks = Consequence("ask_user", "which folder?", ("folder",))
+    asked = Decision("uncertainty", "uncertainty_passed", consequence=asks)
+    assert notable(asked)
+    assert "which folder?" in ruling(asked, 80)[0].plain
+    judged = {"judgement": {"decisions": [codec.dump(Decision("plan", "plan_passed")), codec.dump(HELD)]}}
+    assert [text.split()[:2] for text in texts("turn_judged", judged)] == [
+        ["held", "evidence:"],
+        ["edit_file", "a.txt:"],
+    ]
+
+
+def test_calls_that_ran_failed_or_did_not_run_say_so_and_held_ones_are_not_repeated() -> None:
+    body = {"tool": "read_file", "target": "a", "ok": True, "content": "x", "duration": 2500}
+    assert texts("tool_finished", body, "tool") == ["  ran     read_file a, 2.5 s"]
+    assert texts("tool_finished", body | {"duration": 3}, "runner") == [
+        "  ran     read_file a (looked at for the model)"
+    ]
+    assert texts("tool_finished", body | {"ok": False}, "tool") == ["  failed  read_file a, 2.5 s: x"]
+    answered = {
+        "tool": "edit_file",
+        "target": "a",
+        "ruling": "not_run",
+        "code": "not_run_loop",
+        "message": "ran 3 times",
+    }
+    assert texts("call_answered", answered) == ["  not run edit_file a: ran 3 times"]
+    assert texts("call_answered", answered | {"ruling": "hold"}) == []
+    lost = {"tool": "send", "target": "", "reason": "timeout"}
+    assert "nobody can say" in texts("outcome_unknown", lost)[0]
+    assert texts("effect_undone", {"tool": "edit_file", "resources": ["a", "b"]}) == ["  undone  edit_file a, b"]
+
+
+@given(st.text(max_size=300), st.text(max_size=60), st.integers(30, 120))
+def test_every_line_fits_and_hides_nothing(text: str, target: str, width: int) -> None:
+    for row in ruling(replace(HELD, summary=text, target=target), width):
+        assert cell_len(row.plain) <= width
+        assert not any(hidden(character) for character in row.plain)
+
+
+@given(st.text(st.sampled_from("ab 漢字 é"), max_size=200), st.integers(8, 40))
+def test_folding_loses_nothing_but_spaces(text: str, room: int) -> None:
+    pieces = folded(text, room)
+    assert all(cell_len(piece) <= room for piece in pieces)
+    assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
