@@ -179,6 +179,8 @@ class SessionState:
         need = codec.load(Need, body["need"])
         if self.open is not None:
             self.open.need = OpenNeed(event.seq, need, body["survey_hash"], event.policy)
+        if need.who == "person" and self.task is not None:
+            self.task.active, self.task.paused = self.task.elapsed(event.time), "awaiting_approval"
 
     def _need_answered(self, event: Event, body: Mapping[str, Json]) -> None:
         assert self.task is not None

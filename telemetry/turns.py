@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from foregate.schemas import codec
 from foregate.schemas.event import Event
@@ -54,3 +55,28 @@ def plan(reference: Mapping[str, Json], lookup: Lookup) -> PlanInForce:
     data["seq"] = event.seq
     data["items"] = [{**item, "used": used} for item, used in zip(data["items"], reference["used"], strict=True)]
     return codec.load(PlanInForce, data)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTurn:
+    """A judged turn of a log with everything needed to judge it again: policy and catalogue as JSON."""
+
+    seq: int
+    turn: Turn
+    judgement: Json
+    policy: Json
+    catalogue: Json
+
+
+def recorded(events: Iterable[Event]) -> Iterator[RecordedTurn]:
+    """Yield the judged turns of a session's events, in order; raise LookupError where an event is missing."""
+    known: dict[int, Event] = {}
+    policy = catalogue = None
+    for event in events:
+        known[event.seq] = event
+        policy = event.body.get("policy", policy) if event.kind in ("session_started", "policy_changed") else policy
+        if event.kind in ("session_started", "catalog_changed"):
+            catalogue = event.body["catalogue"]
+        if event.kind == "turn_judged":
+            turn = resolve(event.body["turn"], known.__getitem__)
+            yield RecordedTurn(event.seq, turn, event.body["judgement"], policy, catalogue)

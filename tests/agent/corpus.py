@@ -1,0 +1,241 @@
+"""Sessions that between them fire every public code, each a run of the real loop over a small world."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from foregate.agent.loop import go_on, run
+from foregate.agent.models.scripted import answers, calls, says
+from foregate.agent.session import Session
+from foregate.schemas.errors import ModelError, WorkspaceError
+from foregate.schemas.event import Event
+from foregate.schemas.protocols import Reply
+from tests.agent.world import ACCEPT, World, plan_json
+from tests.policies import policy_with
+
+TALK = "I understand, and this is what I will do now."
+BOB = "bob@example.org"
+SEND = ("send", {"to": BOB, "text": "hello"})
+EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
+READ = ("read_file", {"path": "a.txt"})
+REQUEST = f"fix a.txt and send a greeting to {BOB}"
+PLAN = answers(plan_json("send", BOB))
+BAD = answers(plan_json("send", "eve@example.org"))
+YES = answers(ACCEPT)
+
+
+def rules(*more: dict[str, Any], **keys: Any) -> Any:
+    """Return the default policy with more rules."""
+    listed = policy_with().model_dump(mode="json")["rules"]["list"]
+    return policy_with({"rules.list": [*listed, *more], **keys})
+
+
+ASK_EDITS = {"id": "ask-edits", "then": "ask", "tool": "edit_file"}
+Story = Callable[[World], Awaitable[Session]]
+
+
+async def told(world: World, model: list[Any], person: list[Any] | None = None, says: str = REQUEST) -> Session:
+    """Run one message through a session of the world."""
+    session = await world.open(model, person)
+    await run(session, says)
+    return session
+
+
+async def validity(world: World) -> Session:
+    """An unknown tool, arguments that do not fit, and a read that is fine."""
+    return await told(world, [calls(("nope", {}), ("read_file", {"path": 3}), READ), says("ok")])
+
+
+async def rules_deny(world: World) -> Session:
+    """A path outside the workspace."""
+    return await told(world, [calls(("read_file", {"path": "../x"})), says("ok")])
+
+
+async def rules_ask(world: World) -> Session:
+    """A rule asks, the person says no, and the same call comes again."""
+    world.policy = rules(ASK_EDITS)
+    return await told(world, [calls(READ, text=TALK), calls(EDIT), calls(EDIT), says("ok")], [Reply("no", "not now")])
+
+
+async def narration(world: World) -> Session:
+    """A silent risky call."""
+    return await told(world, [calls(SEND), calls(SEND, text=TALK), PLAN, YES, says("ok")], ["yes"])
+
+
+async def drift(world: World) -> Session:
+    """An edit where words were asked for."""
+    return await told(world, [calls(READ), calls(EDIT), says("It is a text.")], says="just tell me what a.txt says")
+
+
+async def uncertainty(world: World) -> Session:
+    """A vague request answered with a message to somebody nobody named; another change waits with it."""
+    world.policy = policy_with({"uncertainty.threshold": 300})
+    return await told(
+        world, [calls(("send", {"to": "eve@example.org"}), ("note", {"key": "k"}), text=TALK)], [], "do it for k"
+    )
+
+
+async def evidence(world: World) -> Session:
+    """An edit of the unseen, then of what has changed."""
+
+    def meanwhile(_: object) -> Any:
+        world.workspace.files["a.txt"] = b"teh dog"
+        return calls(EDIT)
+
+    return await told(world, [calls(EDIT), meanwhile, calls(EDIT), says("ok")])
+
+
+async def plan_accepted(world: World) -> Session:
+    """A plan and a critique, both fine, and a yes for the session."""
+    return await told(world, [calls(SEND, text=TALK), PLAN, YES, says("sent")], ["grant"])
+
+
+async def plan_rejected(world: World) -> Session:
+    """A plan for the wrong person, twice."""
+    return await told(world, [calls(SEND, text=TALK), BAD, BAD, says("ok")], [])
+
+
+async def plan_unavailable(world: World) -> Session:
+    """No plan can be had, and nobody is there to say yes."""
+    return await told(world, [calls(SEND, text=TALK), says("not a plan"), says("ok")])
+
+
+async def plan_let_go(world: World) -> Session:
+    """No plan can be had for something tame."""
+    world.policy = policy_with({"plan.changed_resources": 1})
+    note = calls(("note", {"key": "k"}), text=TALK)
+    return await told(world, [note, ModelError("gone"), says("ok")], says="note k")
+
+
+async def plan_drift(world: World) -> Session:
+    """A second message the plan does not cover, and no amendment is allowed."""
+    world.policy = policy_with({"plan.max_amendments": 0})
+    other = ("send", {"to": "carol@example.org"})
+    request = f"{REQUEST} and carol@example.org"
+    model = [calls(SEND, text=TALK), PLAN, YES, calls(other), says("ok")]
+    return await told(world, model, ["yes"], says=request)
+
+
+async def critique_rejected(world: World) -> Session:
+    """The critic sees the wrong target."""
+    replan = answers({"verdict": "replan", "issues": ["it is the wrong Bob"], "summary": "no"})
+    return await told(world, [calls(SEND, text=TALK), PLAN, replan, says("ok")], [])
+
+
+async def critique_invalid(world: World) -> Session:
+    """The critic says nothing of use."""
+    empty = answers({"verdict": "accept", "issues": [], "summary": ""})
+    return await told(world, [calls(SEND, text=TALK), PLAN, empty, says("ok")])
+
+
+async def critique_unavailable(world: World) -> Session:
+    """The critic cannot be had."""
+    return await told(world, [calls(SEND, text=TALK), PLAN, ModelError("gone"), says("ok")])
+
+
+async def critique_skipped(world: World) -> Session:
+    """The safety budget is used up by the plan."""
+    world.policy = policy_with({"safety.model_calls": 1})
+    return await told(world, [calls(SEND, text=TALK), PLAN, says("ok")])
+
+
+async def approval_required(world: World) -> Session:
+    """A plan is fine and nobody is there to say yes."""
+    return await told(world, [calls(SEND, text=TALK), PLAN, YES, says("ok")])
+
+
+async def approval_expired(world: World) -> Session:
+    """A yes comes too late."""
+
+    def late(_: object) -> Reply:
+        world.clock.seconds += 4000
+        return Reply("yes")
+
+    return await told(world, [calls(SEND, text=TALK), PLAN, YES, says("ok")], [late])
+
+
+async def changed_while_waiting(world: World) -> Session:
+    """The policy changes between a yes and its use."""
+    world.policy = rules(ASK_EDITS)
+    session = await world.open([calls(READ, text=TALK), calls(EDIT)], [None])
+    await run(session, REQUEST)
+    assert session.state.open is not None
+    assert session.state.open.need is not None
+    need, turn = session.state.open.need.need, session.turn(session.state.open)
+    await session.answered(need, turn, {"choice": "yes", "text": "", "by": "person"})
+    await world.kill(session)
+    world.policy = rules(ASK_EDITS, **{"scope.max_resources": 7})
+    again = await world.open([says("ok")], ["yes"], resume=True)
+    await go_on(again)
+    return again
+
+
+async def gate_error(world: World) -> Session:
+    """Looking fails: the gates that need the look hold the call and say so."""
+
+    def broken(*_: object, **__: object) -> Any:
+        raise WorkspaceError("cannot look at `a.txt`: the disk is gone")
+
+    world.workspace.look = broken  # type: ignore[method-assign]
+    return await told(world, [calls(EDIT, text=TALK), says("ok")])
+
+
+def checked(check: str | None, target: str = "", expected: str = "") -> Any:
+    """Return a plan for the message with one typed criterion."""
+    plan = plan_json("send", BOB)
+    plan["success_criteria"] = [{"text": "it can be seen", "check": check, "target": target, "expected": expected}]
+    return answers(plan)
+
+
+async def verification(world: World) -> Session:
+    """After a change, what was promised is looked at and is so."""
+    world.policy = policy_with({"plan.due": "first_side_effect", "plan.changed_resources": 1})
+    plan = plan_json("edit_file", "a.txt")
+    plan["success_criteria"] = [{"text": "fixed", "check": "file_contains", "target": "a.txt", "expected": "the cat"}]
+    return await told(world, [calls(READ, text=TALK), calls(EDIT), answers(plan), says("fixed")], [], "fix a.txt")
+
+
+async def unverified(world: World) -> Session:
+    """A promise that needs more than a look is named once, and then the answer passes marked."""
+    world.policy = policy_with({"plan.due": "first_side_effect", "plan.changed_resources": 1})
+    plan = plan_json("edit_file", "a.txt")
+    plan["success_criteria"] = [{"text": "tests", "check": "command_succeeds", "target": "make test", "expected": None}]
+    model = [calls(READ, text=TALK), calls(EDIT), answers(plan), says("fixed"), says("really")]
+    return await told(world, model, [], "fix a.txt")
+
+
+STORIES: tuple[Story, ...] = (
+    validity,
+    rules_deny,
+    rules_ask,
+    narration,
+    drift,
+    uncertainty,
+    evidence,
+    plan_accepted,
+    plan_rejected,
+    plan_unavailable,
+    plan_let_go,
+    plan_drift,
+    critique_rejected,
+    critique_invalid,
+    critique_unavailable,
+    critique_skipped,
+    approval_required,
+    approval_expired,
+    changed_while_waiting,
+    gate_error,
+    verification,
+    unverified,
+)
+
+
+async def events_of(story: Story) -> list[Event]:
+    """Return the events of a story, checked to its scripts' ends."""
+    world = World()
+    session = await story(world)
+    session.model.finish()  # type: ignore[attr-defined]
+    if session.person is not None:
+        session.person.finish()  # type: ignore[attr-defined]
+    return list(await world.log.read("s"))
