@@ -79,4 +79,4 @@ def whole_start(data: bytes) -> bytes:
     for skip in range(min(4, len(data))):
         if data[skip] & 0xC0 != 0x80:
             return data[skip:]
-    return data
+    return data if len(data) > 3 else b""
