@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
 
-from foregate.policy.policy import Policy
+from foregate.policy.policy import Contract, Policy, Scores
 from foregate.policy.words import STOP, find, words_of
 
 _MARKS = str.maketrans("`\"\u201c\u201d'", "     ")
@@ -26,43 +24,36 @@ class Request:
     confirms: bool = False
 
 
-class Lists(NamedTuple):
-    """The word lists of a policy that a request is read by."""
-
-    vague: tuple[str, ...]
-    destructive: tuple[str, ...]
-    filler: tuple[str, ...]
-    confirmations: tuple[str, ...]
-    conflicts: tuple[tuple[str, str], ...]
-    verbs: tuple[tuple[str, ...], ...]
+_READ: dict[tuple[tuple[str, ...], str], Request] = {}
+_REMEMBERED = 256
 
 
-def lists_of(policy: Policy) -> Lists:
-    """Return the word lists of a policy."""
-    scores, contract = policy.scores, policy.contract
-    verbs = (contract.mutation, contract.observation)
-    return Lists(
-        scores.vague_words, scores.destructive_words, scores.filler_words, scores.confirmations, scores.conflicts, verbs
-    )
-
-
-@lru_cache(maxsize=256)
-def request_of(texts: tuple[str, ...], lists: Lists) -> Request:
+def request_of(texts: tuple[str, ...], policy: Policy) -> Request:
     """Return what the messages of a task say together, oldest first; verbs and filling words name nothing."""
+    key = (texts, policy.hash)
+    request = _READ.get(key)
+    if request is None:
+        if len(_READ) >= _REMEMBERED:
+            _READ.clear()
+        request = _READ[key] = _read(texts, policy.scores, policy.contract)
+    return request
+
+
+def _read(texts: Sequence[str], section: Scores, contract: Contract) -> Request:
     words = [word for text in texts for word in (*words_of(text), STOP)]
     quoted = [word for text in texts for word in words_of(unquoted(text))]
-    vague = set(lists.vague)
-    empty = vague.union(lists.filler, lists.destructive, *lists.verbs)
+    vague = set(section.vague_words)
+    empty = vague.union(section.filler_words, section.destructive_words, contract.mutation, contract.observation)
     heard = (word.removeprefix("./").rstrip("/") for word in (*words, *quoted))
     names = frozenset(word for word in heard if word not in empty) - {STOP, "", "\u25cc"}
     stands_for = next((word for word in words if word in vague), "")
     newest = words_of(texts[-1]) if texts else ()
-    confirms = any(start == 0 for start, _, _ in find(newest, lists.confirmations))
+    confirms = any(start == 0 for start, _, _ in find(newest, section.confirmations))
     return Request(
         names,
         stands_for if not names and not confirms else "",
-        next((phrase for _, _, phrase in find(words, lists.destructive)), ""),
-        next((f"{a} and {b}" for a, b in lists.conflicts if both(words, a, b)), ""),
+        next((phrase for _, _, phrase in find(words, section.destructive_words)), ""),
+        next((f"{a} and {b}" for a, b in section.conflicts if both(words, a, b)), ""),
         confirms,
     )
 

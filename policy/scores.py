@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from foregate.policy.policy import Policy
-from foregate.policy.request import Request, lists_of, named, request_of
+from foregate.policy.request import Request, named, request_of
 from foregate.schemas.call_facts import CallFacts, Reason, Score
 from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import Origin
@@ -109,7 +109,7 @@ def _doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
 def asked(turn: Turn, policy: Policy) -> Request:
     """Return what the task's messages of its user say; a parent's words are not the user's."""
     texts = tuple(said.text for said in turn.user_messages if said.actor == "user")
-    return request_of(texts, lists_of(policy))
+    return request_of(texts, policy)
 
 
 def wide(facts: CallFacts) -> str:

@@ -1,0 +1,227 @@
+"""Strict YAML 1.2: plain mappings, lists and scalars, and a line for everything; whatever could surprise is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeAlias
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from foregate.schemas.errors import PolicyError
+
+Data: TypeAlias = Any
+"""Any value made of dict, list, str, int, bool and None."""
+
+Path: TypeAlias = tuple[str | int, ...]
+"""The way to a value: keys of mappings and places in lists."""
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 32
+MAX_DIGITS = 4300
+
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_WORDS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_PLAIN_KEY = re.compile(r"[^.\"\s]*[^.\"\s0-9][^.\"\s]*")
+
+
+def read(text: str, name: str) -> tuple[Data, dict[str, int]]:
+    """Return the value of the one document in `text`, and the line of every dotted path in it.
+
+    An empty document is an empty mapping. Raises PolicyError with one sentence that names `name`, the line, and what
+    is allowed instead.
+    """
+    refuse_text(text, name)
+    builder = _Builder(name)
+    line = 1
+    try:
+        for event in YAML(typ="safe", pure=True).parse(text):
+            line = event.start_mark.line + 1
+            builder.take(event, line)
+    except PolicyError:
+        raise
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = " ".join(str(error.problem or error.context or "it cannot be read").split())
+        refuse(name, mark.line + 1 if mark else line, f"this is not YAML ({shown(what, 200)})")
+    except Exception:  # the parser answers some malformed escapes with whatever it stumbles over
+        refuse(name, line, "this is not YAML; check quotes, escapes and indentation")
+    return builder.value if builder.documents and builder.value is not None else {}, builder.lines
+
+
+def dotted(path: Path) -> str:
+    """Return a path as people write it; keys that hold dots or look like numbers are put in quotes."""
+    return ".".join(
+        str(step) if isinstance(step, int) or _PLAIN_KEY.fullmatch(step) else json.dumps(step, ensure_ascii=False)
+        for step in path
+    )
+
+
+def shown(text: object, longest: int = 80) -> str:
+    """Return a text of the file for a sentence: short, and with everything that does not print written as escapes."""
+    cut = str(text)[:longest]
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in cut)
+
+
+def refuse(name: str, line: int, sentence: str) -> NoReturn:
+    """Raise the PolicyError of a place in a file."""
+    raise PolicyError(f"{name}:{line}: {sentence}")
+
+
+def refuse_text(text: str, name: str) -> None:
+    """Raise PolicyError for a text that is too large or holds half a character."""
+    try:
+        size = len(text.encode("utf-8")) if len(text) <= MAX_BYTES else MAX_BYTES + 1
+    except UnicodeEncodeError as error:
+        refuse(
+            name, text.count("\n", 0, error.start) + 1, "half a character (a lone surrogate); write whole characters"
+        )
+    if size > MAX_BYTES:
+        raise PolicyError(f"{name}: the file is larger than {MAX_BYTES} bytes; a policy needs only the keys it changes")
+
+
+@dataclass(slots=True)
+class _Open:
+    """A mapping or list that is being read."""
+
+    value: dict[str, Data] | list[Data]
+    path: Path
+    key: str | None = None
+
+
+@dataclass(slots=True)
+class _Builder:
+    """Builds values from the parser's events, one at a time, and refuses at the first surprise."""
+
+    name: str
+    value: Data = None
+    lines: dict[str, int] = field(default_factory=dict)
+    documents: int = 0
+    open: list[_Open] = field(default_factory=list)
+
+    def take(self, event: Any, line: int) -> None:
+        """Take in the next event."""
+        match event:
+            case DocumentStartEvent():
+                self.documents += 1
+                if self.documents > 1:
+                    refuse(self.name, line, "a second document; one file holds one document")
+                if event.tags or event.version not in (None, (1, 2)):
+                    refuse(self.name, line, "a directive; only plain YAML 1.2 is allowed")
+            case AliasEvent():
+                refuse(self.name, line, f"the alias `*{shown(event.anchor, 40)}`; write the value out")
+            case ScalarEvent():
+                self.plain(event, line)
+                self.scalar(event, line)
+            case MappingStartEvent() | SequenceStartEvent():
+                self.plain(event, line)
+                if len(self.open) >= MAX_DEPTH:
+                    refuse(self.name, line, f"nested deeper than {MAX_DEPTH}; flatten it")
+                empty: dict[str, Data] | list[Data] = {} if isinstance(event, MappingStartEvent) else []
+                path = self.place(empty, line)
+                self.open.append(_Open(empty, path))
+            case MappingEndEvent() | SequenceEndEvent():
+                self.open.pop()
+
+    def plain(self, event: Any, line: int) -> None:
+        """Refuse anchors and tags."""
+        if event.anchor is not None:
+            refuse(self.name, line, f"the anchor `&{shown(event.anchor, 40)}`; write the value out where it is needed")
+        if event.ctag is not None:
+            refuse(self.name, line, f"the tag `{shown(event.ctag, 60)}`; only plain values are allowed")
+
+    def scalar(self, event: Any, line: int) -> None:
+        """Take in a key or a value."""
+        within = self.open[-1] if self.open else None
+        if within is not None and isinstance(within.value, dict) and within.key is None:
+            self.key(within, within.value, event, line)
+        else:
+            self.place(self.resolved(event, line), line)
+
+    def key(self, within: _Open, mapping: dict[str, Data], event: Any, line: int) -> None:
+        """Take in a key: text that no other key of its mapping has."""
+        key = self.resolved(event, line)
+        if event.style is None and event.value == "<<":
+            refuse(self.name, line, "the merge key `<<`; write the keys out")
+        if not isinstance(key, str):
+            refuse(self.name, line, f"the key `{shown(event.value, 40)}` is not text; put it in quotes if it is meant")
+        if key in mapping:
+            first = self.lines[dotted((*within.path, key))]
+            refuse(self.name, line, f"the key `{shown(key)}` is already on line {first}; keep one")
+        within.key = key
+        self.lines[dotted((*within.path, key))] = line
+
+    def place(self, value: Data, line: int) -> Path:
+        """Put a value where it belongs and return its path."""
+        if not self.open:
+            self.value = value
+            return ()
+        within = self.open[-1]
+        if isinstance(within.value, list):
+            path: Path = (*within.path, len(within.value))
+            within.value.append(value)
+            self.lines[dotted(path)] = line
+            return path
+        if within.key is None:
+            refuse(self.name, line, "a key that is a list or a mapping; keys are text")
+        path = (*within.path, within.key)
+        within.value[within.key], within.key = value, None
+        return path
+
+    def resolved(self, event: Any, line: int) -> Data:
+        """Return what a scalar means under the core schema of YAML 1.2; numbers are whole."""
+        text: str = event.value
+        if not text.isascii():
+            self.refuse_halves(text, line)
+        if event.style is not None:
+            return text
+        if text in _WORDS:
+            return _WORDS[text]
+        if _INTEGER.fullmatch(text) or _BASED.fullmatch(text):
+            if len(text) > MAX_DIGITS:
+                refuse(self.name, line, f"a number of more than {MAX_DIGITS} digits; use a smaller one")
+            return int(text, 0 if _BASED.fullmatch(text) else 10)
+        if _FLOAT.fullmatch(text):
+            refuse(
+                self.name,
+                line,
+                f"`{shown(text, 40)}` is not a whole number; policies hold whole numbers and text in quotes",
+            )
+        return text
+
+    def refuse_halves(self, text: str, line: int) -> None:
+        """Refuse half a character written as an escape."""
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            refuse(self.name, line, "half a character (a lone surrogate); write whole characters")
+
+
+def walk(data: Data, path: Path = ()) -> Iterator[tuple[Path, Data]]:
+    """Yield every value within `data` with its path, outer ones first."""
+    stack: list[tuple[Path, Data]] = [(path, data)]
+    while stack:
+        here, value = stack.pop()
+        yield here, value
+        if isinstance(value, dict):
+            stack.extend(((*here, key), inner) for key, inner in reversed(value.items()))
+        elif isinstance(value, list):
+            stack.extend(((*here, place), inner) for place, inner in reversed(list(enumerate(value))))
