@@ -147,8 +147,18 @@ def gone(process: subprocess.Popen[bytes]) -> bool:
 
 
 def pause(process: subprocess.Popen[bytes]) -> list[tuple[selectors.SelectorKey, int]]:
-    """Wait a moment for a process that has closed its output and not ended."""
-    time.sleep(_TICK)
+    """Wait a moment, or until it ends, for a process that has closed its output."""
+    try:
+        watch = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        time.sleep(_TICK / 10)
+        return []
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(watch, selectors.EVENT_READ)
+            selector.select(_TICK)
+    finally:
+        os.close(watch)
     return []
 
 
