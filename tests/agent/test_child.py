@@ -1,0 +1,76 @@
+"""Child tasks: what they are told, what they may do, what they cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from foregate.agent.loop import run
+from foregate.agent.models.scripted import calls, says
+from foregate.schemas.errors import UsageError
+from tests.agent.corpus import ASK_EDITS, rules
+from tests.agent.world import World
+from tests.policies import policy_with
+
+DELEGATE = ("delegate", {"task": "read a.txt and say what it says"})
+READ = ("read_file", {"path": "a.txt"})
+EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
+
+
+async def test_a_delegated_task_runs_in_a_log_of_its_own_and_answers_in_words() -> None:
+    world = World()
+    session = await world.open([calls(DELEGATE), calls(READ), says("it says teh cat"), says("teh cat, I hear")])
+    assert (await run(session, "what does a.txt say?")).text == "teh cat, I hear"
+    names = await world.log.sessions()
+    assert len(names) == 2
+    events = await world.log.read(names[0])
+    assert (events[0].body["depth"], events[0].body["parent"]) == (1, "s")
+    assert [event.actor for event in events if event.kind == "user_message"] == ["user", "parent"]
+
+
+async def test_what_a_child_used_is_charged_to_its_parent() -> None:
+    world = World()
+    session = await world.open([calls(DELEGATE), calls(READ), says("teh cat"), says("done")])
+    await run(session, "what does a.txt say?")
+    ended = (await world.log.read("s"))[-1].body
+    assert (ended["model_calls"], ended["tool_calls"]) == (4, 2)
+
+
+async def test_a_child_gets_only_what_budget_is_left() -> None:
+    world = World(policy=policy_with({"limits.model_calls": 3}))
+    session = await world.open([calls(DELEGATE), calls(READ), calls(READ), says("never asked")])
+    outcome = await run(session, "what does a.txt say?")
+    assert outcome.status == "budget_exhausted"
+    assert "budget_exhausted" in session.state.messages[-1].text
+    assert len(session.model.requests) == 3  # type: ignore[attr-defined]
+
+
+async def test_what_a_person_refused_in_the_parent_stays_refused_in_the_child() -> None:
+    world = World(policy=rules(ASK_EDITS))
+    model = [calls(READ, text="I will fix the typo in a.txt."), calls(EDIT), calls(DELEGATE)]
+    child = [calls(READ), calls(EDIT), says("it is refused"), says("ok")]
+    session = await world.open([*model, *child], ["no"])
+    await run(session, "fix the typo in a.txt")
+    assert world.workspace.files["a.txt"] == b"teh cat"
+    name = (await world.log.sessions())[0]
+    codes = [
+        decision["code"]
+        for event in await world.log.read(name)
+        if event.kind == "turn_judged"
+        for decision in event.body["judgement"]["decisions"]
+    ]
+    assert "refused_before" in codes
+
+
+async def test_children_end_at_the_policys_depth() -> None:
+    world = World(policy=policy_with({"limits.child_depth": 0}))
+    session = await world.open([calls(DELEGATE), says("ok")])
+    await run(session, "go")
+    assert "unknown_tool" in session.state.messages[-2].text
+    with pytest.raises(UsageError):
+        await session.child("go")
+
+
+async def test_a_child_can_be_started_by_a_program() -> None:
+    world = World()
+    session = await world.open([says("hello from below")])
+    assert (await session.child("say hello")).text == "hello from below"
