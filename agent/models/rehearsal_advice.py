@@ -70,7 +70,8 @@ def newest(messages: Sequence[Message]) -> Mapping[str, Json]:
 def goal_of(wishes: Sequence[Wish], first: Mapping[str, Json]) -> str:
     """Return the goal in a sentence."""
     known = [described(wish) for wish in wishes if wish.verb not in ("unknown", "vague", "ask_how")]
-    return short("; ".join(known), 400).capitalize() if known else f"Do what was asked with {text(first, 'tool')}"
+    goal = short("; ".join(known), 400)
+    return f"{goal[:1].upper()}{goal[1:]}" if goal else f"Do what was asked with {text(first, 'tool')}"
 
 
 def step_of(call: Mapping[str, Json]) -> PlannedStep:

@@ -13,10 +13,9 @@ from rich.text import Text
 
 from foregate.cli.demo_checks import BrokenPromise, check_log, check_workspace, fired
 from foregate.cli.demo_person import DemoPerson
-from foregate.cli.demo_workspace import DEFECT, FLAWED, MENDED, MESSAGE, build
-from foregate.cli.rows import line
+from foregate.cli.demo_workspace import DEFECT, FILES, FLAWED, MENDED, MESSAGE, STALE, build
+from foregate.cli.layout import labelled
 from foregate.cli.screen import Screen
-from foregate.cli.timeline import row_of
 from foregate.schemas.event import Event
 from foregate.telemetry.decisions import decision_points
 
@@ -84,14 +83,22 @@ async def talk(screen: Screen, opened: Opened, folder: Path) -> None:
         screen.say(Text.assemble(("you> ", "bold cyan"), (text, "bold")))
         outcome = await run(session, text)
         said = next((m.text for m in reversed(session.state.messages) if m.role == "assistant"), "")
-        screen.told(outcome, said)
+        screen.told(outcome, "" if outcome.paused else said)
     check_workspace(folder, config)
     await take_back(screen, opened, folder)
 
 
 async def take_back(screen: Screen, opened: Opened, folder: Path) -> None:
-    """Undo the last deletion and check that the file is back."""
-    raise NotImplementedError
+    """Undo one deletion and check that the file is back as it was."""
+    from foregate.agent.undo import undo
+
+    session, name = opened.session, STALE[-1]
+    heading(screen, f"undo of the deletion of {name}")
+    events = await session.log.read(opened.name)
+    calls = [event.body["call"] for event in events if event.kind == "tool_finished" and event.body["target"] == name]
+    report = await undo(session, calls[-1] if calls else None)
+    if not report.done or (folder / name).read_text() != FILES[name]:
+        raise BrokenPromise(f"the demonstration broke a promise: {name} could not be brought back ({report.reason})")
 
 
 async def proof(screen: Screen, home: Path, session: str) -> None:
@@ -103,25 +110,24 @@ async def proof(screen: Screen, home: Path, session: str) -> None:
         events = list(log.events(session))
         timeline(screen, events)
         remarks(screen, events)
+        check_log(events)
+        heading(screen, "every gate stepped in")
+        for gate, codes in fired(decision_points(events)).items():
+            rows(screen, gate, ", ".join(codes), "green", 11)
         verified(screen, log, session)
     finally:
         log.close()
-    check_log(events)
-    heading(screen, "every gate stepped in")
-    for gate, codes in fired(decision_points(events)).items():
-        screen.say(line(f"{gate:<11}", "green", ", ".join(codes), screen.console.width))
 
 
 def timeline(screen: Screen, events: Sequence[Event]) -> None:
     """Print the decision points that were more than a pass, and count the others."""
-    heading(screen, "timeline of decision points (event.gate)")
+    heading(screen, "timeline of decision points")
     points = list(decision_points(events))
     shown = [p for p in points if p.severity != "info" or p.code.endswith(("_accepted", "_granted"))]
     for point in shown:
-        screen.say(row_of(point, screen.console.width))
-    screen.say(
-        f"  and {len(points) - len(shown)} more that passed; `foregate audit show` lists all of a session", "dim"
-    )
+        colour = "green" if point.severity == "info" else "yellow"
+        rows(screen, point.address, f"{point.code}  {f'{point.tool} {point.target}'.strip()}", colour, 14)
+    screen.say(f"  and {len(points) - len(shown)} that passed; addresses are event.gate", "dim")
 
 
 def remarks(screen: Screen, events: Sequence[Event]) -> None:
@@ -130,8 +136,13 @@ def remarks(screen: Screen, events: Sequence[Event]) -> None:
 
     heading(screen, "replay notes")
     for note in notes_of(events):
-        mark, colour = ("blocked", "yellow") if note.blocking else ("noted", "dim")
-        screen.say(line(mark, colour, f"{note.category}: {note.summary}", screen.console.width))
+        rows(screen, note.category, note.summary, "yellow" if note.blocking else "green", 14)
+
+
+def rows(screen: Screen, label: str, text: str, colour: str, room: int) -> None:
+    """Print a label and a text, wrapped behind it."""
+    for row in labelled(label, text, screen.console.width, label_style=colour, room=room):
+        screen.say(row)
 
 
 def verified(screen: Screen, log: SqliteLog, session: str) -> None:
