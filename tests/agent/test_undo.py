@@ -1,0 +1,223 @@
+"""Undo: what a call changed is put back, checked on both sides, from a log that was opened again."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foregate.agent.loop import run
+from foregate.agent.models.scripted import ScriptedModel, calls, says
+from foregate.agent.session import Session
+from foregate.agent.tools.builtin import builtin_tools
+from foregate.agent.tools.python_tool import tool
+from foregate.agent.tools.tool import Tool, Toolbox
+from foregate.agent.undo import undo
+from foregate.agent.workspace import Workspace
+from foregate.schemas.resource import Resource, ResourceKind
+from foregate.telemetry.memory_blobs import MemoryBlobs
+from foregate.telemetry.memory_log import MemoryLog
+from tests.policies import EVERYTHING_OFF, policy_with
+
+Do = Callable[..., Awaitable[Session]]
+Call = tuple[str, dict[str, Any]]
+
+
+def snapshot(folder: Path) -> dict[str, object]:
+    """Return names, kinds, modes and contents of everything in a folder, git's own files apart."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        if ".git" in path.relative_to(folder).parts:
+            continue
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        content = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
+        found[str(path.relative_to(folder))] = (mode, content)
+    return found
+
+
+@pytest.fixture
+def do(workspace: Workspace) -> Do:
+    """Runs calls in a session over the built-in tools, and returns the session as opened again from its log."""
+    policy = policy_with(EVERYTHING_OFF)
+
+    async def done(*wanted: Call, tools: Sequence[Tool] = ()) -> Session:
+        log, blobs = MemoryLog(), MemoryBlobs()
+        box = Toolbox([*builtin_tools(workspace, policy), *tools])
+
+        async def opened(model: ScriptedModel, *, create: bool) -> Session:
+            return Session(
+                log=log,
+                lease=await log.claim("s", create=create),
+                blobs=blobs,
+                model=model,
+                tools=box,
+                policy=policy,
+                workspace=workspace,
+            )
+
+        first = await opened(ScriptedModel([*(calls(call) for call in wanted), says("done")]), create=True)
+        await first.start()
+        outcome = await run(first, "go")
+        assert outcome.status == "completed", outcome
+        finished = [event.body for event in await log.read("s") if event.kind == "tool_finished"]
+        assert [(body["tool"], body["ok"]) for body in finished] == [(name, True) for name, _ in wanted], finished
+        await log.release(first.lease)
+        again = await opened(ScriptedModel([]), create=False)
+        for event in await log.read("s"):
+            again.state.apply(event)
+        return again
+
+    return done
+
+
+CHANGES: dict[str, Call] = {
+    "create": ("write_file", {"path": "new/deep/n.txt", "content": "new"}),
+    "replace": ("write_file", {"path": "a.sh", "content": "new"}),
+    "edit": ("edit_file", {"path": "a.sh", "old": "one", "new": "two"}),
+    "edit through a link": ("edit_file", {"path": "link", "old": "one", "new": "two"}),
+    "make a folder": ("create_directory", {"path": "x/y"}),
+    "delete": ("delete_path", {"path": "a.sh"}),
+    "delete a link": ("delete_path", {"path": "link"}),
+    "delete an empty folder": ("delete_path", {"path": "empty"}),
+    "delete a tree": ("delete_path", {"path": "tree", "recursive": True}),
+    "move": ("move_path", {"source": "a.sh", "destination": "far/b.sh"}),
+    "move a folder": ("move_path", {"source": "tree", "destination": "far/off"}),
+    "move a link": ("move_path", {"source": "link", "destination": "other"}),
+}
+
+
+@pytest.fixture
+def furnished(folder: Path) -> Path:
+    (folder / "a.sh").write_text("one\n")
+    (folder / "a.sh").chmod(0o750)
+    (folder / "link").symlink_to("a.sh")
+    (folder / "empty").mkdir(mode=0o700)
+    (folder / "tree/sub").mkdir(parents=True)
+    (folder / "tree/sub/f").write_bytes(b"\0\xff")
+    (folder / "tree/sub/f").chmod(0o600)
+    (folder / "tree/out").symlink_to("/etc")
+    (folder / "tree/sub").chmod(0o555)
+    return folder
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_a_change_is_shown_first_then_taken_back_exactly(furnished: Path, do: Do, name: str) -> None:
+    before = snapshot(furnished)
+    session = await do(CHANGES[name])
+    after = snapshot(furnished)
+    assert after != before
+    shown = await undo(session, preview=True)
+    assert shown.done
+    assert shown.steps
+    assert snapshot(furnished) == after
+    report = await undo(session)
+    assert (report.done, report.steps, report.reason) == (True, shown.steps, "")
+    assert snapshot(furnished) == before
+    event = (await session.log.read("s"))[-1]
+    assert (event.kind, event.body["call"], event.body["resources"]) == (
+        "effect_undone",
+        report.call,
+        list(report.resources),
+    )
+    assert "nothing that was changed" in (await undo(session)).reason
+    assert "undone already" in (await undo(session, report.call)).reason
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_a_world_that_has_moved_on_is_left_as_it_is(furnished: Path, do: Do, name: str) -> None:
+    session = await do(CHANGES[name])
+    last = [event.body for event in await session.log.read("s") if event.kind == "tool_finished"][-1]
+    path = furnished / next(
+        (change["resource"]["id"] for change in last["changes"] if change.get("after")), last["target"]
+    )
+    if path.is_dir():
+        (path / "somebody").write_text("else")
+    else:
+        path.unlink(missing_ok=True)
+        path.write_text("somebody else")
+    moved = snapshot(furnished)
+    for preview in (True, False):
+        report = await undo(session, preview=preview)
+        assert not report.done
+        assert "has changed since" in report.reason or "not empty" in report.reason or "is there again" in report.reason
+    assert snapshot(furnished) == moved
+    assert (await session.log.read("s"))[-1].kind != "effect_undone"
+
+
+async def test_changes_are_taken_back_newest_first_down_to_the_start(furnished: Path, do: Do) -> None:
+    before = snapshot(furnished)
+    session = await do(
+        ("edit_file", {"path": "a.sh", "old": "one", "new": "two"}),
+        ("move_path", {"source": "a.sh", "destination": "b.sh"}),
+        ("edit_file", {"path": "b.sh", "old": "two", "new": "three"}),
+        ("delete_path", {"path": "b.sh"}),
+    )
+    first = next(event.body["call"] for event in await session.log.read("s") if event.kind == "tool_finished")
+    assert "has changed since" in (await undo(session, first)).reason
+    for _ in range(4):
+        assert (await undo(session)).done
+    assert snapshot(furnished) == before
+    assert session.state.ledger.seen(Resource(ResourceKind.FILE, "a.sh"))
+
+
+async def test_a_file_written_by_any_tool_that_names_it_can_be_taken_back(furnished: Path, do: Do) -> None:
+    @tool(effect="edit", external=False, reversible=True, needs_approval=False, targets={"path": "file"})
+    def shout(path: str) -> str:
+        """Make a file loud."""
+        target = furnished / path
+        target.write_text(target.read_text().upper())
+        return "done"
+
+    session = await do(("shout", {"path": "a.sh"}), tools=[shout])
+    assert (furnished / "a.sh").read_text() == "ONE\n"
+    assert (await undo(session)).done
+    assert (furnished / "a.sh").read_text() == "one\n"
+
+
+async def test_looks_unknown_calls_and_commands_have_nothing_to_take_back(furnished: Path, do: Do) -> None:
+    session = await do(("read_file", {"path": "a.sh"}), ("run_command", {"argv": ["ls"]}))
+    first = next(event.body["call"] for event in await session.log.read("s") if event.kind == "tool_finished")
+    assert "changed nothing" in (await undo(session, first)).reason
+    assert "no call" in (await undo(session, "nope")).reason
+    assert "nothing that was changed" in (await undo(session)).reason
+
+
+@pytest.mark.parametrize("first_commit", [True, False])
+async def test_staging_and_committing_are_taken_back_and_files_stay(folder: Path, do: Do, first_commit: bool) -> None:
+    def git(*words: str) -> str:
+        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        return subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+    git("init", "-q", "-b", "main")
+    (folder / "a").write_text("one")
+    if not first_commit:
+        git("add", "a")
+        git("commit", "-q", "-m", "base")
+    (folder / "a").write_text("two")
+    before = git("status", "--porcelain")
+    session = await do(("git_status", {}), ("git_add", {"paths": ["a"]}), ("git_commit", {"message": "m"}))
+    assert git("log", "--format=%s").startswith("m\n")
+    staged = await undo(session)
+    assert staged.done, staged.reason
+    assert git("diff", "--cached", "--name-only") == "a\n"
+    assert "m" not in git("log", "--all", "--format=%s").split()
+    assert (await undo(session)).done
+    assert git("status", "--porcelain") == before
+    assert (folder / "a").read_text() == "two"
+
+
+async def test_a_commit_with_another_on_top_stays(folder: Path, do: Do) -> None:
+    def git(*words: str) -> None:
+        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+
+    git("init", "-q")
+    (folder / "a").write_text("one")
+    session = await do(("git_add", {"paths": ["a"]}), ("git_commit", {"message": "m"}))
+    git("commit", "-q", "--allow-empty", "-m", "on top")
+    assert "the repository has changed since" in (await undo(session)).reason
