@@ -259,8 +259,10 @@ async def test_a_vague_request_is_acted_on_rashly_once_and_not_after_it_was_aske
     assert [call.name for call in rash.calls] == ["run_shell"]
     await talk.next(held("uncertainty_clarification"))
     talk.messages[-1] = Message("assistant", "Which files?")
-    talk.say("just clean this up")
-    assert not (await talk.next()).calls
+    talk.say("clean this up, all of it")
+    answer = await talk.next()
+    assert not answer.calls
+    assert "still do not know" in answer.text
 
 
 async def test_a_folder_named_after_being_asked_back_means_the_logs_in_it() -> None:
