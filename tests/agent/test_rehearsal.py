@@ -1,34 +1,20 @@
-"""The rehearsal model: its grammar, that it is a pure function, and how it follows what the gates answer."""
+"""The rehearsal model: that it is a pure function, and how it follows what the gates answer."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.loop import run
 from foregate.agent.models.rehearsal import LONGEST, RehearsalModel
-from foregate.agent.models.rehearsal_grammar import understand
-from foregate.agent.models.rehearsal_wish import Wish
-from foregate.opening import Opened, Setting, open_session
-from foregate.schemas import strict_json
-from foregate.schemas.critique import Critique
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.need import Need
-from foregate.schemas.plan import Plan
-from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
-from foregate.telemetry.decisions import decision_points
 
 NAMES = (
     "read_file write_file edit_file create_directory list_files search_text delete_path move_path run_command "
@@ -76,75 +62,6 @@ class Talk:
 def wanted(response: ModelResponse) -> list[tuple[str, Mapping[str, Json] | None]]:
     """The calls of a response as names and arguments."""
     return [(call.name, call.arguments) for call in response.calls]
-
-
-@pytest.mark.parametrize(
-    ("text", "wish"),
-    [
-        ("read a.txt", Wish("read", "", words=("a.txt",))),
-        ("show me a.txt, b.txt and src/c.py", Wish("read", "", words=("a.txt", "b.txt", "src/c.py"))),
-        ("list files", Wish("list", "", ".")),
-        ("list files in .", Wish("list", "", ".")),
-        ("ls src", Wish("list", "", "src")),
-        ('search for "def main" in src', Wish("search", "", "src", "def main")),
-        ("what is in this repository?", Wish("overview", "")),
-        ("Wait. Just tell me, in words: what is in this repository?", Wish("overview", "")),
-        ("explain src/a.py", Wish("explain", "", "src/a.py")),
-        ("what is in README.md?", Wish("explain", "", "README.md")),
-        ('replace "a; then b" with "c" in x.txt', Wish("replace", "", "x.txt", "a; then b", "c")),
-        ("in x.txt, replace 'a' with 'b'", Wish("replace", "", "x.txt", "a", "b")),
-        ("Please fix the typo recieve -> receive in x.txt.", Wish("replace", "", "x.txt", "recieve", "receive")),
-        ("create notes/a.md with 'hello'", Wish("write", "", "notes/a.md", "hello\n")),
-        ('write "hello" to a.md', Wish("write", "", "a.md", "hello\n")),
-        ('append "more" to a.md', Wish("append", "", "a.md", "more\n")),
-        ("create a folder docs", Wish("create_directory", "", "docs")),
-        ("delete a.txt", Wish("delete", "", words=("a.txt",))),
-        ("delete the stale logs in logs/", Wish("sweep", "", "logs/", "*.log")),
-        ("delete *.tmp in build", Wish("sweep", "", "build", "*.tmp")),
-        ("delete build/*.tmp", Wish("sweep", "", "build", "*.tmp")),
-        ("rename a.txt to b.txt", Wish("move", "", "a.txt", other="b.txt")),
-        ("run python3 check.py --fast", Wish("run", "", words=("python3", "check.py", "--fast"))),
-        ('run echo "a b"', Wish("run", "", words=("echo", "a b"))),
-        ("run ls | wc -l", Wish("shell", "", text="ls | wc -l")),
-        ('commit everything with message "Tidy, and go"', Wish("commit", "", text="Tidy, and go")),
-        ('commit a.txt and b.txt with message "m"', Wish("commit", "", text="m", words=("a.txt", "b.txt"))),
-        ("git status", Wish("status", "")),
-        ("show the diff", Wish("diff", "")),
-        ("remember that the sky is blue", Wish("remember", "", "the-sky-is-blue", "the sky is blue")),
-        ("remember colour: blue", Wish("remember", "", "colour", "blue")),
-        ("recall sky", Wish("recall", "", text="sky")),
-        ('delegate "read a.txt; read b.txt"', Wish("delegate", "", text="read a.txt; read b.txt")),
-        ("fetch http://localhost:1/x", Wish("fetch", "", "http://localhost:1/x")),
-        ("help", Wish("help", "")),
-        ("hello", Wish("greet", "")),
-        ("clean this up", Wish("vague", "")),
-        ("delete everything", Wish("vague", "")),
-        ("frobnicate the thing", Wish("unknown", "")),
-        ("run it's", Wish("unknown", "")),
-    ],
-)
-def test_a_sentence_means_this_wish(text: str, wish: Wish) -> None:
-    (found,) = understand(text).wishes
-    assert replace(found, said="") == wish
-
-
-@pytest.mark.parametrize("joint", ["; ", ", then ", " and then ", ", ", " and ", "\n- ", ". Then ", ";\n2. "])
-def test_wishes_in_one_message_are_taken_in_order(joint: str) -> None:
-    request = understand(f'replace "a" with "b" in x.txt{joint}delete y.log{joint}commit everything with message "m"')
-    assert [wish.verb for wish in request.wishes] == ["replace", "delete", "commit"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["just tell me what is in this repository", "in words only: what is in this project?", "write a poem"],
-)
-def test_a_request_for_words_is_seen_as_one(text: str) -> None:
-    assert understand(text).words_only
-
-
-@given(st.text(max_size=300) | st.from_regex(r"(read|delete|run|commit|replace) [\"'`a-z.;, \n]{0,60}", fullmatch=True))
-def test_any_text_is_understood_as_something(text: str) -> None:
-    assert all(wish.verb for wish in understand(text).wishes)
 
 
 async def test_an_edit_reads_first_says_what_it_will_do_and_names_what_it_did() -> None:
@@ -344,149 +261,3 @@ async def test_no_conversation_makes_it_raise(said: list[tuple[str, str]]) -> No
         first = await RehearsalModel(stumbles).respond(ModelRequest(messages, TOOLS))
         assert first == await RehearsalModel(stumbles).respond(ModelRequest(messages, TOOLS))
         assert first.text or first.calls
-
-
-def asked(call: Json, words: str, **more: Json) -> list[Message]:
-    """The request to planner or critic about one call."""
-    body = {"user_words": words, "narration": "", "calls": [call], "amendment": False, "plan": None, "defect": ""}
-    return [Message("system", "plan"), Message("user", strict_json.canonical(body | more).decode())]
-
-
-RUN = {
-    "call": "c1",
-    "tool": "run_command",
-    "target": "python3 check.py",
-    "arguments": '{"argv": ["python3", "check.py"]}',
-    "effect": "execute",
-}
-LIST = 'delete stale logs in logs; run python3 check.py; commit everything with message "m"'
-
-
-async def planned(messages: list[Message], *, stumbles: bool = False) -> Plan:
-    response = await RehearsalModel(stumbles).respond(ModelRequest(messages, purpose="plan", words_only=True))
-    return Plan.model_validate(strict_json.parse(response.text))
-
-
-async def test_a_plan_names_the_call_first_and_everything_the_person_asked_for() -> None:
-    plan = await planned(asked(RUN, LIST))
-    assert (plan.first_action.tool, plan.first_action.target) == ("run_command", "python3 check.py")
-    steps = [(step.tool, step.target) for step in plan.planned_steps or []]
-    assert steps[0] == ("run_command", "python3 check.py")
-    assert {("delete_path", "logs/*.log"), ("git_commit", ".")} <= set(steps)
-    assert plan.goal
-    assert plan.risky_actions
-    assert plan.version == 1
-
-
-async def test_a_plan_that_stumbles_mends_the_defect_it_is_told() -> None:
-    assert not (await planned(asked(RUN, LIST), stumbles=True)).risky_actions
-    assert (await planned(asked(RUN, LIST, defect="missing_risk_acknowledgment"), stumbles=True)).risky_actions
-
-
-async def test_what_nobody_asked_for_gets_no_goal() -> None:
-    push = {**RUN, "target": "git push", "arguments": '{"argv": ["git", "push"]}'}
-    assert not (await planned(asked(push, LIST, amendment=True, plan={"goal": "x"}))).goal
-
-
-async def criticised(call: Json, evidence: Json = ()) -> Critique:
-    messages = asked(call, LIST, evidence=list(evidence))
-    response = await RehearsalModel().respond(ModelRequest(messages, purpose="critique", words_only=True))
-    return Critique.model_validate(strict_json.parse(response.text))
-
-
-@pytest.mark.parametrize("command", ["rm -f logs/*.log", "rm -rf logs", "find . -name '*.log' -delete"])
-async def test_a_shell_line_that_deletes_by_pattern_is_to_be_replanned(command: str) -> None:
-    shell = {**RUN, "tool": "run_shell", "arguments": json.dumps({"command": command})}
-    assert (await criticised(shell)).verdict == "replan"
-
-
-async def test_a_command_and_a_delete_of_what_was_seen_are_accepted() -> None:
-    assert (await criticised(RUN)).verdict == "accept"
-    delete = {**RUN, "tool": "delete_path", "effect": "delete", "targets": ["a.log"], "arguments": "{}"}
-    assert (await criticised(delete, [{"resource": "a.log", "seen": ["file_read"]}])).verdict == "accept"
-    assert (await criticised(delete, [{"resource": "a.log", "seen": []}])).verdict == "replan"
-
-
-@pytest.fixture
-def project(folder: Path) -> Path:
-    """The workspace with a flawed file and an old log, committed."""
-    (folder / "a.txt").write_text("teh cat\n")
-    (folder / "logs").mkdir()
-    (folder / "logs" / "old.log").write_text("old\n")
-    for words in (["init", "-q"], ["add", "."], [*AUTHOR, "commit", "-qm", "begin"]):
-        subprocess.run(["git", *words], cwd=folder, check=True, env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
-    return folder
-
-
-@pytest.fixture
-async def agent(project: Path, tmp_path: Path) -> AsyncIterator[Opened]:
-    """A session as a chat without an endpoint opens it, with a person who says yes."""
-    setting = Setting(workspace=project, person=Yes(), environ={"FOREGATE_HOME": str(tmp_path / "home")})
-    opened = await open_session(setting)
-    yield opened
-    await opened.close()
-
-
-AUTHOR = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-
-
-class Yes:
-    """Says yes to whatever asks, and counts."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    async def answer(self, need: Need) -> Reply | None:
-        self.asked += 1
-        return Reply("yes" if need.gate == "approval" else "stop")
-
-
-async def test_a_list_of_maintenance_goes_through_with_one_prompt_and_no_hold(agent: Opened, folder: Path) -> None:
-    text = 'fix the typo teh -> the in a.txt; delete stale logs in logs; run python3 -c "print(6 * 7)"; commit "tidy"'
-    outcome = await run(agent.session, text)
-    assert (outcome.status, "42" in outcome.text) == ("completed", True)
-    assert (folder / "a.txt").read_text() == "the cat\n"
-    assert not (folder / "logs" / "old.log").exists()
-    events = await agent.session.log.read(agent.name)
-    assert not [event for event in events if event.kind == "call_answered"]
-    assert isinstance(agent.session.person, Yes)
-    assert agent.session.person.asked == 1
-
-
-async def test_writing_renaming_reading_and_remembering_work_on_the_real_workspace(agent: Opened, folder: Path) -> None:
-    text = 'create b.txt with "hello"; append "more" to b.txt; rename b.txt to c.txt; read it; create folder docs'
-    outcome = await run(agent.session, text)
-    assert outcome.status == "completed"
-    assert (folder / "c.txt").read_text() == "hello\nmore\n"
-    assert "c.txt:\nhello\nmore" in outcome.text
-    assert (folder / "docs").is_dir()
-    await run(agent.session, "remember colour: blue")
-    assert "blue" in (await run(agent.session, "recall colour")).text
-
-
-async def test_looking_around_works_on_the_real_workspace(agent: Opened) -> None:
-    outcome = await run(agent.session, "list files in logs; search cat; explain a.txt; status; diff; log; run ls")
-    assert outcome.status == "completed"
-    for shown in ("logs/old.log", "a.txt", "teh cat", "begin"):
-        assert shown in outcome.text
-
-
-async def test_a_vague_request_is_asked_back_and_the_answer_is_acted_on(agent: Opened, folder: Path) -> None:
-    assert (await run(agent.session, "clean this up")).status == "needs_input"
-    assert (folder / "logs" / "old.log").exists()
-    assert (await run(agent.session, "logs/")).status == "completed"
-    assert not (folder / "logs" / "old.log").exists()
-
-
-async def test_a_poem_is_given_in_words_and_no_file_is_written(agent: Opened, folder: Path) -> None:
-    outcome = await run(agent.session, "write a poem about gates")
-    assert outcome.status == "completed"
-    assert "gate" in outcome.text
-    codes = [d.code for d in decision_points(await agent.session.log.read(agent.name))]
-    assert "text_only_turn_side_effecting_tool_drift" in codes
-    assert {path.name for path in folder.iterdir()} == {".git", "a.txt", "logs"}
-
-
-async def test_a_delegated_request_is_done_by_a_child(agent: Opened) -> None:
-    outcome = await run(agent.session, 'delegate "read a.txt"')
-    assert "teh cat" in outcome.text
