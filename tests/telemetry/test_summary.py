@@ -10,9 +10,11 @@ import pytest
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import calls, says
 from foregate.schemas.errors import LogError
+from foregate.schemas.event import GENESIS, Draft
+from foregate.telemetry import chain
 from foregate.telemetry.memory_log import MemoryLog
 from foregate.telemetry.sqlite_log import SqliteLog
-from foregate.telemetry.summary import TaskSummary, summarise
+from foregate.telemetry.summary import TaskSummary, summarise, summary_of
 from tests.conftest import OpenSession
 
 Make = Callable[[Path], SqliteLog | MemoryLog]
@@ -48,3 +50,25 @@ async def test_a_session_without_events_has_a_summary_too(tmp_path: Path) -> Non
     with pytest.raises(LogError, match="there is no session `t`"):
         summarise(log, "t")
     log.close()
+
+
+def test_a_task_that_waits_shows_for_what_until_it_goes_on() -> None:
+    drafts = [
+        Draft("task_started", "foregate", {"task": 1, "depth": 0}),
+        Draft("user_message", "user", {"text": "clean up"}),
+        Draft("task_paused", "foregate", {"reason": "needs_input", "question": "which?"}),
+        Draft("user_message", "user", {"text": "the logs"}),
+        Draft("task_paused", "foregate", {"reason": "awaiting_approval"}),
+        Draft("need_answered", "person", {"answer": {}}),
+    ]
+    events = [event for event, _ in chain.seal(drafts, session="s", after=0, prev=GENESIS, policy="p", time="now")]
+    shown = [summary_of("s", events[: count + 1], count + 1, events[count]).tasks[0] for count in range(len(events))]
+    assert [task.status for task in shown] == [
+        "running",
+        "running",
+        "needs_input",
+        "running",
+        "awaiting_approval",
+        "running",
+    ]
+    assert {task.text for task in shown[1:]} == {"clean up"}

@@ -1,0 +1,100 @@
+"""What events must say of each other, where a whole session is hard to bring about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from foregate.schemas import strict_json
+from foregate.schemas.event import Event, Kind
+from foregate.schemas.tool_call import ToolCall
+from foregate.telemetry.meaning import Meaning
+
+READ = {"id": "c1.1", "name": "read_file", "arguments": '{"path":"a"}'}
+DIGEST = ToolCall.parse(READ["name"], READ["arguments"]).digest
+NO_SURVEYS = strict_json.sha256(b"[]")
+
+
+def names(*steps: tuple[Kind, dict[str, Any]]) -> list[tuple[int, str]]:
+    """Return number and name of what is wrong with a log of these events."""
+    meaning = Meaning()
+    return [
+        (seq, code)
+        for seq, (kind, body) in enumerate(steps, start=1)
+        for code, _ in meaning.check(Event(1, "", seq, "s", "", kind, "foregate", "", "", body, ""))
+    ]
+
+
+def response(*calls: dict[str, str]) -> tuple[Kind, dict[str, Any]]:
+    """Return a response with these calls."""
+    return "model_response", {"calls": list(calls)}
+
+
+def judged(response: int = 1, standing: str = "allow", **decision: str) -> tuple[Kind, dict[str, Any]]:
+    """Return a judgement of READ, with a decision by which a gate holds it where one is described."""
+    holds = {"gate": "rules", "code": "x", "rulings": [{"call": "c1.1", "standing": "hold", "code": "x"}], **decision}
+    verdict = {"call": "c1.1", "digest": DIGEST, "standing": standing}
+    return "turn_judged", {
+        "turn": {"response": response, "surveys": []},
+        "judgement": {"verdicts": [verdict], "decisions": [holds] if decision else []},
+        "survey_hash": NO_SURVEYS,
+    }
+
+
+def started(judged_at: int, effect: str = "pure") -> tuple[Kind, dict[str, Any]]:
+    """Return the start of READ."""
+    permit = {"call": "c1.1", "digest": DIGEST, "judged": judged_at, "survey_hash": NO_SURVEYS}
+    return "tool_started", {"call": "c1.1", "permit": permit, "class": effect}
+
+
+ENDED: tuple[Kind, dict[str, Any]] = ("tool_finished", {"call": "c1.1"})
+NOT_RUN: tuple[Kind, dict[str, Any]] = ("call_answered", {"call": "c1.1"})
+UNKNOWN: tuple[Kind, dict[str, Any]] = ("outcome_unknown", {"call": "c1.1"})
+TASK: tuple[Kind, dict[str, Any]] = ("task_started", {"task": 2})
+
+
+def test_a_call_judged_started_and_finished_is_sound() -> None:
+    assert names(response(READ), judged(), started(2), ENDED, ("task_ended", {}), TASK) == []
+
+
+def test_a_start_after_the_answer_is_found() -> None:
+    assert names(response(READ), judged(), NOT_RUN, started(2)) == [(4, "ran_after_answer")]
+
+
+def test_a_change_started_again_is_found_and_a_look_may_be_repeated_on_new_leave() -> None:
+    again = (response(READ), judged(), started(2, "at_most_once"), judged(), started(4, "at_most_once"))
+    assert names(*again) == [(5, "ran_twice")]
+    assert names(response(READ), judged(), started(2), judged(), started(4), ENDED) == []
+
+
+def test_a_change_of_unknown_outcome_is_answered_by_that() -> None:
+    assert names(response(READ), judged(), started(2, "at_most_once"), UNKNOWN, response()) == []
+
+
+def test_a_judgement_of_another_response_than_the_one_in_hand_is_found() -> None:
+    assert names(response(READ), judged(response=7)) == [(2, "other_response")]
+
+
+def test_two_calls_of_one_id_are_found() -> None:
+    assert names(response(READ, READ)) == [(1, "call_twice")]
+
+
+def test_leave_ends_with_the_task_it_was_given_in() -> None:
+    assert names(response(READ), judged(), TASK, started(2)) == [(4, "no_permit")]
+
+
+def test_a_shadow_gates_hold_does_not_bind() -> None:
+    assert names(response(READ), judged(mode="shadow")) == []
+    assert names(response(READ), judged(mode="enforce")) == [(2, "allowed_against_ruling")]
+
+
+def test_leave_for_a_held_call_is_none() -> None:
+    assert names(response(READ), judged(standing="hold"), started(2)) == [(3, "no_permit")]
+
+
+def test_a_wrong_count_at_the_end_is_found() -> None:
+    assert names(("session_ended", {"events": 1})) == []
+    assert names(("session_ended", {"events": 4})) == [(1, "other_count")]
+
+
+def test_an_answer_to_a_call_nobody_made_is_found() -> None:
+    assert names(NOT_RUN) == [(1, "answer_without_call")]
