@@ -1,24 +1,184 @@
-"""From YAML text to a policy."""
+"""From YAML text to the policy in force: the defaults, one user file over them, and a workspace file that may only
+tighten."""
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from pathlib import Path as FilePath
 
 from pydantic import ValidationError
-from ruamel.yaml import YAML
 
+from foregate.policy.checks import defects
+from foregate.policy.keys import allowed_at, unknown_keys
+from foregate.policy.layers import RULES, Layer, Tree, lay_over, read_layer, rule_id
 from foregate.policy.policy import Policy
+from foregate.policy.strict_yaml import Data, Path, dotted, read, shown, walk
+from foregate.policy.workspace_file import restrain
 from foregate.schemas.errors import PolicyError
+
+WORKSPACE_FILE = ".foregate.yaml"
+"""The name of a workspace's own policy file, at its root."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPolicy:
+    """The policy in force and where each value comes from.
+
+    `provenance` maps dotted paths to `default`, `policy.yaml:12` or `workspace .foregate.yaml:3`; rules stand under
+    their id. `tightened` are the keys the workspace file changed, `ignored` those it left looser than they are already.
+    `sources` names the files, in the order they were laid over each other.
+    """
+
+    policy: Policy
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    tightened: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ("default.yaml",)
 
 
 @cache
 def default_policy() -> Policy:
     """Return the embedded default policy."""
+    return typed(Tree(copy.deepcopy(default_data())), ())
+
+
+@cache
+def default_data() -> dict[str, Data]:
+    """Return the values of default.yaml; not to be changed."""
     text = resources.files("foregate.policy").joinpath("default.yaml").read_text("utf-8")
-    data = YAML(typ="safe", pure=True).load(text)
+    data: dict[str, Data] = read(text, "default.yaml")[0]
+    return data
+
+
+def load(user_file: FilePath | None = None, workspace: FilePath | None = None) -> LoadedPolicy:
+    """Return the policy in force.
+
+    `user_file` lies over the defaults: mappings merge, lists replace, except `rules.list`, which it extends (a rule
+    with a known id replaces that one), and `null` takes out an entry of `tools` or `commands.read_only`. The file
+    `.foregate.yaml` in `workspace` may then only tighten. Raises PolicyError with one sentence that names file, line,
+    key and what is allowed.
+    """
+    tree = Tree(copy.deepcopy(default_data()))
+    layers: list[Layer] = []
+    if user_file is not None:
+        layers.append(read_layer(user_file, user_file.name, trusted=True))
+        lay_over(tree, examined(layers[0]))
+    policy = typed(tree, layers) if layers else default_policy()
+    own = workspace / WORKSPACE_FILE if workspace is not None else None
+    if own is None or not (own.exists() or own.is_symlink()):
+        return LoadedPolicy(policy, provenance(tree), sources=sources(layers))
+    layer = examined(read_layer(own, f"workspace {WORKSPACE_FILE}", trusted=False))
+    trial = copy.deepcopy(tree)
+    lay_over(trial, layer)
+    typed(trial, (*layers, layer))
+    tightened, ignored = restrain(tree, layer, policy, default_policy())
+    layers.append(layer)
+    return LoadedPolicy(typed(tree, layers), provenance(tree), tightened, ignored, sources(layers))
+
+
+def check(file: FilePath) -> list[str]:
+    """Return every problem of a user's policy file as a sentence; an empty list means it can be used."""
     try:
-        return Policy.model_validate_json(json.dumps(data))
+        layer = read_layer(file, file.name, trusted=True)
+    except PolicyError as error:
+        return [str(error)]
+    found = sorted(problems_of_layer(layer))
+    if found:
+        return [sentence for _, sentence in found]
+    tree = Tree(copy.deepcopy(default_data()))
+    lay_over(tree, layer)
+    return [sentence for _, sentence in sorted(problems_of_tree(tree, (layer,)))]
+
+
+def examined(layer: Layer) -> Layer:
+    """Return the layer when its own keys are known; raise PolicyError naming the first that is not."""
+    raise_first(problems_of_layer(layer), layer)
+    return layer
+
+
+def typed(tree: Tree, layers: tuple[Layer, ...] | list[Layer]) -> Policy:
+    """Return the values in force as a policy; raise PolicyError naming the first that cannot be one."""
+    raise_first(problems_of_tree(tree, layers), layers[-1] if layers else None)
+    return Policy.model_validate_json(json.dumps(tree.data))
+
+
+def raise_first(problems: Iterator[tuple[int, str]], layer: Layer | None) -> None:
+    """Raise the first problem of a file, saying how many more there are."""
+    found = sorted(problems)
+    if found:
+        file = layer.name if layer is not None else "default.yaml"
+        more = f" (and {len(found) - 1} more: `foregate policy check {file}` lists them)" if len(found) > 1 else ""
+        raise PolicyError(found[0][1] + more)
+
+
+def problems_of_layer(layer: Layer) -> Iterator[tuple[int, str]]:
+    """Yield line and sentence for unknown keys and for rules that share an id within one file."""
+    for path, sentence in unknown_keys(layer.data):
+        yield layer.line(path), f"{layer.name}:{layer.line(path)}: {sentence}"
+    rules = layer.data.get("rules")
+    listed = rules.get("list") if isinstance(rules, dict) else None
+    seen: dict[str, int] = {}
+    for number, rule in enumerate(listed if isinstance(listed, list) else ()):
+        line, name = layer.line((*RULES, number)), rule_id(rule)
+        if name and name in seen:
+            sentence = f"the rule `{shown(name)}` is already on line {seen[name]}; give each rule its own id"
+            yield line, f"{layer.name}:{line}: {sentence}"
+        seen.setdefault(name, line)
+
+
+def problems_of_tree(tree: Tree, layers: tuple[Layer, ...] | list[Layer]) -> Iterator[tuple[int, str]]:
+    """Yield line and sentence for every value of the wrong type or without sense."""
+    try:
+        policy = Policy.model_validate_json(json.dumps(tree.data))
     except ValidationError as error:
-        raise PolicyError(f"default.yaml: {error}") from None
+        reported: set[Path] = set()
+        for item in error.errors(include_url=False, include_context=False):
+            path = tuple(step for step in item["loc"] if step != "[key]")
+            if path not in reported:
+                reported.add(path)
+                yield located(tree, path, wrong(tree, path, item["type"]))
+        return
+    for path, sentence in defects(policy):
+        yield located(tree, path, sentence)
+
+
+def wrong(tree: Tree, path: Path, kind: str) -> str:
+    """Return the sentence about a value of the wrong type."""
+    key = shown(dotted(path))
+    if kind == "missing":
+        return f"the key `{key}` is missing; it is {allowed_at(path)}"
+    value = tree.at(path)
+    what = {dict: "a mapping", list: "a list", type(None): "empty"}.get(type(value)) or f"`{shown(json.dumps(value))}`"
+    return f"`{key}` is {what}; allowed is {allowed_at(path)}"
+
+
+def located(tree: Tree, path: Path, sentence: str) -> tuple[int, str]:
+    """Return line and sentence with the file and line a value comes from."""
+    place = tree.place(path)
+    if place is None:
+        return 0, f"default.yaml: {sentence}"
+    return place[1], f"{place[0].name}:{place[1]}: {sentence}"
+
+
+def sources(layers: list[Layer]) -> tuple[str, ...]:
+    """Return the names of the files, defaults first."""
+    return ("default.yaml", *(layer.name for layer in layers))
+
+
+def provenance(tree: Tree) -> dict[str, str]:
+    """Return where each value comes from, by dotted path; lists count as one value, rules stand under their id."""
+    found: dict[str, str] = {}
+    for path, value in walk(tree.data):
+        if path[: len(RULES)] == RULES:
+            if len(path) == len(RULES) + 1:
+                found[dotted((*RULES, rule_id(value)))] = tree.origin(path)
+        elif any(isinstance(step, int) for step in path) or (isinstance(value, dict) and value):
+            continue
+        else:
+            found[dotted(path)] = tree.origin(path)
+    return found
