@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from foregate.cli.sheet import SHOWN, cut, sheet
 from foregate.cli.visible import hidden
@@ -63,6 +64,13 @@ def test_arguments_that_are_no_json_are_shown_as_sent() -> None:
     assert '| arguments: {"path": oops' in text(request('{"path": oops'))
 
 
+def test_further_lines_of_an_argument_cannot_pose_as_another_argument() -> None:
+    shown = text(request({"content": "x\npath: elsewhere", "path: y": "z"}))
+    assert "  |   path: elsewhere" in shown
+    assert '  | "path: y": z' in shown
+    assert "\n  | path:" not in shown
+
+
 def test_a_long_argument_is_cut_until_details_are_asked_for() -> None:
     long = request({"content": "x" * SHOWN + "TAIL"})
     assert cut(long)
@@ -101,5 +109,6 @@ def test_every_line_that_is_not_ours_stands_behind_a_bar_or_a_label(
     rows = [row.plain for row in sheet(request(arguments | spoof, why=[why]), width=width, details=details)]
     assert sum(row.startswith("  effect") for row in rows) == 1
     for row in rows[:-1]:
+        assert cell_len(row) <= width
         assert not any(hidden(character) for character in row)
         assert row.startswith(("  | ", " " * 12, "  1 ")) or row[2:].startswith(OURS)

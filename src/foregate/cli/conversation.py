@@ -116,6 +116,7 @@ def interruptible(task: asyncio.Task[Outcome]) -> Iterator[asyncio.Task[Outcome]
             asked = True
             task.cancel()
 
+    before = signal.getsignal(signal.SIGINT)
     try:
         loop.add_signal_handler(signal.SIGINT, cancel)
     except (NotImplementedError, RuntimeError, ValueError):
@@ -125,3 +126,4 @@ def interruptible(task: asyncio.Task[Outcome]) -> Iterator[asyncio.Task[Outcome]
         yield task
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)
