@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from foregate.agent import tree
 from foregate.agent.repository import find
+from foregate.agent.tools.tool import Inverse
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import codec, strict_json
@@ -29,8 +30,9 @@ _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
 class BeforeImage:
     """What was at a resource before a call, as `tool_started` records it.
 
-    `type` is `file`, `link`, `directory`, `repository` or "" for nothing; `image` names the blob that holds it ("" for
-    nothing, and for a directory that is only moved); `parents` are directories above that were missing.
+    `type` is `file`, `link`, `directory`, `repository`, `own` (of the tool's own keeping) or "" for nothing; `image`
+    names the blob that holds it ("" for nothing, and for a directory that is only moved); `parents` are directories
+    above that were missing.
     """
 
     kind: ResourceKind
@@ -47,7 +49,12 @@ class BeforeImage:
 
 
 def keep(
-    resources: Sequence[SurveyedResource], facts: CallFacts, workspace: Workspace, policy: Policy, blobs: Blobs
+    resources: Sequence[SurveyedResource],
+    facts: CallFacts,
+    workspace: Workspace,
+    policy: Policy,
+    blobs: Blobs,
+    inverse: Inverse | None = None,
 ) -> list[Json]:
     """Store what a call is about to change of its resources, as they are now; return what `tool_started` records.
 
@@ -57,7 +64,10 @@ def keep(
     kept: list[Json] = []
     for resource in resources:
         try:
-            image = before_image(resource, workspace, policy, blobs)
+            if inverse is not None and resource.kind is ResourceKind.OTHER:
+                image: BeforeImage | None = own_image(resource, inverse, blobs)
+            else:
+                image = before_image(resource, workspace, policy, blobs)
         except WorkspaceError:
             if not facts.irreversible:
                 raise
@@ -91,6 +101,12 @@ def before_image(resource: SurveyedResource, workspace: Workspace, policy: Polic
             return replace(bare, mode=0, parents=missing_parents(workspace, resource.id))
         case _:
             return bare
+
+
+def own_image(resource: SurveyedResource, inverse: Inverse, blobs: Blobs) -> BeforeImage:
+    """Return the image of something only its tool can read and put back."""
+    data = inverse.now(resource.id)
+    return BeforeImage(resource.kind, resource.id, "own", blobs.put(data) if data is not None else "")
 
 
 def repository_image(resource: SurveyedResource, workspace: Workspace, policy: Policy, blobs: Blobs) -> BeforeImage:

@@ -12,6 +12,7 @@ from foregate.agent.before_images import keep, with_changes
 from foregate.agent.surveyor import moved_on
 from foregate.agent.tools.confine import judged
 from foregate.agent.tools.output import capped
+from foregate.agent.tools.tool import inverse_of
 from foregate.policy.policy import Policy
 from foregate.schemas import codec, strict_json
 from foregate.schemas.call_facts import CallFacts
@@ -44,7 +45,8 @@ async def execute(session: Session, permit: Permit, facts: CallFacts, actor: Act
     if moved := moved_on(facts.survey, now, own):
         return f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
     try:
-        kept = keep(now.resources, facts, session.workspace, session.policy, session.blobs)
+        inverse = inverse_of(session.own_tools, call.name)
+        kept = keep(now.resources, facts, session.workspace, session.policy, session.blobs, inverse)
     except WorkspaceError as error:
         return str(error)
     await session.record(Draft("tool_started", actor, started(permit, facts, kept)))

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from foregate.agent.undo_step import Step, changes_back, records_back, steps_of
+from foregate.agent.tools.tool import inverse_of
+from foregate.agent.undo_step import Place, Step, changes_back, records_back, steps_of
 from foregate.evidence.ledger import changes_of
 from foregate.schemas import codec
 from foregate.schemas.errors import ForegateError
@@ -55,7 +56,8 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
         return UndoReport(False, call_id or "", reason=found, preview=preview)
     names = tuple(change.resource.id for change in found.changes)
     try:
-        steps = steps_of(found.changes, found.before, session.workspace, session.policy, session.blobs)
+        place = Place(session.workspace, session.policy, session.blobs, inverse_of(session.own_tools, found.tool))
+        steps = steps_of(found.changes, found.before, place)
         for step in steps:
             step.check()
         words = tuple(step.words for step in steps)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from foregate.agent import tree
 from foregate.agent.before_images import BeforeImage
 from foregate.agent.repository import find
+from foregate.agent.tools.tool import Inverse
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import codec, strict_json
@@ -37,13 +38,11 @@ class Place:
     workspace: Workspace
     policy: Policy
     blobs: Blobs
+    inverse: Inverse | None = None
 
 
-def steps_of(
-    changes: Sequence[Change], before: Sequence[Json], workspace: Workspace, policy: Policy, blobs: Blobs
-) -> list[Step]:
+def steps_of(changes: Sequence[Change], before: Sequence[Json], place: Place) -> list[Step]:
     """Return the steps that take the changes of one call back; raise WorkspaceError for one without a way back."""
-    place = Place(workspace, policy, blobs)
     images = {image.resource: image for image in (codec.load(BeforeImage, entry) for entry in before)}
     by_id = {image.id: image for image in images.values()}
     moved = moved_pair(changes, by_id)
@@ -54,10 +53,43 @@ def steps_of(
         image = images.get(change.resource) or by_id.get(change.resource.id)
         if image is None:
             raise WorkspaceError(f"no copy was kept of what `{change.resource.id[:80]}` was before; change it by hand")
-        steps.append(
-            repository_step(place, change, image) if image.type == "repository" else path_step(place, change, image)
-        )
+        steps.append(step_of(place, change, image))
     return steps
+
+
+def step_of(place: Place, change: Change, image: BeforeImage) -> Step:
+    """Return the step for one change."""
+    if image.type == "repository":
+        return repository_step(place, change, image)
+    if image.type == "own":
+        return own_step(place, change, image)
+    return path_step(place, change, image)
+
+
+def own_step(place: Place, change: Change, image: BeforeImage) -> Step:
+    """Return the step that has a tool put back what only it can reach."""
+    name, inverse = change.resource.id, place.inverse
+    if inverse is None:
+        raise WorkspaceError(f"the tool that could put `{name[:80]}` back is not there; start with it")
+
+    def state() -> str:
+        data = inverse.now(name)
+        return strict_json.sha256(data) if data is not None else ""
+
+    def check() -> None:
+        if state() != change.after:
+            raise WorkspaceError(
+                f"`{name[:80]}` has changed since; undo what came after it first, or change it by hand"
+            )
+
+    def verify() -> None:
+        if state() != image.image:
+            raise WorkspaceError(f"`{name[:80]}` could not be brought back as it was; look at it")
+
+    def take_back() -> None:
+        inverse.put_back(name, place.blobs.get(image.image) if image.image else None)
+
+    return Step(f"restore `{name}`" if image.image else f"remove `{name}`", check, take_back, verify)
 
 
 def moved_pair(changes: Sequence[Change], images: Mapping[str, BeforeImage]) -> tuple[Change, Change] | None:

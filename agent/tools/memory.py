@@ -82,6 +82,15 @@ class Memory:
             self._replace(data)
         return before
 
+    def now(self, id: str) -> bytes | None:  # noqa: A002
+        """Return the text under a name as bytes, None for nothing."""
+        text = self.all().get(id)
+        return text.encode() if text is not None else None
+
+    def put_back(self, id: str, data: bytes | None) -> None:  # noqa: A002
+        """Make the text under a name what it was."""
+        self.put(id, data.decode() if data is not None else None)
+
     def _replace(self, data: bytes) -> None:
         temporary = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -143,6 +152,7 @@ def remember(memory: Memory, policy: Policy) -> Tool:
             "builtin",
         ),
         run,
+        inverse=memory,
     )
 
 

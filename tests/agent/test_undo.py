@@ -15,6 +15,7 @@ from foregate.agent.loop import run
 from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.session import Session
 from foregate.agent.tools.builtin import builtin_tools
+from foregate.agent.tools.memory import Memory, remember
 from foregate.agent.tools.python_tool import tool
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.undo import undo
@@ -185,6 +186,16 @@ async def test_looks_unknown_calls_and_commands_have_nothing_to_take_back(furnis
     assert "changed nothing" in (await undo(session, first)).reason
     assert "no call" in (await undo(session, "nope")).reason
     assert "nothing that was changed" in (await undo(session)).reason
+
+
+async def test_a_memory_is_taken_back_too(folder: Path, do: Do, tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "memory.json", policy_with())
+    call = ("remember", {"key": "drink", "text": "tea"})
+    session = await do(call, ("remember", {"key": "drink", "text": "coffee"}), tools=[remember(memory, policy_with())])
+    assert (await undo(session)).done
+    assert memory.all() == {"drink": "tea"}
+    assert (await undo(session)).done
+    assert memory.all() == {}
 
 
 @pytest.mark.parametrize("first_commit", [True, False])
