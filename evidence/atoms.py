@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from foregate.schemas.evidence_record import Origin
@@ -14,11 +15,21 @@ from foregate.schemas.survey import Atom
 WINDOW = 64 * 1024
 """Characters at each end of a text that are cut into atoms."""
 BOUND = 50_000
-"""Atoms a session remembers; beyond it the least trusted and oldest go first."""
+"""Atoms a session remembers."""
+SIZE = 4 * 1024 * 1024
+"""Characters of all atoms together a session remembers."""
+LONGEST = 160
+"""Characters of an atom; a longer word keeps its beginning and a digest of itself."""
+SHORT = 512
+"""Characters of an argument that may be a name; longer ones are content, looked through for outside names only."""
 
-_WORD = re.compile(r"[^\s\"'`<>()\[\]{},;|]{2,512}")
+_WORD = re.compile(r"[^\s\"'`<>()\[\]{},;|\x00-\x1f]{2,}")
 _NAMING = re.compile(r"[./@:_\\-]|\d{4}|[a-z][A-Z]")
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]+)", re.IGNORECASE)
+_PART = re.compile(r"[:=]")
 _TRUST = {origin: rank for rank, origin in enumerate(Origin)}
+_WORST_FIRST = tuple(reversed(Origin))
+_SHOWN_FIRST = {Origin.EXTERNAL: 0, Origin.NOBODY: 1, Origin.WORKSPACE: 2, Origin.USER: 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,60 +41,182 @@ class Heard:
 
 
 class AtomTable:
-    """A side table rebuilt from events; O(new text) on arrival, O(arguments) per turn."""
+    """A side table rebuilt from events; O(new text) on arrival, O(arguments) per turn, bounded in memory.
 
-    def __init__(self) -> None:
-        self._heard: OrderedDict[str, Heard] = OrderedDict()
+    Beyond its bounds the least trusted and oldest atoms go first; but each origin keeps an eighth, so that neither a
+    flood from outside drives out what the user said, nor a large repository what came from outside.
+    """
+
+    def __init__(self, bound: int = BOUND, size: int = SIZE) -> None:
+        self._bound, self._size = bound, size
+        self._heard: dict[Origin, OrderedDict[str, int]] = {origin: OrderedDict() for origin in Origin}
+        self._characters = dict.fromkeys(Origin, 0)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._heard.values()))
 
     def hear(self, text: str, origin: Origin, seq: int) -> None:
-        """Take in a text; an atom keeps its most trusted origin."""
-        for atom in atoms_of(text):
-            known = self._heard.get(atom)
-            if known is None or _TRUST[origin] < _TRUST[known.origin]:
-                self._heard[atom] = Heard(origin, seq)
-        while len(self._heard) > BOUND:
-            self._heard.popitem(last=False)
+        """Take in a text; an atom keeps its most trusted origin and the event that first brought it in that trust."""
+        for atom in heard_in(text, every_word=origin is Origin.USER):
+            known = self._origin(atom)
+            if known is not None and _TRUST[known] <= _TRUST[origin]:
+                continue
+            if known is not None:
+                del self._heard[known][atom]
+                self._characters[known] -= len(atom)
+            self._heard[origin][atom] = seq
+            self._characters[origin] += len(atom)
+            while len(self) > self._bound or sum(self._characters.values()) > self._size:
+                self._forget()
 
-    def first(self, atom: str) -> Atom:
-        """Return who said an atom; `nobody` when no text of the session holds it."""
-        heard = self._heard.get(fold(atom))
-        return Atom(atom, heard.origin, heard.seq) if heard else Atom(atom, Origin.NOBODY)
+    def first(self, name: str) -> Atom:
+        """Return who said a name; `nobody` when no text of the session holds it.
 
-    def of_arguments(self, arguments: Mapping[str, Json], limit: int = 32) -> tuple[Atom, ...]:
-        """Return the atoms of a call's short string arguments with who said each first."""
-        found: dict[str, Atom] = {}
-        for text in short_strings(arguments):
-            for atom in atoms_of(text):
-                if atom not in found:
-                    found[atom] = self.first(atom)
-                if len(found) >= limit:
-                    return tuple(found.values())
-        return tuple(found.values())
+        A path nobody said as a whole counts as said when its folder and its last part were, a URL when its host was:
+        by the less trusted of the two.
+        """
+        heard = self._whole(fold(name)) or self._joined(fold(name))
+        return Atom(short(name), heard.origin, heard.seq) if heard else Atom(short(name), Origin.NOBODY)
+
+    def of_arguments(
+        self, arguments: Mapping[str, Json], names: Iterable[str] = (), *, limit: int = 32, size: int = 3000
+    ) -> tuple[Atom, ...]:
+        """Return the names in a call's arguments with who said each first: the outside ones first, then nobody's.
+
+        `names` are looked up as well, such as the resources the call turned out to touch. At most `limit` atoms of
+        `size` characters together are returned; what is left out is what is trusted most.
+        """
+        found = {name: self.first(name) for name in names if name}
+        outside = self._heard[Origin.EXTERNAL]
+        for text in strings(arguments):
+            if len(text) <= SHORT:
+                found.update((name, self.first(name)) for name in named_in(text) if name not in found)
+            elif outside:
+                found.update((name, self.first(name)) for name in named_in(text) if name in outside)
+        kept: dict[str, Atom] = {}
+        for atom in sorted(found.values(), key=lambda atom: _SHOWN_FIRST[atom.origin]):
+            size -= len(atom.text) + 40
+            if len(kept) >= limit or size < 0:
+                break
+            kept.setdefault(atom.text, atom)
+        return tuple(kept.values())
+
+    def _joined(self, name: str) -> Heard | None:
+        first, second = halves(name)
+        both = [heard for part in (first, second) if part and (heard := self._whole(part)) is not None]
+        if not both or len(both) < bool(first) + bool(second):
+            return None
+        return max(both, key=lambda heard: (_TRUST[heard.origin], heard.seq))
+
+    def _whole(self, atom: str) -> Heard | None:
+        atom = short(atom)
+        origin = self._origin(atom)
+        return Heard(origin, self._heard[origin][atom]) if origin is not None else None
+
+    def _origin(self, atom: str) -> Origin | None:
+        return next((origin for origin, atoms in self._heard.items() if atom in atoms), None)
+
+    def _forget(self) -> None:
+        """Forget one atom: the oldest of the least trusted origin that holds more than its share."""
+        for origin in _WORST_FIRST:
+            atoms = self._heard[origin]
+            if len(atoms) > self._bound // 8 or self._characters[origin] > self._size // 8:
+                oldest, _ = atoms.popitem(last=False)
+                self._characters[origin] -= len(oldest)
+                return
 
 
-def atoms_of(text: str) -> Iterator[str]:
-    """Yield the words of a text that name something, folded for comparison."""
-    if len(text) > 2 * WINDOW:
-        text = f"{text[:WINDOW]} {text[-WINDOW:]}"
+def window(text: str) -> str:
+    """Return the part of an incoming text that is looked at: its two ends."""
+    return text if len(text) <= 2 * WINDOW else f"{text[:WINDOW]} {text[-WINDOW:]}"
+
+
+def heard_in(text: str, *, every_word: bool) -> Iterator[str]:
+    """Yield what a text makes known: its naming words, their parts, and words that have a line of their own.
+
+    `every_word` takes all words, as when a person says `the build folder`.
+    """
+    text = window(text)
+    for match in _WORD.finditer(text):
+        raw = match.group()
+        word = fold(raw)
+        if len(word) < 2:
+            continue
+        if _NAMING.search(raw):
+            yield short(word)
+            yield from parts(word)
+        elif every_word or alone(text, match.start(), match.end()):
+            yield short(word)
+
+
+def parts(word: str) -> Iterator[str]:
+    """Yield the names inside a word: the host of a URL, `path` of `path:12`, `value` of `key=value`, diff prefixes."""
+    url = _URL.match(word)
+    if url is not None:
+        yield short(url.group(2).rpartition("@")[2])
+        yield short(url.group(2).rpartition("@")[2].partition(":")[0])
+        return
+    pieces = _PART.split(word) if _PART.search(word) else [word]
+    for piece in pieces:
+        name = fold(piece)
+        if len(name) < 2:
+            continue
+        if name != word:
+            yield short(name)
+        if name[:2] in ("a/", "b/") and len(name) > 3:
+            yield short(name[2:])
+
+
+def alone(text: str, start: int, end: int) -> bool:
+    """Whether a word has its line for itself, as in a listing."""
+    before = text[max(0, start - 1) : start]
+    return before in ("", "\n") and text[end : end + 1] in ("", "\n", "\r")
+
+
+def named_in(text: str) -> Iterator[str]:
+    """Yield the names of an argument: its naming words with their parts, and the whole of it when it is one word."""
+    if len(text) <= SHORT and len(text.split(None, 1)) == 1:
+        yield short(fold(text.strip()))
     for match in _WORD.finditer(text):
         word = fold(match.group())
         if len(word) > 1 and _NAMING.search(match.group()):
-            yield word
+            yield short(word)
+            yield from parts(word)
+
+
+def halves(name: str) -> tuple[str, str]:
+    """Return the ways to know a name by its parts: a URL by its host, a path by its folder and its last part."""
+    url = _URL.match(name)
+    if url is not None:
+        return url.group(2), ""
+    folder, _, last = name.strip("/").rpartition("/")
+    return (folder, last) if folder else ("", "")
 
 
 def fold(word: str) -> str:
-    """Return a word without the punctuation of a sentence around it, and without `./` in front."""
-    return word.rstrip(".,:!?").removeprefix("./").rstrip("/")
+    """Return a word without a sentence's punctuation, `./` in front and `/` behind; hosts and mail in lower case."""
+    word = word.rstrip(".,:!?").removeprefix("./").rstrip("/")
+    url = _URL.match(word)
+    if url is not None:
+        return url.group().lower() + word[url.end() :]
+    return word.lower() if "@" in word and "/" not in word else word
 
 
-def short_strings(value: Json, longest: int = 512) -> Iterator[str]:
-    """Yield the strings of a value up to a length; longer ones are content, not names."""
+def short(word: str) -> str:
+    """Return a word, or for a long one its beginning and digest: different words stay different."""
+    if len(word) <= LONGEST:
+        return word
+    digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{word[: LONGEST - 33]}~{digest}"
+
+
+def strings(value: Json) -> Iterator[str]:
+    """Yield the strings of a value, keys left out."""
     stack = [value]
     while stack:
         item = stack.pop()
         if isinstance(item, str):
-            if len(item) <= longest:
-                yield item
+            yield item
         elif isinstance(item, Mapping):
             stack.extend(reversed(list(item.values())))
         elif isinstance(item, list):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 
 from foregate.schemas import codec
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, EvidenceSeen
-from foregate.schemas.resource import Resource
+from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import Change
+
+REMEMBERED = 256
+"""Contradictions a session remembers; older ones stay in the log."""
+
+_COMPOUND = (ResourceKind.DIRECTORY, ResourceKind.REPOSITORY)
+"""What changes when something in it does."""
 
 
 class Ledger:
@@ -17,23 +24,31 @@ class Ledger:
     def __init__(self) -> None:
         self._seen: dict[Resource, dict[EvidenceKind, EvidenceSeen]] = {}
         self._changed: dict[Resource, int] = {}
-        self.contradictions: list[tuple[Resource, int, int]] = []
-        """Pairs of records of one resource that disagree without a change of ours between (earlier, later event)."""
+        self._last_change = self._unseen = 0
+        self._contradictions: deque[tuple[Resource, int, int]] = deque(maxlen=REMEMBERED)
 
-    def note(self, seq: int, records: Iterable[EvidenceRecord], changes: Iterable[Change] = ()) -> None:
-        """Take in what event `seq` observed and changed."""
+    def note(
+        self,
+        seq: int,
+        records: Iterable[EvidenceRecord],
+        changes: Iterable[Change] = (),
+        *,
+        may_have_changed: bool = False,
+    ) -> None:
+        """Take in what event `seq` observed and changed; `may_have_changed` says that it may have changed more.
+
+        What is gone, or lay in a folder that is gone, is no longer known.
+        """
         for change in changes:
-            self._changed[change.resource] = seq
+            self._changed[change.resource] = self._last_change = seq
             if not change.after:
-                self._seen.pop(change.resource, None)
+                self._forget(change.resource)
+        if may_have_changed:
+            self._unseen = self._last_change = seq
         for record in records:
-            kinds = self._seen.setdefault(record.resource, {})
-            before = max(kinds.values(), key=lambda seen: seen.seq, default=None)
-            if before and before.hash and record.hash and before.hash != record.hash and not record.own_change:
-                self.contradictions.append((record.resource, before.seq, seq))
-            kinds[record.kind] = EvidenceSeen(
-                record.kind, seq, record.hash, record.trust, record.origin, record.own_change
-            )
+            self._contradicted(seq, record)
+            seen = EvidenceSeen(record.kind, seq, record.hash, record.trust, record.origin, record.own_change)
+            self._seen.setdefault(record.resource, {})[record.kind] = seen
 
     def seen(self, resource: Resource) -> tuple[EvidenceSeen, ...]:
         """Return the newest record of each kind on exactly this resource."""
@@ -44,9 +59,37 @@ class Ledger:
         changed = self._changed.get(resource, 0)
         return any(seen.seq >= changed for seen in self.seen(resource))
 
+    @property
+    def contradictions(self) -> Sequence[tuple[Resource, int, int]]:
+        """Pairs of records of one resource that disagree without a change of ours between (earlier, later event)."""
+        return tuple(self._contradictions)
+
     def resources(self) -> Mapping[Resource, tuple[EvidenceSeen, ...]]:
         """Return everything known, for display."""
         return {resource: tuple(kinds.values()) for resource, kinds in self._seen.items()}
+
+    def _contradicted(self, seq: int, record: EvidenceRecord) -> None:
+        """Note when a record disagrees with the newest one that can be compared and nothing of ours explains it."""
+        compound = record.resource.kind in _COMPOUND
+        earlier = max(
+            (s for s in self.seen(record.resource) if s.hash and (s.kind is record.kind or not compound)),
+            key=lambda seen: seen.seq,
+            default=None,
+        )
+        if earlier is None or record.own_change or not record.hash or earlier.hash == record.hash:
+            return
+        explained = max(self._changed.get(record.resource, 0), self._unseen, self._last_change if compound else 0)
+        if explained <= earlier.seq:
+            self._contradictions.append((record.resource, earlier.seq, seq))
+
+    def _forget(self, resource: Resource) -> None:
+        """Forget what was seen of a resource that is gone, and of what lay in it."""
+        self._seen.pop(resource, None)
+        if resource.kind is ResourceKind.DIRECTORY:
+            beneath = f"{resource.id}/"
+            for inner in [known for known in self._seen if resource.id == "." or known.id.startswith(beneath)]:
+                if inner.kind in (ResourceKind.FILE, ResourceKind.DIRECTORY):
+                    del self._seen[inner]
 
 
 def records_of(data: Iterable[Json]) -> tuple[EvidenceRecord, ...]:
