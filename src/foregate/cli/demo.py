@@ -31,7 +31,7 @@ MESSAGES = (
     "Clean this up.",
     "Wait. Just tell me, in words: what is in this repository?",
     f'Fix the typo "{DEFECT}" -> "{MENDED}" in {FLAWED}; delete the stale logs in logs; '
-    f'run python3 {FLAWED}; commit everything with message "{MESSAGE}".',
+    f'run sh {FLAWED}; commit everything with message "{MESSAGE}".',
 )
 
 

@@ -12,12 +12,12 @@ DEFECT = "recieve"
 MENDED = "receive"
 STALE = ("logs/2024-01.log", "logs/2024-02.log")
 KEPT = "logs/README.md"
-FLAWED = "inbox.py"
+FLAWED = "inbox.sh"
 MESSAGE = "Mend a typo and drop stale logs"
 
 FILES = {
-    "README.md": "# Inbox\n\nSays what it receives. Run `python3 inbox.py`.\n",
-    FLAWED: 'print("ready to recieve 3 messages")\n',
+    "README.md": "# Inbox\n\nSays what it receives. Run `sh inbox.sh`.\n",
+    FLAWED: "echo ready to recieve 3 messages\n",
     KEPT: "Logs older than a month may go.\n",
     STALE[0]: "2024-01-03 started\n2024-01-03 stopped\n",
     STALE[1]: "2024-02-11 started\n",
