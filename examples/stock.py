@@ -2,11 +2,12 @@
 
 The scripted model is hasty: it orders paint before it has looked at the stock and without a word about what it is
 doing. Foregate holds the order, the person approves it once the model has said what it wants, and the events tell
-the whole story.
+the whole story. The policy file switches off planner and critic, whom a script cannot play.
 """
 
 import asyncio
 import tempfile
+from pathlib import Path
 
 import foregate
 from foregate.agent.models.scripted import ScriptedModel, calls, says
@@ -56,8 +57,9 @@ async def main() -> foregate.Outcome:
             says("There were 2 cans of paint left, so I ordered 10 more."),
         ]
     )
-    policy = foregate.Policy.model_validate_json(default())
     with tempfile.TemporaryDirectory() as folder:
+        policy = Path(folder, "policy.yaml")
+        policy.write_text("plan:\n  mode: off\ncritique:\n  mode: off\n")
         agent = foregate.Agent(
             model=model, tools=[count, order], workspace=folder, policy=policy, person=Shopkeeper(), log=MemoryLog()
         )
@@ -72,15 +74,6 @@ async def main() -> foregate.Outcome:
     print(f"{agent.outcome.status}: {agent.outcome.text}")
     model.finish()
     return agent.outcome
-
-
-def default() -> str:
-    """Return the default policy without planner and critic, which a script cannot play."""
-    from foregate.policy.load import default_policy
-
-    values = default_policy().model_dump(mode="json")
-    values["plan"]["mode"] = values["critique"]["mode"] = "off"
-    return foregate.Policy.model_validate(values, strict=False).model_dump_json()
 
 
 if __name__ == "__main__":

@@ -43,9 +43,7 @@ def test_the_public_names_are_those_that_are_there() -> None:
 
 
 def test_import_alone_loads_none_of_the_heavy_libraries() -> None:
-    code = (
-        "import foregate, sys; print(sorted({'pydantic', 'openai', 'rich', 'typer'} & set(sys.modules)))"
-    )
+    code = "import foregate, sys; print(sorted({'pydantic', 'openai', 'rich', 'typer'} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
@@ -70,7 +68,7 @@ def test_the_sync_functions_do_the_same_without_an_event_loop(options: dict[str,
 
 
 async def test_the_sync_functions_say_what_to_do_inside_an_event_loop(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="use .await agent"):
+    with pytest.raises(UsageError, match="event loop is running"):
         Agent(model=ScriptedModel([]), **options).run_sync("a")
     assert (await foregate.run("a", model=ScriptedModel([says("one")]), **options)).text == "one"
 

@@ -22,15 +22,51 @@ def show(
     as_json: options.AsJson = False,
 ) -> None:
     """Show what your files change in the default policy, or with --effective everything."""
+    import os
+
+    from foregate.cli.scripting import one_line
+    from foregate.cli.visible import visible
+    from foregate.opening import policy_file
+    from foregate.policy.load import load
+    from foregate.policy.show import data
+    from foregate.policy.show import show as lines_of
+
+    loaded = load(policy_file(policy, os.environ), existing(workspace))
+    if as_json:
+        rows = data(loaded, effective)
+        typer.echo(one_line({"hash": loaded.policy.hash, "sources": list(loaded.sources), "values": rows}))
+        return
+    for line in lines_of(loaded, effective):
+        typer.echo(visible(line))
 
 
 @app.command("check", short_help="Check a policy file.")
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A policy file.")],
-    workspace: options.WorkspaceFolder = Path(),
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A policy file.")], as_json: options.AsJson = False
 ) -> None:
-    """Read a policy file as a session would; exit code 2 and one sentence where it cannot be used."""
-    from foregate.policy.load import load
+    """Name every problem of a policy file, one sentence each; exit code 2 where it cannot be used."""
+    from foregate.cli.exit_codes import COMPLETED, USAGE
+    from foregate.cli.scripting import one_line
+    from foregate.cli.visible import visible
+    from foregate.policy.load import check as problems_of
 
-    loaded = load(file, workspace)
-    typer.echo(f"{file}: usable; policy hash {loaded.policy.hash}")
+    problems = problems_of(file)
+    if as_json:
+        typer.echo(one_line({"usable": not problems, "problems": problems}))
+    elif problems:
+        for problem in problems:
+            typer.echo(f"foregate: {visible(problem)}", err=True)
+    else:
+        typer.echo(visible(f"{file}: usable"))
+    raise typer.Exit(USAGE if problems else COMPLETED)
+
+
+def existing(workspace: Path) -> Path:
+    """Return the workspace's path; raise WorkspaceError when it is no folder."""
+    from foregate.agent.workspace import Workspace
+
+    space = Workspace(workspace)
+    try:
+        return space.root
+    finally:
+        space.close()
