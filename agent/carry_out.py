@@ -10,6 +10,7 @@ from foregate.agent.observe import observe
 from foregate.agent.outcome import Outcome
 from foregate.agent.session import Session
 from foregate.agent.task_state import OpenTurn
+from foregate.schemas import strict_json
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.event import Draft
 from foregate.schemas.judgement import Verdict
@@ -84,7 +85,7 @@ def not_now(session: Session, open_turn: OpenTurn, facts: CallFacts) -> tuple[st
     """Return code and message when an allowed call does not run after all."""
     task, limits = session.state.task, session.policy.limits
     assert task is not None
-    if facts.changes and session.state.dry_run:
+    if facts.changes and (session.state.dry_run or open_turn.dry_run):
         return "not_run_dry_run", "a dry run: this was judged and would have run"
     if facts.changes and open_turn.change_not_made:
         return "not_run_after_change_not_made", "an earlier change of this response was not made; send it again"
@@ -123,7 +124,12 @@ async def look(session: Session, open_turn: OpenTurn, verdict: Verdict) -> Json:
     result = await observe(session, call, "runner", open_turn.judged)
     if result is None:
         return None
-    return {"tool": call.name, "arguments": dict(remedy.arguments), "ok": result.ok, "output": result.content}
+    return {
+        "tool": call.name,
+        "arguments": dict(remedy.arguments),
+        "ok": result.ok,
+        "output": strict_json.scrub(result.content),
+    }
 
 
 def read_already(session: Session, open_turn: OpenTurn, remedy: ToolCall) -> bool:

@@ -29,6 +29,7 @@ from foregate.schemas.survey import fingerprint
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec, catalogue_hash, catalogue_of
 from foregate.schemas.turn import Turn
+from foregate.telemetry.masking import masked
 
 Clock = Callable[[], str]
 Listener = Callable[[Event], None]
@@ -86,8 +87,10 @@ class Session:
         await self.record(Draft("session_started", "foregate", body))
 
     async def record(self, *drafts: Draft) -> Sequence[Event]:
-        """Append events, fold them into the state, and tell the listeners."""
-        events = await self.log.append(self.lease, drafts, policy=self.policy.hash, time=self.clock())
+        """Mask what the policy calls sensitive, append the events, fold them into the state, tell the listeners."""
+        patterns = self.policy.sensitive.patterns
+        kept = [masked(draft, patterns) for draft in drafts]
+        events = await self.log.append(self.lease, kept, policy=self.policy.hash, time=self.clock())
         for event in events:
             self.state.apply(event)
             for listener in self.listeners:

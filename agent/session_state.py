@@ -160,6 +160,7 @@ class SessionState:
         if self.open is not None:
             self.open.judged, self.open.judgement = event.seq, judgement
             self.open.survey_hash = body["survey_hash"]
+            self.open.dry_run = turn.get("dry_run", False)
 
     def _postlude_judged(self, task: TaskState, judgement: Judgement, body: Mapping[str, Json]) -> None:
         task.count(verification_rounds=1)

@@ -41,6 +41,7 @@ class OpenTurn:
     started: dict[str, int] = field(default_factory=dict)
     own_changes: dict[Resource, str] = field(default_factory=dict)
     change_not_made: bool = False
+    dry_run: bool = False
 
 
 @dataclass(slots=True)

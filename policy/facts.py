@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from foregate.policy import commands, scores
 from foregate.policy.policy import Policy, ToolEntry
-from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.call_facts import CallFacts, Score
 from foregate.schemas.capabilities import UNDECLARED, Capabilities
 from foregate.schemas.effect import Effect, worst
 from foregate.schemas.survey import Survey, SurveyedResource
@@ -20,10 +20,34 @@ _UNDOABLE = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE, Effect.COMM
 
 
 def facts_of_turn(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapping[str, CallFacts]:
-    """Return the facts of each call of the turn, by call id."""
+    """Return the facts of each call of the turn, by call id; a call whose facts cannot be had counts as the worst."""
     surveys = {survey.call: survey for survey in turn.surveys}
-    missing = Survey("", problem="nobody looked at this call")
-    return {call.id: facts_of(call, surveys.get(call.id, missing), turn, policy, catalogue) for call in turn.calls}
+    facts = {}
+    for call in turn.calls:
+        survey = surveys.get(call.id) or Survey(call.id, problem="nobody looked at this call")
+        try:
+            facts[call.id] = facts_of(call, survey, turn, policy, catalogue)
+        except Exception as error:
+            facts[call.id] = worst_facts(call, survey, catalogue, f"its facts cannot be computed: {error}"[:300])
+    return facts
+
+
+def worst_facts(call: ToolCall, survey: Survey, catalogue: Catalogue, problem: str) -> CallFacts:
+    """Return the facts of a call nothing is known of: an irreversible, external change, and a problem that holds it."""
+    return CallFacts(
+        call=call,
+        survey=replace(survey, problem=survey.problem or problem),
+        spec=catalogue.get(call.name),
+        effect=Effect.UNKNOWN,
+        capabilities=UNDECLARED,
+        external=True,
+        irreversible=True,
+        high_impact=True,
+        broad=True,
+        risky=True,
+        risk=Score(1000),
+        uncertainty=Score(1000),
+    )
 
 
 def facts_of(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, catalogue: Catalogue) -> CallFacts:

@@ -26,4 +26,4 @@ SHADOWED = {
     f"{gate}.mode": "shadow" for gate in ("rules", "narration", "drift", "uncertainty", "evidence", "plan", "critique")
 }
 """Every gate that has a mode, in shadow."""
-EVERYTHING_OFF = {path: "off" for path in SHADOWED}
+EVERYTHING_OFF = dict.fromkeys(SHADOWED, "off")
