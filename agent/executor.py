@@ -41,7 +41,7 @@ async def execute(session: Session, permit: Permit, facts: CallFacts, actor: Act
     if state.permits.get((permit.judged, permit.call)) != permit.digest or call.digest != permit.digest:
         raise NoPermit(f"there is no unused permit for call `{call.id}`")
     own: Mapping[Resource, str] = state.open.own_changes if state.open else {}
-    now = session.surveyor.look(call, state)
+    now = session.surveyor.again(call, state)
     if moved := moved_on(facts.survey, now, own):
         return f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
     try:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import fnmatch
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 from foregate.policy.policy import Policy
 
 
 def protection(path: str, policy: Policy) -> str:
     """Return why a canonical path may not be touched (`git_internal`, `foregate`, `secret`), "" when it may."""
+    return _protection(path, policy.files.protected, policy.files.secret)
+
+
+@lru_cache(maxsize=1024)
+def _protection(path: str, protected: tuple[str, ...], secret: tuple[str, ...]) -> str:
     folded = fold(path)
-    if beneath(folded, policy.files.protected):
+    if beneath(folded, protected):
         return "git_internal" if ".git" in folded else "foregate"
-    return "secret" if beneath(folded, policy.files.secret) else ""
+    return "secret" if beneath(folded, secret) else ""
 
 
 def off_limits(path: str, policy: Policy) -> bool:

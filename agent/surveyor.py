@@ -48,6 +48,18 @@ class Surveyor:
         """Return what looking finds for each call."""
         return tuple(self.look(call, state) for call in calls)
 
+    def again(self, call: ToolCall, state: SessionState) -> Survey:
+        """Return the resources of a call as they are now, and nothing else: whether they are still as judged."""
+        spec = self._catalogue.get(call.name)
+        if spec is None or call.arguments is None:
+            return Survey(call.id)
+        try:
+            return Survey(
+                call.id, resources=tuple(self.resources(spec, call.arguments, self._tools.classify(call), state))
+            )
+        except WorkspaceError as error:
+            return Survey(call.id, problem=str(error))
+
     def look(self, call: ToolCall, state: SessionState) -> Survey:
         """Return what looking finds for one call; what prevents looking is said in `problem`."""
         spec = self._catalogue.get(call.name)
@@ -61,14 +73,16 @@ class Surveyor:
                 declared_effect=declared,
                 resources=resources,
                 command=self.command(spec, call.arguments),
-                atoms=state.atoms.of_arguments(call.arguments),
+                atoms=state.atoms.of_arguments(call.arguments, [resource.id for resource in resources]),
                 secrets=self.secrets(spec, call, resources, declared),
             )
         except WorkspaceError as error:
             return Survey(call.id, declared_effect=declared, problem=str(error))
-        size = len(strict_json.canonical(codec.dump(found)))
-        if size > self._policy.files.max_survey:
-            bound = self._policy.files.max_survey
+        bound = self._policy.files.max_survey
+        size = roughly(found)
+        if size > bound // 2:
+            size = len(strict_json.canonical(codec.dump(found)))
+        if size > bound:
             why = f"the call names too much to be looked at ({size} of {bound} bytes); split it into smaller calls"
             return Survey(call.id, declared_effect=declared, problem=why)
         return found
@@ -256,6 +270,16 @@ def restorable(found: Look, policy: Policy) -> bool:
     if found.kind == "file":
         return found.size <= policy.files.max_hash
     return found.kind != "other"
+
+
+def roughly(survey: Survey) -> int:
+    """Return more bytes than the recorded form of a small survey has, without writing it."""
+    resources = sum(4 * len(resource.id) + 250 * (1 + len(resource.evidence)) for resource in survey.resources)
+    atoms = sum(4 * len(atom.text) + 60 for atom in survey.atoms)
+    command = (
+        sum(4 * len(word) + 4 for word in survey.command.argv) + 4 * len(survey.command.shell) if survey.command else 0
+    )
+    return resources + atoms + command + 400
 
 
 def spoken(value: Json) -> str:

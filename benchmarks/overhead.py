@@ -35,6 +35,7 @@ from foregate.schemas.codes import GATES
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Log
+from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.memory_blobs import MemoryBlobs
 from foregate.telemetry.memory_log import MemoryLog
 from foregate.telemetry.sqlite_log import SqliteLog
@@ -50,6 +51,7 @@ class Endless:
 
     def __init__(self) -> None:
         self.turn = -1
+        self.wanted: list[str] = []
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
         """Return the next edit, or the plan for all of them."""
@@ -58,8 +60,12 @@ class Endless:
         self.turn += 1
         if self.turn == 0:
             return calls(("read_file", {"path": NAME}), text="I will read the notes and then update the value.")
-        old, new = f"value {self.turn - 1}", f"value {self.turn}"
-        return calls(("edit_file", {"path": NAME, "old": old, "new": new}))
+        return ModelResponse("", (ToolCall.parse("edit_file", self.wanted.pop()),), finish_reason="tool_calls")
+
+    def prepare(self, count: int) -> None:
+        """Write the arguments of the next turns beforehand, as they would arrive from an endpoint."""
+        after = range(self.turn + count, max(self.turn, 0), -1)
+        self.wanted = [json.dumps({"path": NAME, "old": f"value {n - 1}", "new": f"value {n}"}) for n in after]
 
 
 def plan() -> dict[str, Any]:
@@ -106,6 +112,8 @@ async def turns(session: Session, count: int) -> list[int]:
     """Take `count` turns; return the nanoseconds of each."""
     task = session.state.task
     assert task is not None
+    assert isinstance(session.model, Endless)
+    session.model.prepare(count)
     taken = []
     for _ in range(count):
         start, goal = time.perf_counter_ns(), task.counters.turns + 1
@@ -120,9 +128,9 @@ def bare(count: int) -> list[int]:
     """Take `count` turns of a loop without a prelude; return the nanoseconds of each."""
     check = SchemaCheck(edit_file(MemoryWorkspace(), default_policy()).spec.parameters, closed=True)  # type: ignore[arg-type]
     files = {NAME: TEXT}
+    wanted = [json.dumps({"path": NAME, "old": f"value {n}", "new": f"value {n + 1}"}) for n in range(count)]
     taken = []
-    for turn in range(count):
-        raw = json.dumps({"path": NAME, "old": f"value {turn}", "new": f"value {turn + 1}"})
+    for raw in wanted:
         start = time.perf_counter_ns()
         arguments = json.loads(raw)
         assert not check.defect(arguments)

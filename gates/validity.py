@@ -74,7 +74,9 @@ def depth_of(value: object) -> int:
     deepest, stack = 0, [(value, 1)]
     while stack:
         item, depth = stack.pop()
-        if isinstance(item, Mapping):
+        if isinstance(item, str):
+            continue
+        if isinstance(item, (dict, Mapping)):
             deepest = max(deepest, depth)
             stack.extend((inner, depth + 1) for inner in item.values())
         elif isinstance(item, list):

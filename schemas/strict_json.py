@@ -152,9 +152,12 @@ def _plain(value: Json) -> bool:
     stack = [value]
     while stack:
         item = stack.pop()
+        kind = type(item)
+        if kind is str or kind is int or kind is bool or item is None:
+            continue
         if isinstance(item, float):
             return False
-        if isinstance(item, Mapping):
+        if isinstance(item, (dict, Mapping)):
             for key, inner in item.items():
                 if not key.isascii():
                     return False
