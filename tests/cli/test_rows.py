@@ -40,13 +40,17 @@ def texts(kind: Kind, body: dict[str, Any], actor: Any = "foregate", width: int 
 
 
 @pytest.mark.parametrize(
-    ("standing", "word"),
-    [(Standing.HOLD, "held"), (Standing.DENY, "denied"), (Standing.ASK, "asks"), (Standing.ALLOW, "passed")],
+    ("standing", "word"), [(Standing.HOLD, "held"), (Standing.DENY, "denied"), (Standing.ASK, "asks")]
 )
 def test_a_ruling_names_its_standing_gate_code_call_and_reason(standing: Standing, word: str) -> None:
-    decision = replace(HELD, rulings=(CallRuling("c1.1", standing, "stale_evidence"),))
-    shown = " ".join(" ".join(row.plain for row in ruling(decision, 80)).split())
-    assert shown == f"{word} evidence: stale_evidence edit_file a.txt: `a.txt` changed since it was read"
+    head, why = ruling(replace(HELD, rulings=(CallRuling("c1.1", standing, "stale_evidence"),)), 80)
+    assert head.plain == f"  {word:<7} evidence: stale_evidence"
+    assert why.plain == "          edit_file a.txt: `a.txt` changed since it was read"
+
+
+def test_what_was_accepted_takes_one_line() -> None:
+    (only,) = ruling(Decision("plan", "plan_accepted", summary="plan v1 accepted: " + "tidy up " * 20), 80)
+    assert only.plain.startswith("  passed  plan: plan_accepted, plan v1 accepted: tidy up")
 
 
 def test_a_shadow_ruling_says_that_it_was_not_applied() -> None:

@@ -54,7 +54,10 @@ def notable(decision: Decision | DecisionPoint) -> bool:
 
 
 def ruling(decision: Decision, width: int) -> list[Text]:
-    """Return how a decision stands: gate, code and call on a line, and why; on a second line where one is too short."""
+    """Return how a decision stands: gate, code and call on a line, and why; on a second line where one is too short.
+
+    What was accepted takes one line in any case.
+    """
     standing = max((r.standing for r in decision.rulings), default=Standing.ALLOW)
     word, colour = _WORD[standing]
     if decision.mode == "shadow":
@@ -66,7 +69,8 @@ def ruling(decision: Decision, width: int) -> list[Text]:
     why = decision.summary or (decision.consequence.question if decision.consequence else "")
     why = ": ".join(part for part in (where if not why.startswith(where) else "", why) if part)
     whole = f"{head}, {why}" if why else head
-    if not width or len(_INDENT) + _HEAD + 1 + len(whole) <= width:
+    accepted = word == "passed"
+    if accepted or not width or len(_INDENT) + _HEAD + 1 + len(whole) <= width:
         return [line(word, colour, whole, width)]
     return [line(word, colour, head, width), line("", "", why, width)]
 

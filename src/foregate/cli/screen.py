@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from foregate.cli.flow import Flow
 from foregate.cli.layout import labelled
 from foregate.cli.rows import paragraph, rows
-from foregate.cli.visible import shortened
+from foregate.cli.visible import shortened, visible
 from foregate.schemas.event import Event
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ class Screen:
         self.console = console
         self.narrate = narrate
         self._spinner: Progress | None = None
-        self._streamed = ""
-        self._at_start = True
+        self._streamed = False
+        self._flow = Flow(console.width if console.is_terminal else 0)
 
     def say(self, content: str | Text = "", style: str = "") -> None:
         """Print a line of ours; text that is not ours goes through `show`."""
@@ -56,29 +57,33 @@ class Screen:
             self.idle()
 
     def stream(self, piece: str) -> None:
-        """Show a piece of the model's text as it arrives."""
+        """Show a piece of the model's text as it arrives, broken at words."""
         if not piece or not self.narrate:
             return
-        self.idle()
         if not self._streamed:
-            piece = piece.lstrip("\n")
-        self._streamed += piece
-        if piece:
-            self.console.print(paragraph(piece), end="", soft_wrap=True)
-            self._at_start = piece.endswith("\n")
+            piece = piece.lstrip()
+        self._streamed = self._streamed or bool(piece)
+        self._write(self._flow.feed(visible(piece, lines=True)))
+
+    def _write(self, text: str) -> None:
+        if text:
+            self.idle()
+            self.console.print(Text(text), end="", soft_wrap=True)
 
     def _finish_text(self, text: str) -> None:
         self.idle()
         if self._streamed:
-            if not self._at_start:
-                self.console.print()
+            self._write(self._flow.end())
+            self.console.print()
         elif text.strip() and self.narrate:
             self.show(text.strip())
-        self._streamed, self._at_start = "", True
+        self._streamed = False
 
     def told(self, outcome: Outcome, said: str) -> None:
         """Show how a task ended; `said` is the model's last text, which has been shown already."""
         self.idle()
+        if self._streamed:
+            self._finish_text("")
         text = outcome.text.strip()
         if text and text != said.strip() and outcome.status != "awaiting_approval":
             rest = text.removeprefix(said.strip()).strip() if said.strip() else text
@@ -86,7 +91,7 @@ class Screen:
         if outcome.status in ("completed", "needs_input"):
             return
         report, width = outcome.report, self.console.width
-        done = ", ".join(report.done) or "nothing was changed"
+        done = ", ".join(report.done) or "no change was completed"
         if outcome.status == "cancelled":
             self.rows(labelled("cancelled", done, width, label_style="yellow"))
             return
