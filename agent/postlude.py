@@ -30,7 +30,7 @@ async def verify(session: Session, open_turn: OpenTurn) -> bool:
 
 def truthful(text: str, task: TaskState) -> str:
     """Return the answer with one line by Foregate where something failed, was held, is unknown or unverified."""
-    lines = [f"`{name}` {what}" for name, what in task.trouble.items()]
+    lines = [f"`{' '.join(key).strip()}` {what}" for key, what in task.trouble.items()]
     code, summary = task.verdict
     if code == "unverified":
         lines.append(f"unverified: {summary}")

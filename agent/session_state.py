@@ -26,6 +26,9 @@ from foregate.schemas.turn import Refusal, Said
 REFUSALS = ("approval_denied", "critique_rejected", "plan_rejected")
 """Codes by which somebody refused a call, so that it stays refused until it or its evidence changes."""
 
+NO_CLAIM = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effecting_tool_drift", "not_run_dry_run")
+"""Codes of changes that were no real attempt, so that an answer after them needs no line about them."""
+
 
 class SessionState:
     """Everything the loop knows. `apply` takes events in order; replaying a log rebuilds the same state."""
@@ -263,29 +266,29 @@ class SessionState:
 
     @staticmethod
     def _outcome(task: TaskState, body: Mapping[str, Json], side_effect: bool) -> None:
-        name = f"{body['tool']} {body.get('target', '')}".strip()
-        if body["ok"]:
-            task.just_failed = ()
+        tool, target = body["tool"], body.get("target", "")
+        if not body["ok"]:
+            task.just_failed = (tool,)
             if side_effect:
-                task.trouble.pop(name, None)
-                task.done.append(name)
-        else:
-            task.just_failed = (body["tool"],)
-            if side_effect:
-                task.trouble[name] = "failed"
+                task.trouble[tool, target] = "failed"
+            return
+        task.just_failed = ()
+        if side_effect:
+            task.trouble = {key: what for key, what in task.trouble.items() if key[1] != target}
+            task.done.append(f"{tool} {target}".strip())
 
     def _call_answered(self, event: Event, body: Mapping[str, Json]) -> None:
         assert self.task is not None
         if body.get("change") and self.open is not None and body["call"] in self.open.unanswered:
             self.open.change_not_made = True
-            name = f"{body['tool']} {body.get('target', '')}".strip()
-            self.task.trouble[name] = f"was not done ({body['code']})"
+            if body["code"] not in NO_CLAIM:
+                self.task.trouble[body["tool"], body.get("target", "")] = f"was not done ({body['code']})"
 
     def _outcome_unknown(self, event: Event, body: Mapping[str, Json]) -> None:
         assert self.task is not None
         self.in_flight.pop(body["call"], None)
         self.parked[body["call"]] = event
-        self.task.trouble[f"{body['tool']} {body.get('target', '')}".strip()] = "has an unknown outcome"
+        self.task.trouble[body["tool"], body.get("target", "")] = "has an unknown outcome"
         if self.open is not None:
             self.open.change_not_made = True
 

@@ -68,7 +68,7 @@ class TaskState:
     changed: set[Resource] = field(default_factory=set)
     runs: dict[str, int] = field(default_factory=dict)
     just_failed: tuple[str, ...] = ()
-    trouble: dict[str, str] = field(default_factory=dict)
+    trouble: dict[tuple[str, str], str] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
     words_only: bool = False
     words_only_task: bool = False
