@@ -28,22 +28,24 @@ def reached(task: TaskState, policy: Policy, now: str) -> str:
 
 
 def stuck(turn: Turn, judgement: Judgement, policy: Policy) -> Need | None:
-    """Return the loop's own question when a call is held again for the same reason on the same evidence."""
+    """Return the loop's own question when a call is held or denied again for the same reason on the same evidence."""
     bound = policy.limits.repeated_holds
     prints = {survey.call: fingerprint(survey) for survey in turn.surveys}
     for verdict in judgement.verdicts:
-        if verdict.standing is not Standing.HOLD or not bound:
+        if verdict.standing is Standing.ALLOW or not bound:
             continue
         key = (verdict.digest, verdict.ruling.code, prints.get(verdict.call, ""))
         before = next((h.count for h in turn.holds if (h.digest, h.code, h.fingerprint) == key), 0)
         if before + 1 >= bound:
             call = next(call for call in turn.calls if call.id == verdict.call)
-            message = f"`{call.name}` was held {before + 1} times for the same reason: {verdict.ruling.message}"
+            done = "held" if verdict.standing is Standing.HOLD else "denied"
+            message = f"`{call.name[:64]}` was {done} {before + 1} times for the same reason: {verdict.ruling.message}"
             request = {
                 "question": message,
                 "gate": verdict.gate,
                 "code": verdict.ruling.code,
-                "can_override": verdict.gate not in ("validity", "evidence")
+                "can_override": verdict.standing is Standing.HOLD
+                and verdict.gate not in ("validity", "evidence")
                 and verdict.ruling.code not in ("denied_by_rule", "gate_error"),
             }
             return Need("loop", "person", f"repeated_hold: {message}", (call.id,), (call.digest,), request)

@@ -23,8 +23,8 @@ from foregate.schemas.ruling import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.turn import Refusal, Said
 
-REFUSALS = ("approval_denied", "critique_rejected", "plan_rejected")
-"""Codes by which somebody refused a call, so that it stays refused until it or its evidence changes."""
+REFUSALS = ("approval_denied", "approval_required", "critique_rejected", "plan_rejected")
+"""Codes by which a call was refused, so that it stays refused, unasked, until it or its evidence changes."""
 
 NO_CLAIM = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effecting_tool_drift", "not_run_dry_run")
 """Codes of changes that were no real attempt, so that an answer after them needs no line about them."""
@@ -56,6 +56,7 @@ class SessionState:
     def apply(self, event: Event) -> None:
         """Take in one event."""
         self.seq, self.hash, self.policy_hash = event.seq, event.hash, event.policy
+        self.ended = event.kind == "session_ended"
         call = event.body.get("call", "")
         answered = self.open is not None and call in self.open.unanswered
         handler = getattr(self, f"_{event.kind}", None)
@@ -82,9 +83,6 @@ class SessionState:
 
     def _policy_changed(self, event: Event, body: Mapping[str, Json]) -> None:
         self.auto, self.dry_run = body.get("auto", self.auto), body.get("dry_run", self.dry_run)
-
-    def _session_ended(self, event: Event, body: Mapping[str, Json]) -> None:
-        self.ended = True
 
     def _task_started(self, event: Event, body: Mapping[str, Json]) -> None:
         self.tasks = body["task"]
@@ -134,7 +132,7 @@ class SessionState:
             self._count_fired(task, decision)
         for verdict in judgement.verdicts:
             fingerprint = fingerprints.get(verdict.call, "")
-            if verdict.standing is Standing.HOLD:
+            if verdict.standing is not Standing.ALLOW:
                 key = (verdict.digest, verdict.ruling.code, fingerprint)
                 task.holds[key] = task.holds.get(key, 0) + 1
             if verdict.ruling.code in REFUSALS:

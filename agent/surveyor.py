@@ -68,12 +68,13 @@ class Surveyor:
         declared = self._tools.classify(call)
         try:
             resources = tuple(self.resources(spec, call.arguments, declared, state))
+            command = self.command(spec, call.arguments)
             found = Survey(
                 call.id,
                 declared_effect=declared,
                 resources=resources,
-                command=self.command(spec, call.arguments),
-                atoms=state.atoms.of_arguments(call.arguments, [resource.id for resource in resources]),
+                command=command,
+                atoms=state.atoms.of_arguments(call.arguments, [*(r.id for r in resources), *words_of(command)]),
                 secrets=self.secrets(spec, call, resources, declared),
             )
         except WorkspaceError as error:
@@ -270,6 +271,11 @@ def restorable(found: Look, policy: Policy) -> bool:
     if found.kind == "file":
         return found.size <= policy.files.max_hash
     return found.kind != "other"
+
+
+def words_of(command: Command | None) -> tuple[str, ...]:
+    """Return the words of a command, whose origins tell who asked for it."""
+    return command.argv[:16] if command is not None else ()
 
 
 def roughly(survey: Survey) -> int:

@@ -58,8 +58,9 @@ def shown(ask: Ask) -> Json:
 
 
 def said_first(facts: CallFacts) -> str:
-    """Return who named the target first, "" when nothing is known of it."""
-    names = {resource.id for resource in facts.resources}
+    """Return who named the target first, "" when nothing is known of it; a command by its least trusted word."""
+    command = facts.survey.command
+    names = set(command.argv) if command is not None and command.argv else {r.id for r in facts.resources}
     origins = [atom.origin for atom in facts.survey.atoms if atom.text in names]
     return max(origins, key=list(Origin).index).value if origins else ""
 

@@ -140,3 +140,32 @@ async def test_a_failed_change_is_named_under_the_answer_whatever_the_model_clai
     outcome = await run(session, "fix a.txt")
     assert outcome.text.startswith("All fixed!")
     assert "`edit_file a.txt` failed" in outcome.text
+
+
+async def test_a_call_nobody_can_approve_is_judged_once_and_then_ends_the_task() -> None:
+    world = World()
+    session = await world.open([calls(SEND, text=TALK), PLAN, YES, calls(SEND), calls(SEND)])
+    outcome = await run(session, REQUEST)
+    assert outcome.status == "blocked"
+    raised = [event.body["need"]["gate"] for event in await world.log.read("s") if event.kind == "need_raised"]
+    assert raised == ["plan", "critique"]
+
+
+async def test_a_denied_call_sent_again_and_again_ends_the_task() -> None:
+    world = World()
+    outside = ("read_file", {"path": "../secrets"})
+    session = await world.open([calls(outside), calls(outside)])
+    assert (await run(session, "go")).status == "blocked"
+
+
+async def test_a_session_that_goes_on_after_its_end_can_end_again() -> None:
+    from foregate.telemetry.verify import verify
+
+    world = World()
+    first = await world.open([says("hello")])
+    await run(first, "hello")
+    await first.close()
+    again = await world.open([says("hello again")], resume=True)
+    await run(again, "hello")
+    await again.close()
+    assert verify(world.log.lines("s"), "s").proven

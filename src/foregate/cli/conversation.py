@@ -81,7 +81,8 @@ class Conversation:
                 self.outcome = await task
         finally:
             self.screen.idle()
-        said = next((m.text for m in reversed(self.session.state.messages) if m.role == "assistant"), "")
+        spoken = (m.text for m in reversed(self.session.state.messages) if m.role == "assistant")
+        said = "" if self.outcome.paused else next(spoken, "")
         self.screen.told(self.outcome, said)
 
     def greet(self) -> None:
