@@ -166,11 +166,17 @@ def command_fits(rule: Rule, command: Command | None, policy: Policy) -> bool:
 
 
 def leads(wanted: Sequence[str], words: Sequence[str], at: int = 0) -> bool:
-    """Whether the wanted words stand at `at`; options between them, each with at most one value, are passed over."""
+    """Whether the wanted words stand at `at`; options between them, each with at most one value, are passed over.
+
+    A wanted option may stand anywhere behind: `git push origin --force` is `git push --force`.
+    """
     if at >= len(words) or not matches_text(wanted[0], bare(words[at])):
         return False
     at += 1
-    for word in wanted[1:]:
+    options = [word for word in wanted[1:] if word.startswith("-")]
+    if not all(any(matches_text(option, word) for word in words[at:]) for option in options):
+        return False
+    for word in (word for word in wanted[1:] if not word.startswith("-")):
         spare = 0
         while at < len(words) and not matches_text(word, words[at]):
             if words[at].startswith("-"):

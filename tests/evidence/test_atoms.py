@@ -140,6 +140,15 @@ def test_a_flood_never_drives_out_what_is_trusted_more_nor_all_of_what_is_truste
         assert origin(known, "kept.txt") is first
 
 
+def test_a_flood_takes_its_room_from_the_least_trusted() -> None:
+    known = AtomTable(bound=80)
+    known.hear(" ".join(f"ours{n}.txt" for n in range(40)), Origin.WORKSPACE, 1)
+    known.hear(" ".join(f"flood{n}.txt" for n in range(500)), Origin.EXTERNAL, 2)
+    assert all(origin(known, f"ours{n}.txt") is Origin.WORKSPACE for n in range(40))
+    assert origin(known, "flood499.txt") is Origin.EXTERNAL
+    assert origin(known, "flood0.txt") is Origin.NOBODY
+
+
 @given(st.lists(st.tuples(st.text(max_size=60), ORIGINS), max_size=30))
 def test_the_table_never_grows_past_its_bounds(heard: list[tuple[str, Origin]]) -> None:
     known = AtomTable(bound=10, size=64)

@@ -123,6 +123,11 @@ def test_a_program_with_subcommands_needs_a_listed_one_first(line: str, answer: 
     assert only_observes(GIT, line.split()) is answer
 
 
+def test_a_path_is_never_a_listed_program_even_where_somebody_listed_it() -> None:
+    listed = POLICY.commands.model_copy(update={"read_only": {"./ls": POLICY.commands.read_only["ls"]}})
+    assert effect_of(Command(("./ls",)), POLICY.model_copy(update={"commands": listed})) is Effect.EXECUTE
+
+
 @given(st.lists(st.text(max_size=8), min_size=1, max_size=6))
 def test_an_unlisted_option_is_never_an_observation(words: list[str]) -> None:
     assert effect("ls", *words, "--not-listed") is Effect.EXECUTE or "--" in words
