@@ -29,7 +29,10 @@ async def carry_out(session: Session, open_turn: OpenTurn) -> Outcome | None:
         return None
     waiting = [verdict for verdict in judgement.verdicts if verdict.call in open_turn.unanswered]
     for group in groups(session, waiting):
-        await asyncio.gather(*(run_one(session, open_turn, verdict) for verdict in group))
+        if len(group) == 1:
+            await run_one(session, open_turn, group[0])
+        else:
+            await asyncio.gather(*(run_one(session, open_turn, verdict) for verdict in group))
     for verdict in [v for v in waiting if v.standing is not Standing.ALLOW]:
         await refuse(session, open_turn, verdict)
     await give_up(session, "not_run_too_many", "too many calls in one response; send this one again")

@@ -54,7 +54,8 @@ async def execute(session: Session, permit: Permit, facts: CallFacts, actor: Act
     clock = time.monotonic_ns()
     try:
         with judged(now):
-            result = await asyncio.wait_for(session.tools.run(call), facts.spec.timeout if facts.spec else None)
+            async with asyncio.timeout(facts.spec.timeout if facts.spec else None):
+                result = await session.tools.run(call)
     except TimeoutError:
         result = ToolResult(False, "the tool did not finish in time", error="timeout", unknown=facts.changes)
     except asyncio.CancelledError:

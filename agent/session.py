@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from foregate.agent.advice import advise
 from foregate.agent.child import Delegating, child
@@ -25,7 +26,7 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.need import Answer, Need
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import fingerprint
+from foregate.schemas.survey import Survey, fingerprint, survey_hash
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec, catalogue_hash, catalogue_of
 from foregate.schemas.turn import Turn
@@ -118,14 +119,33 @@ class Session:
         """Look at the calls of a response and return what the judge reads; answers that no longer fit are voided."""
         limit = self.policy.limits.calls_per_response
         calls = open.response.calls[: limit or None]
-        bare = self.bare_turn(open.seq, calls, "model", 0)
-        wrong = [a for a in open.answers if (a.survey_hash, a.policy_hash) != (bare.survey_hash, bare.policy_hash)]
-        if wrong:
-            self.state.void(list(open.answers), "what was judged has changed since the answer")
-        return replace(bare, text=open.response.text, answers=tuple(open.answers), voided=tuple(open.voided))
+        surveys = self.surveyor.survey(calls, self.state)
+        if open.answers:
+            now = (survey_hash(surveys), self.policy.hash)
+            if any((answer.survey_hash, answer.policy_hash) != now for answer in open.answers):
+                self.state.void(list(open.answers), "what was judged has changed since the answer")
+        return self.bare_turn(
+            open.seq,
+            calls,
+            "model",
+            0,
+            surveys=surveys,
+            text=open.response.text,
+            answers=tuple(open.answers),
+            voided=tuple(open.voided),
+        )
 
-    def bare_turn(self, response: int, calls: tuple[ToolCall, ...], actor: str, cause: int) -> Turn:
-        """Return a turn of the open task over `calls`, surveyed now."""
+    def bare_turn(
+        self,
+        response: int,
+        calls: tuple[ToolCall, ...],
+        actor: str,
+        cause: int,
+        *,
+        surveys: tuple[Survey, ...] | None = None,
+        **more: Any,
+    ) -> Turn:
+        """Return a turn of the open task over `calls`, surveyed now unless `surveys` are given."""
         state, task = self.state, self.state.task
         assert task is not None
         digests = {call.digest for call in calls}
@@ -139,7 +159,7 @@ class Session:
             catalogue_hash=state.catalogue_hash,
             prompts_hash=state.prompts_hash,
             calls=calls,
-            surveys=self.surveyor.survey(calls, state),
+            surveys=self.surveyor.survey(calls, state) if surveys is None else surveys,
             user_messages=tuple(task.messages),
             depth=self.depth,
             actor=actor,
@@ -147,7 +167,7 @@ class Session:
             attended=self.person is not None,
             auto=state.auto,
             dry_run=state.dry_run,
-            counters=replace(task.counters, elapsed=task.elapsed(now)),
+            counters=task.counters_at(now),
             plan=task.plan,
             narrated=task.narrated,
             slots_asked=tuple(task.slots_asked),
@@ -158,6 +178,7 @@ class Session:
             fired=dict(task.fired),
             shadow_fired=dict(task.shadow_fired),
             just_failed=task.just_failed,
+            **more,
         )
 
     def judged(self, turn: Turn, judgement: Judgement, *, stuck: str = "", notice: str = "") -> Draft:

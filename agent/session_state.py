@@ -239,7 +239,7 @@ class SessionState:
             task.runs.clear()
             if started is not None and not changes and not side_effect:
                 task.runs[started.body["permit"]["digest"]] = mine
-        self.ledger.note(event.seq, records, changes)
+        self.ledger.note(event.seq, records, changes, may_have_changed=side_effect and not changes)
         self.atoms.hear(body["content"], Origin(body.get("origin", "workspace")), event.seq)
         if changes or side_effect:
             task.last_change = event.seq

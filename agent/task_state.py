@@ -89,6 +89,10 @@ class TaskState:
         """What the task has used so far."""
         return Counters(**self.used)
 
+    def counters_at(self, now: str) -> Counters:
+        """Return what the task has used, with the seconds it has been active until `now`."""
+        return Counters(**{**self.used, "elapsed": self.elapsed(now)})
+
     def elapsed(self, now: str) -> int:
         """Return the seconds the task has been active; waiting for a person does not count."""
         if self.paused or not self.since:

@@ -9,6 +9,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.rules import verdict
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.decision import Mode
+from foregate.schemas.errors import PolicyError
 from foregate.schemas.opinion import Opinion
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.ruling import Ruling, Standing
@@ -31,7 +32,15 @@ class RulesGate:
         return self.policy.rules.mode
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
-        return Opinion({call.id: self.rule(so_far.facts[call.id], turn) for call in live})
+        return Opinion({call.id: self.judged(so_far.facts[call.id], turn) for call in live})
+
+    def judged(self, facts: CallFacts, turn: Turn) -> Ruling:
+        """Return the ruling on one call; where a rule cannot be applied to it, only that call is held."""
+        try:
+            return self.rule(facts, turn)
+        except PolicyError as error:
+            message = f"a rule cannot be applied to this call, so it is held: {error}"
+            return Ruling(Standing.HOLD, "gate_error", message[:400], reason=str(error)[:200])
 
     def rule(self, facts: CallFacts, turn: Turn) -> Ruling:
         """Return the ruling on one call."""

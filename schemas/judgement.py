@@ -47,7 +47,7 @@ class Judgement:
 
     def to_json(self) -> Json:
         """Return the recorded form, as it stands beside the turn in `turn_judged`."""
-        return codec.dump(self)
+        return codec.remember(self, codec.dump(self))
 
     @classmethod
     def from_json(cls, data: Json) -> Judgement:
