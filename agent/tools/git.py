@@ -1,4 +1,7 @@
-"""Tools for git: fixed commands on repositories of the workspace, with everything a repository could run set back."""
+"""Tools for git: fixed commands on repositories of the workspace, with everything a repository could run set back.
+
+Staging counts as an edit of the repository, committing as a commit on it; both can be undone, the files stay as they are.
+"""
 
 from __future__ import annotations
 
