@@ -1,6 +1,6 @@
 """Tools for git: fixed commands on repositories of the workspace, with everything a repository could run set back.
 
-Staging counts as an edit of the repository, committing as a commit on it; both can be undone, the files stay as they are.
+Staging counts as an edit of the repository, committing as a commit on it; both can be undone and leave files alone.
 """
 
 from __future__ import annotations
