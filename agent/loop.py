@@ -33,7 +33,7 @@ async def go_on(session: Session) -> Outcome:
     """Take steps until one has an outcome."""
     try:
         while (outcome := await step(session)) is None:
-            pass
+            await asyncio.sleep(0)  # lets a cancel and whoever follows the events in between two steps
         return outcome
     except asyncio.CancelledError:
         await give_up(session, "not_run_cancelled", "cancelled by the person")

@@ -79,7 +79,7 @@ class Ledger:
         if earlier is None or record.own_change or not record.hash or earlier.hash == record.hash:
             return
         explained = max(self._changed.get(record.resource, 0), self._unseen, self._last_change if compound else 0)
-        if explained <= earlier.seq:
+        if explained <= earlier.seq < seq:
             self._contradictions.append((record.resource, earlier.seq, seq))
 
     def _forget(self, resource: Resource) -> None:
