@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ValidationError
 
 from foregate.agent.prompts import CRITIC, PLANNER
+from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.critique import Critique
 from foregate.schemas.errors import InvalidJson, ModelError
@@ -29,9 +30,10 @@ class Advice:
     text: str = ""
 
 
-async def advise(model: Model, need: Need) -> Advice:
+async def advise(model: Model, need: Need, policy: Policy) -> Advice:
     """Ask the planner or the critic for what a gate must know; a failure is an answer too, never raised."""
     planner = need.who == "planner"
+    bound = policy.plan.max_bytes if planner else policy.critique.max_bytes
     noun: type[BaseModel] = Plan if planner else Critique
     name = "pre_execution_plan_v1" if planner else "pre_execution_critique_v1"
     request = ModelRequest(
@@ -54,6 +56,8 @@ async def advise(model: Model, need: Need) -> Advice:
     except (InvalidJson, ValidationError) as error:
         why = str(error) if isinstance(error, InvalidJson) else defect_of(error)
         return Advice(None, f"{name.split('_')[2]}_generation_failed: {why}"[:300], response.usage, text)
+    if len(strict_json.canonical(value)) > bound:
+        return Advice(None, f"{name.split('_')[2]}_generation_failed: larger than {bound} bytes", response.usage, text)
     return Advice(value, "", response.usage, text)
 
 

@@ -217,7 +217,7 @@ class Session:
         elif open_turn.need is not None:
             need = replace(need, expires_at=open_turn.need.need.expires_at)
         if need.who != "person":
-            advice = await advise(self.model, need)
+            advice = await advise(self.model, need, self.policy)
             used = {"usage": codec.dump(advice.usage), "response": self.blobs.put(advice.text.encode())}
             await self.answered(need, turn, advice.value, error=advice.error, **used)
             return None

@@ -150,7 +150,7 @@ class Unavailable(Section):
 
 
 class PlanSection(Section):
-    """A plan before risk."""
+    """A plan before risk. `max_bytes` bounds the plan's JSON, which every decision about it records."""
 
     mode: Mode
     shadow_asks: bool
@@ -159,15 +159,17 @@ class PlanSection(Section):
     changed_resources: Count
     binding: Literal["scope", "steps", "first_action"]
     max_amendments: Count
+    max_bytes: Annotated[int, Field(ge=256)]
     on_unavailable: Unavailable
 
 
 class CritiqueSection(Section):
-    """A second look at a plan or a call."""
+    """A second look at a plan or a call. `max_bytes` bounds the critique's JSON."""
 
     mode: Mode
     shadow_asks: bool
     level: Literal["off", "plan", "call"]
+    max_bytes: Annotated[int, Field(ge=256)]
     risk: Thousandths
     uncertainty: Thousandths
     on_unavailable: Unavailable

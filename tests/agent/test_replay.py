@@ -67,3 +67,11 @@ def test_turns_without_their_decisions_judged_in_a_fresh_process_give_the_bytes_
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == expected
     assert len(expected) > 30
+
+
+async def test_a_judged_turn_takes_at_most_four_kilobytes_and_one_more_per_further_call() -> None:
+    for story in STORIES:
+        for event in await events_of(story):
+            if event.kind == "turn_judged":
+                calls = max(1, len(event.body["judgement"]["verdicts"]))
+                assert len(strict_json.encode_record(event.body)) <= min(4096 + 1024 * (calls - 1), 16384)
