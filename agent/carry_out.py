@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from foregate.agent.child import DELEGATE, ChildPaused
 from foregate.agent.executor import execute
 from foregate.agent.observe import observe
 from foregate.agent.outcome import Outcome
@@ -24,15 +25,20 @@ async def carry_out(session: Session, open_turn: OpenTurn) -> Outcome | None:
     """Run what may run, look where a hold names a look as its cure, and answer every call of the response."""
     judgement = open_turn.judgement
     assert judgement is not None
-    if not all(verdict.call in session.facts for verdict in judgement.verdicts):
-        await pick_up(session, open_turn)
-        return None
-    waiting = [verdict for verdict in judgement.verdicts if verdict.call in open_turn.unanswered]
-    for group in groups(session, waiting):
-        if len(group) == 1:
-            await run_one(session, open_turn, group[0])
-        else:
-            await asyncio.gather(*(run_one(session, open_turn, verdict) for verdict in group))
+    try:
+        for call in [call for call in open_turn.unanswered.values() if call.id in session.state.in_flight]:
+            await observe(session, call, "runner", open_turn.judged)
+        if not all(verdict.call in session.facts for verdict in judgement.verdicts):
+            await pick_up(session, open_turn)
+            return None
+        waiting = [verdict for verdict in judgement.verdicts if verdict.call in open_turn.unanswered]
+        for group in groups(session, waiting):
+            if len(group) == 1:
+                await run_one(session, open_turn, group[0])
+            else:
+                await asyncio.gather(*(run_one(session, open_turn, verdict) for verdict in group))
+    except ChildPaused as child:
+        return await session.paused(child.outcome)
     for verdict in [v for v in waiting if v.standing is not Standing.ALLOW]:
         await refuse(session, open_turn, verdict)
     await give_up(session, "not_run_too_many", "too many calls in one response; send this one again")
@@ -51,7 +57,7 @@ async def pick_up(session: Session, open_turn: OpenTurn) -> None:
 
 
 def groups(session: Session, verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
-    """Split into barriers: neighbouring observations together, every change alone."""
+    """Split into barriers: neighbouring observations together, every change alone, and every child task."""
     bound = session.policy.limits.parallel_observations
     result: list[list[Verdict]] = []
     for verdict in verdicts:
@@ -64,8 +70,9 @@ def groups(session: Session, verdicts: Sequence[Verdict]) -> list[list[Verdict]]
 
 
 def changes(session: Session, verdict: Verdict) -> bool:
-    """Whether the call of a verdict has a side effect."""
-    return session.facts[verdict.call].changes
+    """Whether the call of a verdict has a side effect, or shares the task's budget as a child task does."""
+    facts = session.facts[verdict.call]
+    return facts.changes or facts.call.name == DELEGATE.name
 
 
 async def run_one(session: Session, open_turn: OpenTurn, verdict: Verdict) -> None:

@@ -42,6 +42,14 @@ DELEGATE = ToolSpec(
 """An observation of its own: each call of the child is judged in the child's log."""
 
 
+class ChildPaused(BaseException):
+    """A child waits for a person, so its parent pauses; no error, and nothing that handles errors may stop it."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.status)
+        self.outcome = outcome
+
+
 class Delegating:
     """A tool source with `delegate` added, which runs a child of `session`."""
 
@@ -63,6 +71,8 @@ class Delegating:
         assert call.arguments is not None
         name = f"{self._session.lease.session}.{call.id}"
         outcome = await child(self._session, call.arguments["task"], name)
+        if outcome.paused:
+            raise ChildPaused(outcome)
         ok = outcome.status == "completed"
         text = outcome.text if ok else f"{outcome.status}: {outcome.report.blocker or outcome.text}"
         return ToolResult(ok, text, origin=Origin.EXTERNAL, error="" if ok else outcome.status, used=outcome.used)
@@ -71,6 +81,7 @@ class Delegating:
 async def child(session: Session, text: str, name: str = "") -> Outcome:
     """Run `text` as a child task of the session's open task; a child that exists already goes on from its log.
 
+    A child that paused with a question takes the parent's newest message as the answer.
     Raises UsageError where the policy's depth is reached, LogError where that child has ended already.
     """
     from foregate.agent.loop import go_on
@@ -104,9 +115,11 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
             await introduce(inner, parent, text)
         if inner.state.task is None:
             raise LogError(f"the child task `{name}` has ended already; start another")
+        if inner.state.task.paused == "needs_input" and parent is not None:
+            await inner.hear(parent.messages[-1].text, "user")
         return replace(await go_on(inner), used=inner.state.spent)
     finally:
-        await inner.close()
+        await inner.close(end=inner.state.task is None)
 
 
 async def introduce(inner: Session, parent: TaskState | None, text: str) -> None:

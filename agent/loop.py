@@ -32,7 +32,7 @@ async def run(session: Session, text: str) -> Outcome:
 async def go_on(session: Session) -> Outcome:
     """Take steps until one has an outcome."""
     try:
-        while (outcome := await step(session)) is None:
+        while (outcome := await step(session)) is None:  # noqa: ASYNC110 - it works, it does not poll
             await asyncio.sleep(0)  # lets a cancel and whoever follows the events in between two steps
         return outcome
     except asyncio.CancelledError:
@@ -120,9 +120,7 @@ async def between_turns(session: Session) -> Outcome | None:
     task = session.state.task
     assert task is not None
     if task.question:
-        await session.record(Draft("task_paused", "foregate", {"reason": "needs_input", "question": task.question}))
-        await session.log.settle(session.lease)
-        return Outcome("needs_input", task.question)
+        return await session.paused(Outcome("needs_input", task.question))
     choice, words = task.after_turn
     if choice == "stop":
         return await session.end("blocked", blocker="the person stopped a call that was held twice")

@@ -227,9 +227,7 @@ class Session:
         await self.log.settle(self.lease)
         reply = await self.person.answer(need) if self.person is not None else None
         if reply is None:
-            await self.record(Draft("task_paused", "foregate", {"reason": "awaiting_approval", "gate": need.gate}))
-            await self.log.settle(self.lease)
-            return Outcome("awaiting_approval", str(need.request.get("question", "")))
+            return await self.paused(Outcome("awaiting_approval", str(need.request.get("question", ""))))
         value = {"choice": reply.choice, "text": strict_json.scrub(reply.text), "by": reply.by}
         await self.answered(need, turn, value, grants=anyway(need, reply.choice))
         return None
@@ -274,9 +272,20 @@ class Session:
         await self.log.settle(self.lease)
         return Outcome(status, text, report)
 
-    async def close(self) -> None:
-        """End the session: its log is complete, and says so."""
-        if not self.state.ended:
+    async def paused(self, outcome: Outcome) -> Outcome:
+        """Record that the task waits for a person, and return the outcome it pauses with."""
+        body = (
+            {"reason": outcome.status, "question": outcome.text}
+            if outcome.status == "needs_input"
+            else {"reason": outcome.status}
+        )
+        await self.record(Draft("task_paused", "foregate", body))
+        await self.log.settle(self.lease)
+        return outcome
+
+    async def close(self, *, end: bool = True) -> None:
+        """Give the session back; with `end` its log is complete, and says so."""
+        if end and not self.state.ended:
             await self.record(Draft("session_ended", "foregate", {"events": self.state.seq + 1}))
         await self.log.settle(self.lease)
         await self.log.release(self.lease)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foregate.agent.loop import run
+from foregate.agent.loop import go_on, run
 from foregate.agent.models.scripted import calls, says
 from foregate.schemas.errors import UsageError
 from tests.agent.corpus import ASK_EDITS, rules
@@ -74,3 +74,34 @@ async def test_a_child_can_be_started_by_a_program() -> None:
     world = World()
     session = await world.open([says("hello from below")])
     assert (await session.child("say hello")).text == "hello from below"
+
+
+async def test_a_childs_need_pauses_the_parent_and_both_go_on_in_another_process() -> None:
+    world = World(policy=rules(ASK_EDITS))
+    session = await world.open([calls(DELEGATE), calls(READ, text="I will fix a.txt."), calls(EDIT)], [None])
+    assert (await run(session, "fix the typo in a.txt")).status == "awaiting_approval"
+    assert (await world.kinds())[-1] == "task_paused"
+    await world.kill(session)
+    again = await world.open([says("fixed below"), says("fixed")], ["yes"], resume=True)
+    assert (await go_on(again)).text == "fixed"
+    assert world.workspace.files["a.txt"] == b"the cat"
+
+
+async def test_a_childs_question_is_answered_by_the_parents_next_message() -> None:
+    world = World(policy=policy_with({"uncertainty.threshold": 300}))
+    note = ("note", {"key": "zebra"})
+    model = [calls(DELEGATE), calls(note, text="I will note it for you."), calls(note), says("noted"), says("all done")]
+    session = await world.open(model, [])
+    outcome = await run(session, "do it for k")
+    assert (outcome.status, "zebra" in outcome.text) == ("needs_input", True)
+    assert (await run(session, "yes, the zebra")).text == "all done"
+    assert len([name for name in await world.log.sessions() if "." in name]) == 1
+
+
+async def test_two_children_never_share_one_budget_twice() -> None:
+    world = World(policy=policy_with({"limits.model_calls": 4}))
+    both = [("delegate", {"task": "one"}), ("delegate", {"task": "two"})]
+    session = await world.open([calls(*both), calls(READ), says("one"), says("two"), says("never asked")])
+    outcome = await run(session, "what does a.txt say?")
+    assert outcome.status == "budget_exhausted"
+    assert len(session.model.requests) == 4  # type: ignore[attr-defined]
