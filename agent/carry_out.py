@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from foregate.agent.child import DELEGATE, ChildPaused
-from foregate.agent.executor import execute
+from foregate.agent.executor import NotStarted, execute
 from foregate.agent.observe import observe
 from foregate.agent.outcome import Outcome
 from foregate.agent.session import Session
@@ -86,9 +86,9 @@ async def run_one(session: Session, open_turn: OpenTurn, verdict: Verdict) -> No
         await session.record(answered(facts, code, message))
         return
     permit = Permit(verdict.call, verdict.digest, open_turn.judged, open_turn.survey_hash)
-    refusal = await execute(session, permit, facts)
-    if isinstance(refusal, str):
-        await session.record(answered(facts, "stale_evidence", refusal))
+    done = await execute(session, permit, facts)
+    if isinstance(done, NotStarted):
+        await session.record(answered(facts, done.code, done.message))
 
 
 def not_now(session: Session, open_turn: OpenTurn, facts: CallFacts) -> tuple[str, str] | None:

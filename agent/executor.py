@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from foregate.agent.before_images import keep, with_changes
@@ -31,8 +31,18 @@ class NoPermit(Exception):
     """Something tried to run a call without an unused permit for exactly this call."""
 
 
-async def execute(session: Session, permit: Permit, facts: CallFacts, actor: Actor = "model") -> ToolResult | str:
-    """Run the call a permit is for; return its result, or the words of a refusal when the world has moved on.
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """Why a permitted call was not started: `stale_evidence`, or `tool_failed` where no way back could be kept."""
+
+    code: str
+    message: str
+
+
+async def execute(
+    session: Session, permit: Permit, facts: CallFacts, actor: Actor = "model"
+) -> ToolResult | NotStarted:
+    """Run the call a permit is for; return its result, or why it was not started after all.
 
     Appends `tool_started` durably before the effect and `tool_finished` (or `outcome_unknown`) after it.
     Raises NoPermit when the permit is used, unknown or for another call.
@@ -43,12 +53,13 @@ async def execute(session: Session, permit: Permit, facts: CallFacts, actor: Act
     own: Mapping[Resource, str] = state.open.own_changes if state.open else {}
     now = session.surveyor.again(call, state)
     if moved := moved_on(facts.survey, now, own):
-        return f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
+        why = f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
+        return NotStarted("stale_evidence", why)
     try:
         inverse = inverse_of(session.own_tools, call.name)
         kept = keep(now.resources, facts, session.workspace, session.policy, session.blobs, inverse)
     except WorkspaceError as error:
-        return str(error)
+        return NotStarted("tool_failed", str(error))
     await session.record(Draft("tool_started", actor, started(permit, facts, kept)))
     await session.log.settle(session.lease)
     clock = time.monotonic_ns()

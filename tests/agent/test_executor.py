@@ -136,7 +136,9 @@ async def test_what_was_judged_reversible_does_not_run_without_a_copy(
     await run(session, "go")
     assert (folder / "a.txt").exists()
     assert await events(session, "tool_started") == []
-    assert "could not be made" in (await events(session, "call_answered"))[0].body["message"]
+    answer = (await events(session, "call_answered"))[0].body
+    assert answer["code"] == "tool_failed"
+    assert "could not be made" in answer["message"]
 
 
 async def test_no_tool_returns_more_text_than_one_call_may(workspace: Workspace, open_session: OpenSession) -> None:
