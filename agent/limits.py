@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from foregate.agent.task_state import TaskState
 from foregate.policy.policy import Policy
+from foregate.schemas.codes import REPEATED_HOLD
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.need import Need
 from foregate.schemas.ruling import Standing
@@ -48,5 +49,5 @@ def stuck(turn: Turn, judgement: Judgement, policy: Policy) -> Need | None:
                 and verdict.gate not in ("validity", "evidence")
                 and verdict.ruling.code not in ("denied_by_rule", "gate_error"),
             }
-            return Need("loop", "person", f"repeated_hold: {message}", (call.id,), (call.digest,), request)
+            return Need("loop", "person", message, (call.id,), (call.digest,), request, REPEATED_HOLD)
     return None

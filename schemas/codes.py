@@ -84,9 +84,11 @@ NOT_RUN = (
     "not_asked_now",
     "stale_evidence",
     "tool_failed",
-    "repeated_hold",
 )
-"""Codes of answers to calls that did not run, beside the gates' own."""
+"""Codes of answers to calls that did not run, beside the gates' own. `tool_failed`: it could not even be started."""
+
+REPEATED_HOLD = "repeated_hold"
+"""Code of the loop's own question about a call that was held or denied again for the same reason."""
 
 STANDING: dict[str, Standing] = {
     **dict.fromkeys(

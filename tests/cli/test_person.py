@@ -29,7 +29,7 @@ def approval(*, grants: int = 0, effect: str = "delete", rules: list[str] | None
 def loop(can_override: bool) -> Need:
     """Return the loop's question about a call held twice."""
     request = {"question": "held 2 times", "gate": "drift", "code": "x", "can_override": can_override}
-    return Need("loop", "person", "repeated_hold: x", ("c1.1",), ("d",), request)
+    return Need("loop", "person", "x", ("c1.1",), ("d",), request, "repeated_hold")
 
 
 async def reply(need: Need, *typed: Any, reads_wait: bool = False) -> tuple[Reply | None, str]:
