@@ -97,7 +97,7 @@ async def open_session(setting: Setting) -> Opened:
         home = Home.open(setting.environ)
         log = home.log()
         try:
-            opened = await _open(setting, log, setting.blobs or home.store(), home.memory, model, notes)
+            opened = await _open(setting, log, setting.blobs or home.store(), home.memory, model, notes, (home.root,))
         except BaseException:
             log.close()
             raise
@@ -107,16 +107,25 @@ async def open_session(setting: Setting) -> Opened:
 
 
 async def _open(
-    setting: Setting, log: Log, blobs: Blobs, memory: Path | None, model: Model, notes: tuple[str, ...]
+    setting: Setting,
+    log: Log,
+    blobs: Blobs,
+    memory: Path | None,
+    model: Model,
+    notes: tuple[str, ...],
+    own: tuple[Path, ...] = (),
 ) -> Opened:
     from foregate.agent.session import Session
     from foregate.agent.tools.tool import Toolbox
     from foregate.agent.workspace import Workspace
+    from foregate.guarding import guarded
 
     name = await find_session(log, setting.resume) if setting.resume else await fresh_name(log)
     workspace = Workspace(await workspace_of(log, name) if setting.resume else setting.workspace)
     try:
         loaded, policy = choose_policy(setting, workspace.root)
+        named = policy_file(setting.policy, setting.environ) if loaded is not None else None
+        policy = guarded(policy, workspace.root, [*own, *([named] if named is not None else [])])
         tools = toolbox(setting, workspace, policy, memory)
         lease = await log.claim(name, create=not setting.resume)
     except BaseException:

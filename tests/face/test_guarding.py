@@ -1,0 +1,54 @@
+"""The agent cannot touch Foregate's own files, wherever they lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from foregate.agent.models.scripted import ScriptedModel, calls, says
+from foregate.agent.protection import off_limits
+from foregate.api import Agent
+from foregate.guarding import guarded
+from foregate.policy.load import default_policy
+from foregate.schemas.errors import UsageError
+
+
+async def test_the_log_and_the_policy_file_inside_a_workspace_are_not_the_agents_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, policy = tmp_path / "data [x]" / "foregate", tmp_path / "mine.yaml"
+    monkeypatch.setenv("FOREGATE_HOME", str(home))
+    policy.write_text("limits:\n  turns: 9\n")
+    steps = [
+        calls(
+            ("write_file", {"path": "data [x]/foregate/events.db", "content": "x"}), text="I will write both files now."
+        ),
+        calls(("write_file", {"path": "mine.yaml", "content": "x"})),
+        calls(("delete_path", {"path": "data [x]", "recursive": True})),
+        says("I could not"),
+    ]
+    model = ScriptedModel(steps)
+    async with Agent(model=model, workspace=tmp_path, policy=policy) as agent:
+        text = "write data [x]/foregate/events.db and mine.yaml, then delete data [x]"
+        told = [e.body["code"] async for e in agent.events(text) if e.kind == "call_answered"]
+    model.finish()
+    assert told == ["denied_by_rule"] * 3
+    assert policy.read_text() == "limits:\n  turns: 9\n"
+
+
+def test_a_workspace_inside_the_own_folder_is_refused(tmp_path: Path) -> None:
+    inner = tmp_path / "foregate" / "work"
+    inner.mkdir(parents=True)
+    with pytest.raises(UsageError, match="choose another"):
+        guarded(default_policy(), inner, [tmp_path / "foregate"])
+
+
+def test_own_files_elsewhere_leave_the_policy_as_it_is(tmp_path: Path) -> None:
+    assert guarded(default_policy(), tmp_path, [Path("/nowhere/else")]) is default_policy()
+
+
+def test_what_lies_beneath_an_own_folder_is_guarded_with_it(tmp_path: Path) -> None:
+    policy = guarded(default_policy(), tmp_path, [tmp_path / "a*b" / "foregate"])
+    assert off_limits("a*b/foregate/blobs/x", policy)
+    assert not off_limits("a*b/other", policy)
