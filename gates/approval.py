@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from foregate.gates.counts import asked_enough
 from foregate.gates.plan_scope import changed, effect_on, item_covers
 from foregate.gates.sheet import Ask, offered, sheet
 from foregate.policy.policy import Policy
@@ -49,8 +50,7 @@ class ApprovalGate:
             )
         answers = turn.answers_of(self.name)
         if not answers:
-            cap = self.policy.limits.needs_per_gate
-            if cap and len([v for v in turn.voided if v.gate == self.name]) >= cap:
+            if asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
                 return Opinion(rulings | settled(asks, "approval_required", "things changed too often while waiting"))
             return self.need(turn, asks, so_far)
         return self.answered(turn, asks, answers[-1], rulings, so_far)

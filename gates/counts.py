@@ -1,4 +1,4 @@
-"""How often a gate has fired in a task; shadow gates keep counters of their own."""
+"""How often a gate has fired in a task, and asked about a response; shadow gates keep counters of their own."""
 
 from __future__ import annotations
 
@@ -10,3 +10,9 @@ def fired(turn: Turn, gate: str, mode: Mode) -> int:
     """Return how often `gate` has fired in the task before this turn."""
     counts = turn.shadow_fired if mode == "shadow" else turn.fired
     return counts.get(gate, 0)
+
+
+def asked_enough(turn: Turn, gate: str, bound: int) -> bool:
+    """Whether `gate` has had `bound` answers about this response, those that no longer count included; 0 is never."""
+    answers = len(turn.answers_of(gate)) + sum(void.gate == gate for void in turn.voided)
+    return 0 < bound <= answers

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from foregate.gates.advice import critiquing
+from foregate.gates.counts import asked_enough
 from foregate.policy.policy import Policy, Unavailable
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.critique import Critique
@@ -20,6 +21,7 @@ from foregate.schemas.ruling import Number, Ruling, Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 
+_ASKED_ENOUGH = "a second look was asked for as often as the policy allows, and things changed each time; send it again"
 _NOT_REQUIRED = Ruling(Standing.ALLOW, "critique_not_required")
 
 
@@ -53,6 +55,9 @@ class CritiqueGate:
         answers = turn.answers_of(self.name)
         if not answers and self.spent(turn):
             return Opinion(rulings | self.skipped(wanted, turn), detail=self.budget(turn) | {"result": "skipped"})
+        if not answers and asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
+            held = Ruling(Standing.HOLD, "critique_unavailable", _ASKED_ENOUGH, reason="needs_per_gate")
+            return Opinion(rulings | {f.call.id: held for f in wanted}, detail={"result": "unavailable"})
         if not answers:
             return critiquing(turn, wanted, so_far.plan)
         ruling, detail = self.weigh(answers[-1])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from foregate.gates.advice import planning
+from foregate.gates.counts import asked_enough
 from foregate.gates.plan_checks import defect, trimmed
 from foregate.gates.plan_scope import accepted, covered
 from foregate.policy.policy import Policy
@@ -23,6 +24,7 @@ from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 
 _PASSED = Ruling(Standing.ALLOW, "plan_passed")
+_ASKED_ENOUGH = "the planner was asked about this response as often as the policy allows; send it again, smaller"
 _DRIFT = "the accepted plan does not cover this; keep to the plan, or say why it must be widened"
 
 
@@ -52,7 +54,7 @@ class PlanGate:
             return Opinion(rulings | self.drift(open_, "max_amendments"), uses=uses)
         answers = turn.answers_of(self.name)
         if not answers:
-            return self.ask(turn, open_, so_far, "") or Opinion(rulings | self.unavailable(open_, "safety_budget"))
+            return self.ask(turn, open_, rulings, uses, "")
         plan = read(answers[-1])
         if plan is None:
             return Opinion(
@@ -62,8 +64,7 @@ class PlanGate:
             )
         reason = defect(plan, open_[0])
         if reason and len(answers) == 1:
-            need = self.ask(turn, open_, so_far, reason)
-            return need or Opinion(rulings | self.unavailable(open_, "safety_budget"))
+            return self.ask(turn, open_, rulings, uses, reason)
         if reason:
             return Opinion(rulings | self.refused(open_, turn, reason), detail=detail_of(plan, "rejected"), uses=uses)
         return self.accept(plan, turn, due, open_, dict(rulings))
@@ -105,12 +106,21 @@ class PlanGate:
                 spent[index] = spent.get(index, 0) + 1
         return left, uses
 
-    def ask(self, turn: Turn, open_: Sequence[CallFacts], so_far: SoFar, reason: str) -> Need | None:
-        """Return the planner's Need, None when the safety budget or the cap of needs is used up."""
-        bound, asked = self.policy.safety.model_calls, turn.counters.safety_calls
-        cap = self.policy.limits.needs_per_gate
-        if (bound and asked >= bound) or (cap and len(turn.answers_of(self.name)) >= cap):
-            return None
+    def ask(
+        self,
+        turn: Turn,
+        open_: Sequence[CallFacts],
+        rulings: Mapping[str, Ruling],
+        uses: Mapping[str, tuple[int, ...]],
+        reason: str,
+    ) -> Need | Opinion:
+        """Return the planner's Need, or the opinion without one when no further question may be asked."""
+        bound = self.policy.safety.model_calls
+        if asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
+            held = Ruling(Standing.HOLD, "plan_unavailable", _ASKED_ENOUGH, reason=reason or "needs_per_gate")
+            return Opinion({**rulings, **{facts.call.id: held for facts in open_}}, uses=uses)
+        if 0 < bound <= turn.counters.safety_calls:
+            return Opinion({**rulings, **self.unavailable(open_, "safety_budget")}, uses=uses)
         return planning(turn, open_, reason)
 
     def accept(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from foregate.schemas.evidence_record import Origin
+from foregate.schemas.need import Voided
 from foregate.schemas.ruling import Standing
 from foregate.schemas.survey import Atom
 from foregate.schemas.turn import Counters, Turn
@@ -104,3 +105,10 @@ def test_a_target_only_outsiders_named_is_a_reason_to_ask_the_critic() -> None:
 def test_the_scores_are_recorded_with_their_bounds() -> None:
     edit = row(judged(turn(call("edit_file")), POLICY), "critique")
     assert {number.path for number in edit.numbers} == {"critique.risk", "critique.uncertainty"}
+
+
+def test_critiques_that_no_longer_count_are_counted_as_asked_and_past_the_cap_the_call_is_held() -> None:
+    voided = tuple(Voided(n, "critique", "what was judged has changed since the answer") for n in range(3))
+    assert need_of(turn(SEND, voided=voided[:2]), LEVEL_CALL).gate == "critique"
+    verdict = judged(turn(SEND, voided=voided), LEVEL_CALL).verdicts[0]
+    assert (verdict.standing, verdict.ruling.code) == (Standing.HOLD, "critique_unavailable")

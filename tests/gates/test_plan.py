@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foregate.schemas.codes import PLAN_REASONS
-from foregate.schemas.need import Need
+from foregate.schemas.need import Need, Voided
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.ruling import Standing
 from foregate.schemas.turn import Counters, Turn
@@ -123,6 +123,27 @@ def test_an_unusable_answer_asks_a_person_for_dangerous_calls_and_lets_others_go
 def test_an_exhausted_safety_budget_makes_the_plan_unavailable() -> None:
     of = turn(RUN, counters=Counters(safety_calls=16))
     assert need_of(of, POLICY).code == "plan_unavailable"
+
+
+def test_past_the_cap_of_questions_the_call_is_held_whatever_the_policy_lets_go() -> None:
+    once = policy_with(
+        {"limits.needs_per_gate": 1, "plan.on_unavailable": {"dangerous": "proceed", "other": "proceed"}}
+    )
+    bad = planned(turn(RUN), plan_for(RUN, goal=""))
+    verdict = judged(bad, once).verdicts[0]
+    assert (verdict.standing, verdict.ruling.code, verdict.ruling.reason) == (
+        Standing.HOLD,
+        "plan_unavailable",
+        "missing_goal",
+    )
+    unlimited = policy_with({"limits.needs_per_gate": 0})
+    assert need_of(bad, unlimited).request["defect"] == "missing_goal"
+
+
+def test_plans_that_no_longer_count_are_counted_as_asked() -> None:
+    voided = tuple(Voided(n, "plan", "what was judged has changed since the answer") for n in range(3))
+    assert need_of(turn(RUN, voided=voided[:2]), POLICY).gate == "plan"
+    assert judged(turn(RUN, voided=voided), POLICY).verdicts[0].ruling.code == "plan_unavailable"
 
 
 def in_force(*steps: dict[str, Any]) -> PlanInForce:
