@@ -15,7 +15,7 @@ from foregate.schemas import codec
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.tool_spec import ToolSpec, catalogue_of
 from foregate.telemetry.turns import recorded
-from tests.agent.corpus import STORIES, Story, evidence, events_of, narration, plan_accepted, rules_ask
+from tests.agent.corpus import STORIES, Story, events_of, evidence, narration, plan_accepted, rules_ask
 from tests.policies import policy_with
 
 
