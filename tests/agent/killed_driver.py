@@ -1,0 +1,155 @@
+"""A process whose children each run one small session on a real home and workspace, and may kill themselves in it.
+
+A line on its input is a JSON object: `home`, `workspace`, `stamps` (a file that grows by a line with every run of the
+tool `stamp`) and `die`: [] for never, else how and after which event number, or in which tool. What became of the child
+is a line on its output: `killed`, or what it said. Children are forked, so that only the first pays for the imports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from foregate.agent.loop import go_on, run
+from foregate.agent.models.scripted import calls, says
+from foregate.agent.tools.files import edit_file, read_file
+from foregate.agent.tools.tool import Tool
+from foregate.agent.workspace import Workspace
+from foregate.opening import Setting, open_session
+from foregate.policy.load import default_policy
+from foregate.schemas.capabilities import Capabilities
+from foregate.schemas.effect import Effect
+from foregate.schemas.event import Event
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.telemetry import file_blobs, sqlite_log
+
+POLICY, LOADED = default_policy(), (file_blobs, sqlite_log)
+"""What every session needs, loaded before the first child is forked."""
+
+TALK = "I will fix the typo in a.txt and stamp the form."
+STEPS = (
+    ("read_file", {"path": "a.txt"}),
+    ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"}),
+    ("stamp", {"form": "k"}),
+)
+
+
+class Careful:
+    """A model that takes the steps in order, repeats what was not done, and never what it cannot know of."""
+
+    name = "careful"
+
+    async def respond(self, request: ModelRequest, on_text: object = None) -> ModelResponse:
+        """Return the first step that neither succeeded nor has an unknown outcome."""
+        names = {call.id: call.name for message in request.messages for call in message.calls}
+        settled = set()
+        for message in request.messages:
+            if message.role == "tool":
+                answer = json.loads(message.text)
+                if answer["ok"] or answer.get("foregate", {}).get("code") == "outcome_unknown":
+                    settled.add(names[message.call])
+        for step in STEPS:
+            if step[0] not in settled:
+                return calls(step, text=TALK)
+        return says("done")
+
+
+def die() -> None:
+    """End this process at once, as a crash would."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stamping(stamps: Path, dies: bool) -> Tool:
+    """Return the tool `stamp`, whose every run adds a line to `stamps`."""
+
+    async def stamp(arguments: Mapping[str, Any]) -> ToolResult:
+        with stamps.open("a") as file:
+            file.write(f"{arguments['form']}\n")
+        if dies:
+            die()
+        return ToolResult(True, "stamped")
+
+    schema = {"type": "object", "properties": {"form": {"type": "string"}}, "required": ["form"]}
+    nature = Capabilities(external_side_effect=False, needs_approval=False, reversible=True)
+    target = TargetParameter("form", ResourceKind.OTHER, Effect.EDIT)
+    return Tool(ToolSpec("stamp", "Stamp a form.", schema, Effect.EDIT, nature, (target,), "python"), stamp)
+
+
+def killer(home: Path, how: str, number: int) -> Callable[[Event], None]:
+    """Return a listener that dies after event `number`: `at_once`, or when it is `written` where others can read it."""
+
+    def listen(event: Event) -> None:
+        if event.seq != number:
+            return
+        while how == "written" and rows(home) < number:
+            pass
+        die()
+
+    return listen
+
+
+def rows(home: Path) -> int:
+    """Return how many events of the session are on disk."""
+    connection = sqlite3.connect(home / "events.db")
+    try:
+        return int(connection.execute("SELECT count(*) FROM events").fetchone()[0])
+    finally:
+        connection.close()
+
+
+async def session(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Begin the session, or go on with the one that is there, and see its task through."""
+    how, where = order["die"] or ("", 0)
+    home = Path(order["home"])
+    space = Workspace(order["workspace"])
+    files = [read_file(space, POLICY), edit_file(space, POLICY)]
+    setting = Setting(
+        workspace=order["workspace"],
+        model=Careful(),
+        policy=POLICY,
+        tools=[*files, stamping(Path(order["stamps"]), how == "tool")],
+        builtin=False,
+        listeners=[killer(home, how, where)] if how in ("at_once", "written") else (),
+        environ={"FOREGATE_HOME": str(home)},
+    )
+    setting.resume = "last" if (home / "events.db").exists() and rows(home) else ""
+    opened = await open_session(setting)
+    inner = opened.session
+    if inner.state.task is not None:
+        outcome = (await go_on(inner)).status
+    elif inner.state.tasks == 0:
+        outcome = (await run(inner, "fix the typo in a.txt and stamp form k")).status
+    else:
+        outcome = "over"
+    await opened.close()
+    space.close()
+    return {"session": opened.name, "outcome": outcome, "events": inner.state.seq}
+
+
+def main() -> None:
+    """Fork a child for every order and say what became of it."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            os.write(1, f"{json.dumps(asyncio.run(session(json.loads(line))))}\n".encode())
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            os.write(1, b'"killed"\n' if os.WTERMSIG(status) == signal.SIGKILL else b'"crashed"\n')
+        elif os.waitstatus_to_exitcode(status):
+            os.write(1, b'"failed"\n')
+
+
+if __name__ == "__main__":
+    main()
