@@ -173,3 +173,32 @@ def test_a_held_or_denied_call_is_never_put_before_a_person() -> None:
 def test_an_undeclared_tool_asks_as_the_worst() -> None:
     assert CATALOGUE["odd"].capabilities is None
     assert row(judged(turn(call("odd"), attended=False), POLICY), "approval").code == "approval_required"
+
+
+@pytest.mark.parametrize(
+    ("grant", "covered"),
+    [
+        (Grant("rules", "ask-a", "edit", "file", "a.txt"), True),
+        (Grant("rules", "ask-a", "delete", "file", "a.txt"), False),
+        (Grant("rules", "ask-b", "edit", "file", "a.txt"), False),
+        (Grant("approval", "ask-a", "edit", "file", "a.txt"), False),
+        (Grant("rules", "ask-a", "edit", "directory", "a.txt"), False),
+        (Grant("rules", "ask-a", "edit", "file", "b.txt"), False),
+    ],
+)
+def test_leave_is_for_one_gate_one_reason_one_effect_and_one_resource(grant: Grant, covered: bool) -> None:
+    policy = rules({"id": "ask-a", "then": "ask", "tool": "edit_file"})
+    of = turn(EDIT, grants=(grant,))
+    if covered:
+        assert code(of, policy) == "approval_granted"
+    else:
+        assert need_of(of, policy).gate == "approval"
+
+
+def test_a_call_two_rules_ask_about_needs_leave_for_both() -> None:
+    policy = rules(
+        {"id": "ask-a", "then": "ask", "tool": "edit_file"}, {"id": "ask-b", "then": "ask", "effect": ["edit"]}
+    )
+    leave = [Grant("rules", name, "edit", "file", "a.txt") for name in ("ask-a", "ask-b")]
+    assert need_of(turn(EDIT, grants=(leave[0],)), policy)
+    assert code(turn(EDIT, grants=tuple(leave)), policy) == "approval_granted"
