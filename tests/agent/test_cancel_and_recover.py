@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.executor import NoPermit, execute
-from foregate.agent.loop import go_on, run
+from foregate.agent.loop import go_on, run, step
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.schemas.event import Event
@@ -104,12 +104,14 @@ async def test_an_observation_under_way_when_the_process_ended_is_simply_taken_a
 
 async def test_the_executor_has_no_entrance_but_an_unused_permit_for_exactly_this_call() -> None:
     world = World()
-    session = await world.open([calls(READ), says("done")])
-    await run(session, "read a.txt")
-    await session.hear("again")
-    facts = next(iter(session.facts.values()))
+    session = await world.open([calls(READ)])
+    await session.hear("read a.txt")
+    for _ in range(3):
+        assert await step(session) is None
+    (facts,) = session.facts.values()
     started = next(event for event in await world.log.read("s") if event.kind == "tool_started")
     used = Permit(**started.body["permit"])
+    assert used.digest == facts.call.digest
     for permit in (used, Permit(facts.call.id, facts.call.digest, 999, ""), Permit("x", "y", 0, "")):
         with pytest.raises(NoPermit):
             await execute(session, permit, facts)
