@@ -1,4 +1,4 @@
-"""The command line: what goes where, and what becomes of bad input."""
+"""The command line: what goes where."""
 
 from __future__ import annotations
 
@@ -6,73 +6,15 @@ import json
 import sqlite3
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from foregate.cli.app import main
 from foregate.cli.exit_codes import STATUS
-from foregate.home import Home, find_session
+from foregate.home import Home
 from foregate.schemas.event import STATUSES
 from foregate.telemetry.sqlite_log import SqliteLog
-
-Cli = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def home(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of its own, no endpoint, and the workspace as current folder."""
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FOREGATE_MODEL", "FOREGATE_POLICY"):
-        monkeypatch.delenv(name, raising=False)
-    path = tmp_path / "home"
-    monkeypatch.setenv("FOREGATE_HOME", str(path))
-    monkeypatch.chdir(folder)
-    (folder / "a.txt").write_text("teh cat\n")
-    return path
-
-
-@pytest.fixture
-def cli(home: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs a command in this process; gives exit code, standard output and standard error."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(list(arguments))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, Any], None]]:
-    """An endpoint on loopback that answers every request with the given status and JSON."""
-    answer: dict[str, Any] = {}
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length", 0)))
-            body = json.dumps(answer["body"]).encode()
-            self.send_response(answer["status"])
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Stay quiet."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_address[1]}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-        yield lambda status, body: answer.update(status=status, body=body)
-        server.shutdown()
-        thread.join()
+from tests.cli.conftest import Cli
 
 
 def test_every_status_has_an_exit_code_of_its_own() -> None:
@@ -201,14 +143,6 @@ def test_the_policy_is_shown_with_where_values_come_from(cli: Cli, tmp_path: Pat
     assert rows == [{"key": "limits.turns", "value": 7, "from": "mine.yaml:2"}]
 
 
-def test_a_policy_check_names_every_problem(cli: Cli) -> None:
-    Path("bad.yaml").write_text("limits:\n  turms: 7\n  tokens: many\n")
-    code, out, err = cli("policy", "check", "bad.yaml")
-    assert (code, out) == (2, "")
-    assert "bad.yaml:2" in err
-    assert json.loads(cli("policy", "check", "--json", "bad.yaml")[1])["usable"] is False
-
-
 def test_a_resume_without_anything_open_says_so(cli: Cli) -> None:
     cli("run", "read a.txt")
     assert "nothing waits" in cli("resume", "last")[1]
@@ -222,82 +156,6 @@ def test_a_chat_reads_lines_from_a_pipe(cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert code == 0
     assert "file a.txt: file_read" in out
     assert "never" not in out
-
-
-BAD = {
-    "no such command": (("nope",), 2),
-    "wrong flag": (("run", "--nope", "x"), 2),
-    "two kinds of output": (("run", "--json", "--events", "x"), 2),
-    "empty task": (("run", " "), 2),
-    "missing argument": (("undo",), 2),
-    "no workspace": (("run", "--workspace", "/nowhere/at/all", "x"), 2),
-    "model without endpoint": (("run", "--model", "big", "x"), 2),
-    "unknown session": (("audit", "show", "nope"), 2),
-    "unknown session to verify": (("audit", "verify", "nope"), 2),
-    "unknown session to undo": (("undo", "nope"), 2),
-    "unknown session to resume": (("resume", "nope"), 2),
-    "unknown session to chat": (("chat", "--resume", "nope"), 2),
-    "no head": (("audit", "verify", "nope", "--head", "x"), 2),
-    "unknown policy key": (("policy", "check", "bad.yaml"), 2),
-    "broken policy in force": (("run", "--policy", "bad.yaml", "x"), 2),
-    "no policy file": (("run", "--policy", "none.yaml", "x"), 2),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_sentence_and_a_usage_exit_code(name: str, cli: Cli) -> None:
-    Path("bad.yaml").write_text("limits:\n  turms: 7\n")
-    arguments, expected = BAD[name]
-    code, out, err = cli(*arguments)
-    assert (code, out) == (expected, "")
-    assert err.startswith("foregate: ")
-    assert len(err.splitlines()) == 1
-    assert "Traceback" not in err
-
-
-def test_an_unknown_filter_names_the_nearest(cli: Cli) -> None:
-    cli("run", "read a.txt")
-    code, _, err = cli("audit", "show", "last", "--gate", "evidnce")
-    assert code == 2
-    assert "did you mean `evidence`" in err
-
-
-def test_a_log_that_is_not_ours_is_left_alone(cli: Cli, home: Path) -> None:
-    home.mkdir(mode=0o700)
-    (home / "events.db").write_bytes(b"somebody's notes, not a database\n" * 100)
-    before = (home / "events.db").read_bytes()
-    for arguments in (("run", "x"), ("audit", "list")):
-        code, _, err = cli(*arguments)
-        assert code == 1
-        assert len(err.splitlines()) == 1
-    assert (home / "events.db").read_bytes() == before
-
-
-@pytest.mark.parametrize(("status", "message"), [(401, "Incorrect API key"), (404, "The model `big` does not exist")])
-def test_a_wrong_key_or_model_fails_the_task_with_a_sentence(
-    status: int, message: str, cli: Cli, endpoint: Callable[[int, Any], None]
-) -> None:
-    endpoint(status, {"error": {"message": message, "type": "invalid_request_error"}})
-    code, out, err = cli("run", "--model", "big", "hello")
-    assert (code, out) == (STATUS["failed"], "")
-    assert "Traceback" not in err
-    assert "failed" in err
-
-
-def test_a_session_open_elsewhere_has_its_own_exit_code(cli: Cli, home: Path) -> None:
-    import asyncio
-
-    cli("run", "read a.txt")
-    log = SqliteLog(home / "events.db")
-
-    async def claim() -> None:
-        await log.claim(await find_session(log, "last"))
-
-    asyncio.run(claim())
-    code, _, err = cli("undo", "last")
-    log.close()
-    assert code == 9
-    assert "open in" in err
 
 
 def test_the_real_command_line_starts_and_fails_as_it_says(home: Path) -> None:
