@@ -179,7 +179,7 @@ def test_an_endpoint_with_several_models_and_none_named_says_which_there_are(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     code, out, err = cli("run", "hello")
     assert (code, out) == (ERROR, "")
-    assert "`small`" in sentence(err)
+    assert "small, large" in sentence(err)
     assert "FOREGATE_MODEL" in err
 
 
