@@ -15,12 +15,31 @@ assert_type(ToolCall.of("read_file", {"path": "a"}).digest, str)
 assert_type(foregate.__version__, str)
 
 
+@foregate.tool(read_only=True)
+def count(item: str) -> int:
+    """Count an item."""
+    return len(item)
+
+
+@foregate.tool
+async def order(item: str, amount: int = 1) -> str:
+    """Order an item."""
+    return f"{amount} of {item}"
+
+
+assert_type(count("paint"), int)
+count(3)  # type: ignore[arg-type]
+
+
 async def uses_an_agent() -> None:
-    async with Agent(model="small", workspace=".", policy=None) as agent:
+    assert_type(await order("paint", amount=2), str)
+    async with Agent(model="small", workspace=".", policy="mine.yaml", tools=[count, order]) as agent:
         assert_type(agent, Agent)
         assert_type(await agent.run("hello"), Outcome)
         assert_type(agent.events("hello"), AsyncIterator[Event])
         assert_type(await agent.open(), Session)
+        assert_type(await (await agent.open()).child("a part of it"), Outcome)
+        assert_type(agent.notes, tuple[str, ...])
         assert_type(agent.outcome, Outcome | None)
         assert_type(agent.session, str)
     assert_type(await run("hello", model="small", dry_run=True), Outcome)
