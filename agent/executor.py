@@ -22,6 +22,7 @@ from foregate.schemas.permit import Permit
 from foregate.schemas.resource import Resource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
+from foregate.telemetry.diagnostics import diagnostics
 
 if TYPE_CHECKING:
     from foregate.agent.session import Session
@@ -75,6 +76,7 @@ async def execute(
         )
         raise
     except Exception as error:
+        diagnostics().exception("tool_raised", tool=call.name, call=call.id)
         result = ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=facts.changes)
     elapsed = (time.monotonic_ns() - clock) // 1_000_000
     result = bounded(with_changes(result, kept, session.workspace, session.policy), session.policy)

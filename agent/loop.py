@@ -16,6 +16,7 @@ from foregate.schemas.event import Draft
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.need import Need
+from foregate.telemetry.diagnostics import diagnostics
 
 
 async def run(session: Session, text: str) -> Outcome:
@@ -98,6 +99,10 @@ async def decide(session: Session, open_turn: OpenTurn) -> Outcome | None:
     if stuck is not None and session.person is not None and not turn.answers_of("loop"):
         return await session.meet(stuck, turn)
     await session.record(session.judged(turn, judgement, stuck=stuck.key if stuck else ""))
+    for decision in judgement.decisions:
+        if decision.code == "gate_error":
+            why = [ruling.reason for ruling in decision.rulings]
+            diagnostics().warning("gate_error", gate=decision.gate, seq=session.state.seq, why=why)
     return None
 
 

@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from foregate.schemas.errors import ModelError
+from foregate.telemetry.diagnostics import diagnostics
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -69,8 +70,13 @@ async def persist(attempt: Callable[[], Awaitable[T]], retries: Retries, *, slee
         times = "1 attempt" if tries == 1 else f"{tries} attempts"
         raise ModelError(f"{failure.why} ({times}); {failure.advice}")
 
+    def note(state: RetryCallState) -> None:
+        fields = {"attempt": state.attempt_number, "wait": round(state.upcoming_sleep, 3), "why": _failure(state).why}
+        diagnostics().info("model_request_retried", **fields)
+
     retrying = AsyncRetrying(
         sleep=sleep,
+        before_sleep=note,
         stop=enough,
         wait=wait,
         retry=retry_if_exception_type(Transient),

@@ -119,13 +119,14 @@ async def _open(
     from foregate.agent.tools.tool import Toolbox
     from foregate.agent.workspace import Workspace
     from foregate.guarding import guarded
+    from foregate.policy.policy import Policy
 
     name = await find_session(log, setting.resume) if setting.resume else await fresh_name(log)
     workspace = Workspace(await workspace_of(log, name) if setting.resume else setting.workspace)
     try:
         loaded, policy = choose_policy(setting, workspace.root)
-        named = policy_file(setting.policy, setting.environ) if loaded is not None else None
-        policy = guarded(policy, workspace.root, [*own, *([named] if named is not None else [])])
+        named = None if isinstance(setting.policy, Policy) else policy_file(setting.policy, setting.environ)
+        policy = guarded(policy, workspace.root, own if named is None else (*own, named))
         tools = toolbox(setting, workspace, policy, memory)
         lease = await log.claim(name, create=not setting.resume)
     except BaseException:

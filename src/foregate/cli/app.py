@@ -12,6 +12,7 @@ from foregate import __version__
 from foregate.cli import audit, chat, demo_command, policy, resume, run, tools, undo
 from foregate.cli.exit_codes import ERROR, STATUS, USAGE, of_error
 from foregate.schemas.errors import ForegateError
+from foregate.telemetry.diagnostics import diagnostics
 
 app = typer.Typer(
     name="foregate",
@@ -52,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
     try:
+        diagnostics()
         code = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()
     except ForegateError as error:

@@ -1,0 +1,69 @@
+"""Diagnostics for whoever runs Foregate; never the record, and never with arguments, outputs or keys in them.
+
+FOREGATE_LOG names a level (`debug`, `info`, `warning`, `error`); lines of JSON then go to standard error. Without it
+nothing is written and structlog is not even imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from typing import Any, Protocol, cast
+
+from foregate.schemas.errors import UsageError
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class Diagnostics(Protocol):
+    """A structured logger: an event name and fields."""
+
+    def debug(self, event: str, **fields: Any) -> Any:
+        """Note a detail."""
+
+    def info(self, event: str, **fields: Any) -> Any:
+        """Note something that happens now and then."""
+
+    def warning(self, event: str, **fields: Any) -> Any:
+        """Note something an operator should look at."""
+
+    def exception(self, event: str, **fields: Any) -> Any:
+        """Note the exception being handled, with its traceback."""
+
+
+class Silence:
+    """Diagnostics that go nowhere."""
+
+    def debug(self, event: str, **fields: Any) -> None:
+        """Drop the line."""
+
+    info = warning = exception = debug
+
+
+def diagnostics() -> Diagnostics:
+    """Return the logger FOREGATE_LOG asks for; raise UsageError for a level there is none of."""
+    return _for_level(os.environ.get("FOREGATE_LOG", ""))
+
+
+@cache
+def _for_level(level: str) -> Diagnostics:
+    if not level:
+        return Silence()
+    if level not in LEVELS:
+        raise UsageError(f"FOREGATE_LOG is `{level[:40]}`; set it to one of {', '.join(LEVELS)}, or unset it")
+    import structlog
+
+    return cast(
+        Diagnostics,
+        structlog.wrap_logger(
+            structlog.PrintLogger(sys.stderr),
+            processors=[
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+                structlog.processors.format_exc_info,
+                structlog.processors.JSONRenderer(sort_keys=True),
+            ],
+            wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        ),
+    )
