@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,6 +16,7 @@ T = TypeVar("T")
 _KEPT = 8
 _WRITTEN: dict[int, tuple[Json, Any]] = {}
 """The last nouns written, by the identity of their form: a session folds its own events right after writing them."""
+_WRITING = Lock()
 
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
@@ -33,17 +35,24 @@ def dump(value: Any, *, exclude: set[str] | None = None) -> Json:
 
 def remember(value: Any, data: Json) -> Json:
     """Return `data`, the recorded form of `value`, so that reading this very object again gives `value` itself."""
-    _WRITTEN[id(data)] = (data, value)
-    while len(_WRITTEN) > _KEPT:
-        del _WRITTEN[next(iter(_WRITTEN))]
+    with _WRITING:
+        _WRITTEN[id(data)] = (data, value)
+        while len(_WRITTEN) > _KEPT:
+            del _WRITTEN[next(iter(_WRITTEN))]
     return data
+
+
+def written(noun: type[T], data: Json) -> T | None:
+    """Return the noun whose recorded form is this very object, None when it is not among the last ones written."""
+    known = _WRITTEN.get(id(data))
+    return known[1] if known is not None and known[0] is data and type(known[1]) is noun else None
 
 
 def load(noun: type[T], data: Json) -> T:
     """Return the noun `data` describes; raise InvalidJson naming the first defect."""
-    known = _WRITTEN.get(id(data))
-    if known is not None and known[0] is data and type(known[1]) is noun:
-        return known[1]
+    known = written(noun, data)
+    if known is not None:
+        return known
     try:
         value: T = _adapter(noun).validate_python(data)
     except ValidationError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from foregate.schemas import strict_json
+from foregate.schemas import codec, strict_json
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
@@ -36,15 +36,21 @@ class ModelResponse:
     notes: tuple[str, ...] = ()
 
     def stamped(self, seq: int) -> ModelResponse:
-        """Return the response with storable text and the session's own call ids for event number `seq`."""
-        calls = tuple(replace(call, id=f"c{seq}.{index}") for index, call in enumerate(self.calls, start=1))
+        """Return the response with storable text and its calls, read anew, under the session's own ids for event `seq`.
+
+        So it is what reading its recorded form gives, whoever made it.
+        """
+        calls = tuple(
+            ToolCall.parse(call.name, call.raw, id=f"c{seq}.{index}", wire_id=call.wire_id)
+            for index, call in enumerate(self.calls, start=1)
+        )
         return replace(
             self, text=strict_json.scrub(self.text), reasoning=strict_json.scrub(self.reasoning), calls=calls
         )
 
     def to_json(self) -> Json:
-        """Return the event body: calls with their arguments as sent; parsing is repeated on reading."""
-        return {
+        """Return the event body: calls with their arguments as sent, to be parsed again by whoever reads them."""
+        body = {
             "text": self.text,
             "reasoning": self.reasoning,
             "calls": [
@@ -60,11 +66,12 @@ class ModelResponse:
             "model": self.model,
             "notes": list(self.notes),
         }
+        return codec.remember(self, body)
 
     @classmethod
     def from_json(cls, body: Json) -> ModelResponse:
         """Return the response an event body holds."""
-        return cls(
+        return codec.written(cls, body) or cls(
             text=body["text"],
             calls=tuple(
                 ToolCall.parse(call["name"], call["arguments"], id=call["id"], wire_id=call["wire_id"])
