@@ -102,7 +102,7 @@ def not_now(session: Session, open_turn: OpenTurn, facts: CallFacts) -> tuple[st
     bound = limits.identical_changes if facts.changes else limits.identical_observations
     if bound and task.runs.get(facts.call.digest, 0) >= bound:
         return "not_run_loop", f"this identical call ran {bound} times and nothing changed; do something else"
-    if limits.tool_calls and task.counters.tool_calls >= limits.tool_calls:
+    if limits.tool_calls and task.used["tool_calls"] >= limits.tool_calls:
         return "not_run_budget", "the task has used all its tool calls"
     return None
 

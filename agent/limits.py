@@ -8,19 +8,18 @@ from foregate.schemas.codes import REPEATED_HOLD
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.need import Need
 from foregate.schemas.ruling import Standing
-from foregate.schemas.survey import fingerprint
 from foregate.schemas.turn import Turn
 
 
 def reached(task: TaskState, policy: Policy, now: str) -> str:
     """Return one sentence naming the first limit the task has reached, "" while there is none."""
-    limits, used = policy.limits, task.counters
+    limits, used = policy.limits, task.used
     for name, value, bound in (
-        ("turns", used.turns, limits.turns),
-        ("model_calls", used.model_calls, limits.model_calls),
-        ("tool_calls", used.tool_calls, limits.tool_calls),
-        ("tokens", used.tokens, limits.tokens),
-        ("cost", used.cost, limits.cost),
+        ("turns", used["turns"], limits.turns),
+        ("model_calls", used["model_calls"], limits.model_calls),
+        ("tool_calls", used["tool_calls"], limits.tool_calls),
+        ("tokens", used["tokens"], limits.tokens),
+        ("cost", used["cost"], limits.cost),
         ("wall_clock", task.elapsed(now), limits.wall_clock),
     ):
         if bound and value >= bound:
@@ -31,11 +30,10 @@ def reached(task: TaskState, policy: Policy, now: str) -> str:
 def stuck(turn: Turn, judgement: Judgement, policy: Policy) -> Need | None:
     """Return the loop's own question when a call is held or denied again for the same reason on the same evidence."""
     bound = policy.limits.repeated_holds
-    prints = {survey.call: fingerprint(survey) for survey in turn.surveys}
     for verdict in judgement.verdicts:
         if verdict.standing is Standing.ALLOW or not bound:
             continue
-        key = (verdict.digest, verdict.ruling.code, prints.get(verdict.call, ""))
+        key = (verdict.digest, verdict.ruling.code, turn.fingerprints.get(verdict.call, ""))
         before = next((h.count for h in turn.holds if (h.digest, h.code, h.fingerprint) == key), 0)
         if before + 1 >= bound:
             call = next(call for call in turn.calls if call.id == verdict.call)

@@ -26,7 +26,7 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.need import Answer, Need
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey, fingerprint, survey_hash
+from foregate.schemas.survey import Survey, recorded, survey_hash
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec, catalogue_hash, catalogue_of
 from foregate.schemas.turn import Turn
@@ -121,7 +121,7 @@ class Session:
         calls = open.response.calls[: limit or None]
         surveys = self.surveyor.survey(calls, self.state)
         if open.answers:
-            now = (survey_hash(surveys), self.policy.hash)
+            now = (survey_hash(recorded(surveys)), self.policy.hash)
             if any((answer.survey_hash, answer.policy_hash) != now for answer in open.answers):
                 self.state.void(list(open.answers), "what was judged has changed since the answer")
         return self.bare_turn(
@@ -153,7 +153,7 @@ class Session:
         return Turn(
             response=response,
             task=task.number,
-            turn=task.counters.turns + 1,
+            turn=task.used["turns"] + 1,
             now=now,
             policy_hash=self.policy.hash,
             catalogue_hash=state.catalogue_hash,
@@ -191,7 +191,7 @@ class Session:
             "turn": stored,
             "judgement": judgement.to_json(),
             "survey_hash": turn.survey_hash,
-            "fingerprints": {survey.call: fingerprint(survey) for survey in turn.surveys},
+            "fingerprints": turn.fingerprints,
         }
         if judgement.plan is not None:
             body["plan"] = codec.dump(judgement.plan)

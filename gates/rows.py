@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
-from foregate.schemas.decision import CallRuling, Decision
+from foregate.schemas.decision import CallRuling, Decision, Mode
 from foregate.schemas.opinion import Opinion
 from foregate.schemas.protocols import Gate, SoFar
 from foregate.schemas.ruling import Number, Ruling, Standing
-from foregate.schemas.survey import fingerprint
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 
@@ -20,7 +20,7 @@ def decision_of(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: 
     passed = f"{gate.name}_passed"
     notable = [call for call in live if opinion.rulings[call.id].code != passed]
     if not notable and not strictest.numbers and not opinion.detail and not opinion.summary:
-        return Decision(gate.name, strictest.code, gate.mode)
+        return plain(gate.name, strictest.code, gate.mode)
     numbers: dict[tuple[str, int, int], Number] = {}
     rules: dict[str, None] = {}
     for call in live:
@@ -43,6 +43,12 @@ def decision_of(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: 
     )
 
 
+@lru_cache(maxsize=256)
+def plain(gate: str, code: str, mode: Mode) -> Decision:
+    """Return the row of a gate that let everything pass and has nothing to add."""
+    return Decision(gate, code, mode)
+
+
 def row_of(call: ToolCall, ruling: Ruling, first: ToolCall) -> CallRuling:
     """Return a call's part of the row; the first call's message is the row's summary already."""
     return CallRuling(call.id, ruling.standing, ruling.code, "" if call is first else ruling.message, ruling.reason)
@@ -52,7 +58,7 @@ def repetition(call: ToolCall, ruling: Ruling, turn: Turn) -> str:
     """Return the code when the same call was held for it before on the same evidence, else ""."""
     if ruling.standing is not Standing.HOLD or not turn.holds:
         return ""
-    known = next((fingerprint(survey) for survey in turn.surveys if survey.call == call.id), "")
+    known = turn.fingerprints.get(call.id, "")
     same = any((h.digest, h.code, h.fingerprint) == (call.digest, ruling.code, known) for h in turn.holds)
     return ruling.code if same else ""
 

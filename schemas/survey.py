@@ -8,6 +8,7 @@ from foregate.schemas import codec, strict_json
 from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import EvidenceSeen, Origin
 from foregate.schemas.resource import Resource, ResourceKind
+from foregate.schemas.strict_json import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,14 @@ class Survey:
     problem: str = ""
 
 
-def survey_hash(surveys: tuple[Survey, ...]) -> str:
+def recorded(surveys: tuple[Survey, ...]) -> list[Json]:
+    """Return the recorded form of the surveys of one response."""
+    return [codec.dump(survey) for survey in surveys]
+
+
+def survey_hash(looked: list[Json]) -> str:
     """Return the SHA-256 over the recorded form of the surveys of one response."""
-    return strict_json.sha256(strict_json.encode_record([codec.dump(survey) for survey in surveys]).encode())
+    return strict_json.sha256(strict_json.encode_record(looked).encode())
 
 
 def fingerprint(survey: Survey) -> str:

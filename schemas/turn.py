@@ -12,7 +12,7 @@ from foregate.schemas.grant import Grant
 from foregate.schemas.need import Answer, Voided
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey, survey_hash
+from foregate.schemas.survey import Survey, fingerprint, recorded, survey_hash
 from foregate.schemas.tool_call import ToolCall
 
 
@@ -124,7 +124,17 @@ class Turn:
     @cached_property
     def survey_hash(self) -> str:
         """The hash answers are bound to."""
-        return survey_hash(self.surveys)
+        return survey_hash(self.looked)
+
+    @cached_property
+    def looked(self) -> list[Json]:
+        """The recorded form of the surveys."""
+        return recorded(self.surveys)
+
+    @cached_property
+    def fingerprints(self) -> Mapping[str, str]:
+        """What is known of each call's own resources, as one hash per call id."""
+        return {survey.call: fingerprint(survey) for survey in self.surveys}
 
     def survey_of(self, call: ToolCall) -> Survey:
         """Return the survey of `call`; raise LookupError when nobody looked, which holds the call."""
@@ -139,7 +149,8 @@ class Turn:
 
     def stored(self) -> Json:
         """Return the log's form: what lies in other events as their numbers."""
-        body = codec.dump(self, exclude={"calls", "text", "user_messages", "plan", "answers"})
+        body = codec.dump(self, exclude={"calls", "surveys", "text", "user_messages", "plan", "answers"})
+        body["surveys"] = self.looked
         if self.calls and self.actor != "model":
             body["proposed"] = [{"id": c.id, "name": c.name, "arguments": c.raw} for c in self.calls]
         body["user_messages"] = [said.seq for said in self.user_messages]
