@@ -66,8 +66,8 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
     """
     so_far = SoFar(bench.facts(turn) if facts is None else facts)
     consequence: tuple[str, Consequence] | None = None
+    live: Sequence[ToolCall] = turn.calls
     for gate in bench.gates:
-        live = live_calls(turn, so_far)
         if not live:
             break
         opinion = ask(gate, turn, live, so_far)
@@ -77,16 +77,11 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
         if gate.mode == "shadow":
             continue
         join(gate.name, opinion, live, so_far)
+        live = [call for call in live if so_far.rulings[call.id][1].standing < Standing.HOLD]
         if opinion.consequence is not None and consequence is None:
             consequence = (gate.name, opinion.consequence)
             so_far.settled = True
     return concluded(turn, so_far, consequence, bench.holds_all)
-
-
-def live_calls(turn: Turn, so_far: SoFar) -> tuple[ToolCall, ...]:
-    """Return the calls that still stand below HOLD."""
-    rulings = so_far.rulings
-    return tuple(c for c in turn.calls if c.id not in rulings or rulings[c.id][1].standing < Standing.HOLD)
 
 
 def ask(gate: Gate, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from foregate.policy import commands, scores
 from foregate.policy.policy import Policy, ToolEntry
@@ -63,7 +64,8 @@ def facts_of(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, catalog
     touched = sum(max(1, resource.entries) for resource in survey.resources)
     broad = changes and touched > policy.scope.max_resources
     high_impact = changes and capabilities.high_impact_write
-    bare = CallFacts(
+    known = partial(
+        CallFacts,
         call=call,
         survey=survey,
         spec=spec,
@@ -74,10 +76,9 @@ def facts_of(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, catalog
         high_impact=high_impact,
         broad=broad,
         risky=changes and (external or irreversible or high_impact or broad),
-        risk=scores.NONE,
-        uncertainty=scores.NONE,
     )
-    return replace(bare, risk=scores.risk(bare, turn, policy), uncertainty=scores.uncertainty(bare, turn, policy))
+    bare = known(risk=scores.NONE, uncertainty=scores.NONE)
+    return known(risk=scores.risk(bare, turn, policy), uncertainty=scores.uncertainty(bare, turn, policy))
 
 
 def capabilities_in_force(spec: ToolSpec | None, entry: ToolEntry | None) -> Capabilities:

@@ -20,16 +20,12 @@ class Standing(Enum):
     HOLD = "hold"
     DENY = "deny"
 
-    @property
-    def rank(self) -> int:
+    def __init__(self, _word: str) -> None:
+        self.rank = len(type(self).__members__)
         """0 for ALLOW to 3 for DENY."""
-        return _RANK[self]
 
     def __lt__(self, other: Standing) -> bool:
-        return _RANK[self] < _RANK[other]
-
-
-_RANK = {standing: rank for rank, standing in enumerate(Standing)}
+        return self.rank < other.rank
 
 
 @dataclass(frozen=True, slots=True)
