@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from foregate.agent.workspace import Look, outside
 from foregate.schemas import strict_json
@@ -23,12 +23,12 @@ class MemoryWorkspace:
         if not path or "\0" in path or path.startswith("/"):
             raise outside(path)
         done: list[str] = []
-        for part in PurePosixPath(path).parts:
+        for part in path.split("/"):
             if part == "..":
                 if not done:
                     raise outside(path)
                 done.pop()
-            else:
+            elif part not in ("", "."):
                 done.append(part)
         return "/".join(done) or "."
 

@@ -25,7 +25,12 @@ def _protection(path: str, protected: tuple[str, ...], secret: tuple[str, ...]) 
 
 def off_limits(path: str, policy: Policy) -> bool:
     """Whether nothing of the agent may ever change the path, whatever was judged."""
-    return beneath(fold(path), policy.files.protected)
+    return _off_limits(path, policy.files.protected)
+
+
+@lru_cache(maxsize=1024)
+def _off_limits(path: str, protected: tuple[str, ...]) -> bool:
+    return beneath(fold(path), protected)
 
 
 def fold(path: str) -> str:

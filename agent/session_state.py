@@ -224,7 +224,8 @@ class SessionState:
             self.open.started[body["call"]] = event.seq
         if task.plan is not None and (used := self.uses.get(body["call"])):
             items = tuple(
-                replace(item, used=item.used + used.count(index)) for index, item in enumerate(task.plan.items)
+                replace(item, used=item.used + used.count(index)) if index in used else item
+                for index, item in enumerate(task.plan.items)
             )
             task.plan = replace(task.plan, items=items)
 

@@ -78,4 +78,7 @@ def unknown(body: Mapping[str, Json]) -> str:
 
 def object_text(value: Mapping[str, Json]) -> str:
     """Return the object as the text a model reads."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return _ENCODER.encode(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)

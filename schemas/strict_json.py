@@ -209,4 +209,7 @@ _DECODER = json.JSONDecoder(
     parse_float=_finite,
     parse_int=_bounded_int,
 )
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False
+)
+"""Without a note of each container on the way down: what runs in a circle ends at the depth of the recursion."""

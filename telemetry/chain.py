@@ -53,7 +53,7 @@ def seal(
         try:
             text = strict_json.encode_record(content)
             prev = strict_json.sha256(text.encode("utf-8"))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InvalidJson(f"an event of kind `{draft.kind}` cannot be written: {error}") from None
         sealed.append((Event(hash=prev, **content), text))
     return sealed

@@ -9,7 +9,7 @@ is written, the model, the atoms and a replay all see the same masked text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,13 +18,13 @@ from foregate.schemas.errors import PolicyError
 from foregate.schemas.event import Draft, Kind
 from foregate.schemas.strict_json import Json
 
-FIELDS: Mapping[Kind, tuple[str, ...]] = {
-    "tool_finished": ("content", "error"),
-    "outcome_unknown": ("reason",),
-    "call_answered": ("observed.output",),
-    "model_response": ("reasoning",),
+FIELDS: Mapping[Kind, tuple[tuple[str, ...], ...]] = {
+    "tool_finished": (("content",), ("error",)),
+    "outcome_unknown": (("reason",),),
+    "call_answered": (("observed", "output"),),
+    "model_response": (("reasoning",),),
 }
-"""Per kind of event the fields that are masked; a dot leads into an object."""
+"""Per kind of event the ways to the fields that are masked."""
 
 SHORT = 8
 """Texts below this many characters are not searched: nothing so short is a secret worth the name."""
@@ -37,7 +37,7 @@ def masked(draft: Draft, patterns: tuple[str, ...]) -> Draft:
     """
     body: Mapping[str, Json] = draft.body
     for field in FIELDS.get(draft.kind, ()) if patterns else ():
-        body = _inside(body, field.split("."), patterns)
+        body = _inside(body, field, patterns)
     return draft if body is draft.body else Draft(draft.kind, draft.actor, body)
 
 
@@ -58,7 +58,7 @@ def mask(value: Json, patterns: tuple[str, ...]) -> Json:
     return value
 
 
-def _inside(body: Mapping[str, Json], path: list[str], patterns: tuple[str, ...]) -> Mapping[str, Json]:
+def _inside(body: Mapping[str, Json], path: Sequence[str], patterns: tuple[str, ...]) -> Mapping[str, Json]:
     field, *rest = path
     old = body.get(field)
     if rest:
