@@ -29,7 +29,7 @@ def observed(criterion: Criterion, body: Mapping[str, Json]) -> CheckResult | No
                 return "met"
             return None if body.get("dropped") else "failed"
         case "command_succeeds":
-            return "met" if body["ok"] and body.get("exit_code", 0) == 0 else "failed"
+            return "met" if body["ok"] and body["exit_code"] == 0 else "failed"
         case "http_status":
             return "met" if str(body.get("exit_code", "")) == (criterion.expected or "200") else "failed"
     return None
@@ -41,6 +41,8 @@ def same(criterion: Criterion, body: Mapping[str, Json], target: str) -> bool:
         return body["tool"] == "read_file" and body.get("target") == target
     if criterion.check == "http_status":
         return body["tool"] == "http_request" and body.get("target") == target
+    if body.get("exit_code") is None:  # only a process ends with one: a file may be named like a command
+        return False
     try:
         return shlex.split(body.get("target", "")) == shlex.split(target)
     except ValueError:

@@ -164,6 +164,7 @@ def test_holding_the_whole_response_takes_the_innocent_calls_too() -> None:
 def test_one_decision_is_recorded_per_gate_asked_and_a_snapshot_when_something_may_run() -> None:
     result = judged(turn(READ))
     assert [decision.gate for decision in result.decisions] == [*GATES, "prelude"]
+    assert result.decisions[-1].code == "prelude_ready_for_execution"
     held = judged(turn(EDIT, surveys=(survey(EDIT),)))
     assert [decision.gate for decision in held.decisions][-1] == "evidence"
 
