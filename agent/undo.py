@@ -18,6 +18,9 @@ from foregate.schemas.tool_result import Change
 if TYPE_CHECKING:
     from foregate.agent.session import Session
 
+_NAMED = 20
+"""Changes a message names at most, the newest."""
+
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
@@ -92,8 +95,8 @@ def chosen(events: Sequence[Event], call_id: str | None) -> Undoable | str:
             gone.add(call)
         elif event.kind == "outcome_unknown":
             lost.add(call)
+    left = [change for call, change in finished.items() if call not in gone]
     if call_id is None:
-        left = [change for call, change in finished.items() if call not in gone]
         return left[-1] if left else "nothing that was changed in this session can be undone"
     if call_id in gone:
         return f"`{call_id}` has been undone already"
@@ -103,7 +106,8 @@ def chosen(events: Sequence[Event], call_id: str | None) -> Undoable | str:
         return f"nobody knows whether `{call_id}` took effect; look, then change things back by hand"
     if call_id in started:
         return f"`{call_id}` changed nothing that can be undone"
-    return f"there is no call `{call_id}` in this session"
+    named = ", ".join(f"{change.call} ({change.tool})" for change in left[-_NAMED:])
+    return f"there is no call `{call_id}` in this session; what can be undone: {named or 'nothing'}"
 
 
 def undone(found: Undoable, steps: Sequence[Step]) -> Draft:

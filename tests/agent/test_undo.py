@@ -184,8 +184,21 @@ async def test_looks_unknown_calls_and_commands_have_nothing_to_take_back(furnis
     session = await do(("read_file", {"path": "a.sh"}), ("run_command", {"argv": ["ls"]}))
     first = next(event.body["call"] for event in await session.log.read("s") if event.kind == "tool_finished")
     assert "changed nothing" in (await undo(session, first)).reason
-    assert "no call" in (await undo(session, "nope")).reason
+    assert "no call `nope` in this session; what can be undone: nothing" in (await undo(session, "nope")).reason
     assert "nothing that was changed" in (await undo(session)).reason
+
+
+async def test_an_unknown_call_lists_those_that_can_be_undone_and_only_those(furnished: Path, do: Do) -> None:
+    session = await do(
+        ("read_file", {"path": "a.sh"}),
+        ("edit_file", {"path": "a.sh", "old": "one", "new": "two"}),
+        ("write_file", {"path": "new.txt", "content": "x"}),
+    )
+    assert (await undo(session)).done
+    reason = (await undo(session, "nope")).reason
+    (edited,) = [e.body["call"] for e in await session.log.read("s")
+                 if e.kind == "tool_finished" and e.body["tool"] == "edit_file"]  # fmt: skip
+    assert reason.endswith(f"what can be undone: {edited} (edit_file)")
 
 
 async def test_a_memory_is_taken_back_too(folder: Path, do: Do, tmp_path: Path) -> None:

@@ -175,6 +175,7 @@ async def test_the_commands_show_what_the_session_knows(chat: Callable[..., Awai
         "evidence_passed",
         "no plan is in force",
         "you    fix a.txt",
+        "tool   read_file a.txt (c4.1)",
         "validity     enforce",
         "/execute",
         "there is no command `/what`",

@@ -29,7 +29,7 @@ def points_json(events: Iterable[Event]) -> list[Json]:
 
 
 def messages_of(events: Iterable[Event]) -> Iterator[Text]:
-    """Yield what was said, by whom, and which tools ran, in order."""
+    """Yield what was said, by whom, and which calls ran, in order."""
     for event in events:
         body = event.body
         if event.kind == "user_message":
@@ -37,7 +37,7 @@ def messages_of(events: Iterable[Event]) -> Iterator[Text]:
         elif event.kind == "model_response" and body["text"].strip():
             yield _said("model", body["text"])
         elif event.kind == "tool_finished":
-            yield _said("tool", f"{body['tool']} {body['target']}".replace("\n", " "))
+            yield _said("tool", f"{body['tool']} {body['target']} ({body['call']})".replace("\n", " "))
         elif event.kind == "task_ended" and body["status"] != "completed":
             yield _said("task", f"{body['status']}: {body['note']}")
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def undo(
     session: options.SessionName,
     call: Annotated[
-        str, typer.Option("--call", metavar="ID", help="The call to undo, as `audit show` names it; else the last.")
+        str,
+        typer.Option("--call", metavar="ID", help="The call to undo, as the chat's /history names it; else the last."),
     ] = "",
     preview: Annotated[bool, typer.Option("--preview", help="Only show what would be undone.")] = False,
     as_json: options.AsJson = False,
