@@ -102,7 +102,7 @@ def performance(conversation: Conversation, tools: frozenset[str] | None, stumbl
         answer = in_words(request, conversation.request, stage.seen)
     except AskedBack:
         answer = "I stop here until you have said what you mean."
-    answer = f"This was a dry run: nothing was really changed.\n\n{answer}" if stage.dry else answer
+    answer = f"This was a dry run: nothing was changed. Without it I would say:\n\n{answer}" if stage.dry else answer
     while True:
         exchange = yield Move(answer)
         if exchange.notice:
