@@ -108,7 +108,8 @@ def effect_of(call: ToolCall, spec: ToolSpec | None, entry: ToolEntry | None, su
         effect = Effect.UNKNOWN
     if survey.command is not None:
         classified = commands.effect_of(survey.command, policy)
-        effect = classified if entry is None or entry.effect is None else worst(entry.effect, classified)
+        believed = spec.own and (entry is None or entry.effect is None)
+        effect = classified if believed else worst(effect, classified)
     elif effect is not Effect.UNKNOWN:
         for resource in survey.resources:
             effect = worst(effect, access_of(resource))

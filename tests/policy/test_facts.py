@@ -40,3 +40,10 @@ def test_the_operators_entry_beats_the_declaration() -> None:
     policy = policy_with({"tools.read_file": {"effect": "send"}})
     facts = facts_of_turn(turn(call("read_file")), policy, CATALOGUE)["c1"]
     assert (facts.effect, facts.external) == (Effect.SEND, True)
+
+
+def test_a_foreign_tool_that_calls_its_text_a_harmless_command_is_not_believed() -> None:
+    foreign = {**CATALOGUE, "run_command": replace(CATALOGUE["run_command"], provenance="mcp:server")}
+    looking = turn(call("run_command", "ls"))
+    assert facts_of_turn(looking, default_policy(), CATALOGUE)["c1"].effect is Effect.OBSERVATION
+    assert facts_of_turn(looking, default_policy(), foreign)["c1"].effect is Effect.UNKNOWN
