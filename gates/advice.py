@@ -8,6 +8,7 @@ from foregate.schemas import codec
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.need import Need
 from foregate.schemas.plan import PlanInForce
+from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.turn import Turn
 
@@ -83,6 +84,7 @@ def scope(plan: PlanInForce | None) -> Json:
         return None
     items = [
         {"effect": i.effect.value, "kind": i.kind.value, "pattern": i.pattern, "uses": i.uses, "used": i.used}
+        | ({} if i.exact or i.kind is not ResourceKind.PROCESS else {"further": "any further words"})
         for i in plan.items
     ]
     return {"goal": plan.goal, "revision": plan.revision, "items": items}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from foregate.gates.counts import asked_enough
-from foregate.gates.plan_scope import changed, effect_on, item_covers
+from foregate.gates.plan_scope import changed, covered, placed
 from foregate.gates.sheet import Ask, offered, sheet
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
@@ -18,7 +19,6 @@ from foregate.schemas.need import Answer, Need
 from foregate.schemas.opinion import Opinion
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.ruling import Ruling, Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
@@ -38,20 +38,32 @@ class ApprovalGate:
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
         rulings = {call.id: _PASSED for call in live}
         asks = [ask for call in live if (ask := self.ask(so_far.facts[call.id], turn, so_far))]
-        granted = [ask for ask in asks if self.covered(ask, turn)]
-        for ask in granted:
+        uses = dict(so_far.uses)
+        left = []
+        for ask in asks:
+            used = self.leave(ask, turn, uses)
+            if used is None:
+                left.append(ask)
+                continue
+            uses[ask.facts.call.id] = used
             rulings[ask.facts.call.id] = Ruling(Standing.ALLOW, "approval_granted", "covered by leave already given")
-        asks = [ask for ask in asks if ask not in granted]
+        opinion = self.settle(left, turn, rulings, so_far)
+        return opinion if isinstance(opinion, Need) else replace(opinion, uses=uses)
+
+    def settle(self, asks: Sequence[Ask], turn: Turn, rulings: Mapping[str, Ruling], so_far: SoFar) -> Opinion | Need:
+        """Return what comes of the calls that no leave covers: nothing left to ask, a no, a question, or its answer."""
         if not asks:
             return Opinion(rulings)
         if self.policy.approval.mode == "never" or not turn.attended:
             return Opinion(
-                rulings | settled(asks, "approval_required", "this needs a person's yes, and nobody can be asked")
+                {**rulings, **settled(asks, "approval_required", "this needs a person's yes, and nobody can be asked")}
             )
         answers = turn.answers_of(self.name)
         if not answers:
             if asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
-                return Opinion(rulings | settled(asks, "approval_required", "things changed too often while waiting"))
+                return Opinion(
+                    {**rulings, **settled(asks, "approval_required", "things changed too often while waiting")}
+                )
             return self.need(turn, asks, so_far)
         return self.answered(turn, asks, answers[-1], rulings, so_far)
 
@@ -80,11 +92,21 @@ class ApprovalGate:
             return ""
         return "the policy asks for each change" if self.policy.approval.mode == "each" else ""
 
-    def covered(self, ask: Ask, turn: Turn) -> bool:
-        """Whether leave given earlier covers everything that asks about a call."""
-        return all(any(covers(grant, code, ask) for grant in turn.grants) for code in ask.codes) or (
-            ask.gate == self.name and turn.plan is not None and approved_scope(ask.facts, turn.plan)
-        )
+    def leave(self, ask: Ask, turn: Turn, uses: Mapping[str, tuple[int, ...]]) -> tuple[int, ...] | None:
+        """Return the scope items that leave given earlier uses up for a call, None when no leave covers it.
+
+        `uses` holds what the response's calls use already. A grant is not used up.
+        """
+        counted = uses.get(ask.facts.call.id, ())
+        if all(any(covers(grant, code, ask) for grant in turn.grants) for code in ask.codes):
+            return counted
+        if ask.gate != self.name or turn.plan is None:
+            return None
+        items = turn.plan.items
+        if counted and all(index < len(items) and items[index].approved for index in counted):
+            return counted
+        spent = Counter(index for call, used in uses.items() if call != ask.facts.call.id for index in used)
+        return covered(ask.facts, turn.plan, spent, same_tool=self.policy.plan.binding == "steps", approved=True)
 
     def need(self, turn: Turn, asks: Sequence[Ask], so_far: SoFar) -> Need:
         """Return the one Need that puts everything that asks before a person."""
@@ -142,17 +164,9 @@ def covers(grant: Grant, code: str, ask: Ask) -> bool:
     if grant.digest:
         return grant.digest == ask.facts.call.digest
     resources = changed(ask.facts) or list(ask.facts.resources)
+    if placed(ask.facts):
+        return False
     return bool(resources) and all((r.kind.value, r.id) == (grant.kind, grant.pattern) for r in resources)
-
-
-def approved_scope(facts: CallFacts, plan: PlanInForce) -> bool:
-    """Whether every resource the call changes lies in approved items of the plan that are not used up."""
-    items = [item for item in plan.items if item.approved and item.used < item.uses]
-    wanted = [(effect_on(resource, facts), resource.kind, resource.id) for resource in changed(facts)]
-    exact = [(facts.effect, ResourceKind.OTHER, f"sha256:{facts.call.digest}")]
-    return any(
-        names and all(any(item_covers(item, *name) for item in items) for name in names) for names in (wanted, exact)
-    )
 
 
 def approved(plan: PlanInForce) -> PlanInForce:

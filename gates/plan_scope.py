@@ -17,17 +17,16 @@ from foregate.schemas.tool_spec import Catalogue
 
 _BY_ACCESS = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
 _WILD = "*?["
+_DIGEST = "sha256:"
 
 
 def items_of_call(facts: CallFacts, step: str) -> tuple[ScopeItem, ...]:
     """Return the items that cover exactly this call once; one without a resource is covered by its digest."""
     resources = changed(facts)
-    if by_digest(facts) or not resources:
-        return (
-            ScopeItem(facts.effect, ResourceKind.OTHER, f"sha256:{facts.call.digest}", step=step, tool=facts.call.name),
-        )
+    if by_digest(facts) or not resources or placed(facts):
+        return (ScopeItem(facts.effect, *digest_of(facts), step=step, tool=facts.call.name),)
     return tuple(
-        ScopeItem(effect_on(resource, facts), resource.kind, literal(resource), step=step, tool=facts.call.name)
+        ScopeItem(effect_on(resource, facts), resource.kind, resource.id, step=step, tool=facts.call.name, exact=True)
         for resource in resources
     )
 
@@ -35,10 +34,11 @@ def items_of_call(facts: CallFacts, step: str) -> tuple[ScopeItem, ...]:
 def item_of_step(step: PlannedStep, number: str, catalogue: Catalogue) -> ScopeItem | None:
     """Return what a planned step covers: null effect is the tool's strongest, null uses is one.
 
-    A step that only observes, names an unknown tool, or a tool whose calls have no target parameter covers nothing.
+    A step that only observes, names an unknown tool, or a tool whose calls have no target parameter covers nothing,
+    nor does one that names a call by its digest, which nobody could read.
     """
     spec = catalogue.get(step.tool)
-    if spec is None or not spec.targets or not step.target:
+    if spec is None or not spec.targets or not step.target or step.target.startswith(_DIGEST):
         return None
     effect = Effect(step.effect) if step.effect is not None else spec.effect
     if not effect.changes or effect is Effect.UNKNOWN:
@@ -83,40 +83,51 @@ def classes_of(facts: CallFacts, items: list[ScopeItem]) -> set[str]:
 
 
 def covered(
-    facts: CallFacts, plan: PlanInForce, spent: Mapping[int, int], *, same_tool: bool
+    facts: CallFacts, plan: PlanInForce, spent: Mapping[int, int], *, same_tool: bool, approved: bool = False
 ) -> tuple[int, ...] | None:
     """Return the items (by index) that cover the call, None when something is not covered.
 
-    `spent` counts uses by earlier calls of the same response; `same_tool` binds items to their step's tool.
+    `spent` counts uses by earlier calls of the same response; `same_tool` binds items to their step's tool; with
+    `approved` only items a person said yes to count.
     """
+    open_ = [
+        (index, item)
+        for index, item in enumerate(plan.items)
+        if item.uses > item.used + spent.get(index, 0)
+        and not (same_tool and item.tool and item.tool != facts.call.name)
+        and (item.approved or not approved)
+    ]
+    exact = next((index for index, item in open_ if item_covers(item, facts.effect, *digest_of(facts))), None)
+    if exact is not None:
+        return (exact,)
     resources = changed(facts)
-    wanted = [(facts.effect, ResourceKind.OTHER, f"sha256:{facts.call.digest}")]
-    if resources and not by_digest(facts):
-        wanted = [(effect_on(resource, facts), resource.kind, resource.id) for resource in resources]
+    if not resources or by_digest(facts):
+        return None
     used: list[int] = []
-    for effect, kind, name in wanted:
-        index = next(
-            (
-                index
-                for index, item in enumerate(plan.items)
-                if (item.uses > item.used + spent.get(index, 0) or index in used)
-                and not (same_tool and item.tool and item.tool != facts.call.name)
-                and item_covers(item, effect, kind, name)
-            ),
-            None,
-        )
+    for resource in resources:
+        effect = effect_on(resource, facts)
+        index = next((i for i, item in open_ if item_covers(item, effect, resource.kind, resource.id)), None)
         if index is None:
             return None
         used.append(index)
     return tuple(dict.fromkeys(used))
 
 
+def digest_of(facts: CallFacts) -> tuple[ResourceKind, str]:
+    """Return the name under which a scope covers exactly this call."""
+    return ResourceKind.OTHER, f"{_DIGEST}{facts.call.digest}"
+
+
 def item_covers(item: ScopeItem, effect: Effect, kind: ResourceKind, name: str) -> bool:
     """Whether one item covers an effect on a resource; an exact call is compared by its digest alone."""
-    if item.pattern.startswith("sha256:") or name.startswith("sha256:"):
-        return item.pattern == name
-    if item.kind is not kind or not item.effect.covers(effect):
+    if item.kind is not kind:
         return False
+    if item.pattern.startswith(_DIGEST) or name.startswith(_DIGEST):
+        return item.pattern == name and item.effect is effect
+    if not item.effect.covers(effect):
+        return False
+    if item.exact:
+        return item.pattern == name
     if kind is ResourceKind.PROCESS:
         try:
             wanted, actual = shlex.split(item.pattern), shlex.split(name)
@@ -138,13 +149,15 @@ def effect_on(resource: SurveyedResource, facts: CallFacts) -> Effect:
 
 
 def by_digest(facts: CallFacts) -> bool:
-    """Whether only the exact call is covered: a shell line, or an effect nobody knows."""
-    return facts.effect is Effect.UNKNOWN or (facts.survey.command is not None and bool(facts.survey.command.shell))
+    """Whether only the exact call is covered: a shell line, an effect nobody knows, a name that looks like a digest."""
+    if facts.effect is Effect.UNKNOWN or (facts.survey.command is not None and bool(facts.survey.command.shell)):
+        return True
+    return any(resource.id.startswith(_DIGEST) for resource in changed(facts))
 
 
-def literal(resource: SurveyedResource) -> str:
-    """Return the pattern that names one resource exactly; names that look like patterns still match only themselves."""
-    return resource.id
+def placed(facts: CallFacts) -> bool:
+    """Whether a command says where it runs: the same words elsewhere are another command."""
+    return facts.survey.command is not None and len(facts.resources) > 1
 
 
 def wide(pattern: str) -> bool:

@@ -173,8 +173,15 @@ def concluded(turn: Turn, so_far: SoFar, consequence: tuple[str, Consequence] | 
         consequence[0] if consequence else "",
         plan,
         grants,
-        {call: uses for call, uses in so_far.uses.items() if call in allowed and (plan or so_far.plan is None)},
+        used_up(turn, so_far, allowed, committed=plan is not None or so_far.plan is None),
     )
+
+
+def used_up(turn: Turn, so_far: SoFar, allowed: set[str], *, committed: bool) -> dict[str, tuple[int, ...]]:
+    """Return what the allowed calls use of the plan that is in force afterwards: the new one only when `committed`."""
+    before = len(turn.plan.items) if turn.plan is not None else 0
+    uses = {call: tuple(index for index in items if committed or index < before) for call, items in so_far.uses.items()}
+    return {call: items for call, items in uses.items() if call in allowed and items}
 
 
 def verdict_on(call: ToolCall, so_far: SoFar) -> Verdict:

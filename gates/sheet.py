@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foregate.gates.advice import scope
-from foregate.gates.plan_scope import by_digest, changed
+from foregate.gates.plan_scope import by_digest, changed, placed
 from foregate.schemas import codec
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.evidence_record import Origin
@@ -71,7 +71,7 @@ def offered(ask: Ask) -> list[Grant]:
     resources = changed(facts) or list(facts.resources)
     grants = []
     for code in ask.codes:
-        if by_digest(facts) or len(resources) != 1:
+        if by_digest(facts) or placed(facts) or len(resources) != 1:
             grants.append(Grant(ask.gate, code, effect, digest=facts.call.digest))
         else:
             grants.append(Grant(ask.gate, code, effect, resources[0].kind.value, resources[0].id))

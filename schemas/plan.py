@@ -62,7 +62,8 @@ class ScopeItem:
     """Leave for `uses` calls of an effect on resources matching `pattern`; `used` counts those made.
 
     A pattern `sha256:...` stands for one exact call. `tool` narrows the item to one tool where the policy binds a
-    plan by its steps. `approved` tells that a person saw the item and said yes.
+    plan by its steps. `approved` tells that a person saw the item and said yes. With `exact` the pattern is a name that
+    stands for itself, whatever characters it holds and whatever words might follow it.
     """
 
     effect: Effect
@@ -73,6 +74,7 @@ class ScopeItem:
     step: str = ""
     tool: str = ""
     approved: bool = False
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)

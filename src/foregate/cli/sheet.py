@@ -113,7 +113,8 @@ def _plan(plan: Mapping[str, Json] | None, width: int) -> Iterator[Text]:
     yield from labelled("plan", str(plan.get("goal", "")), width)
     for item in plan.get("items") or ():
         times = f", {item['uses']} times" if item.get("uses", 1) != 1 else ""
-        yield from labelled("", f"- {item['effect']} {item['kind']} {item['pattern']}{times}", width)
+        further = f", with {item['further']}" if item.get("further") else ""
+        yield from labelled("", f"- {item['effect']} {item['kind']} {item['pattern']}{further}{times}", width)
 
 
 def _grant(grant: Mapping[str, Json]) -> str:
