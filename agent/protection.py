@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fnmatch
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
+from foregate.policy.globs import matches_beneath
 from foregate.policy.policy import Policy
 
 
@@ -17,10 +17,9 @@ def protection(path: str, policy: Policy) -> str:
 
 @lru_cache(maxsize=1024)
 def _protection(path: str, protected: tuple[str, ...], secret: tuple[str, ...]) -> str:
-    folded = fold(path)
-    if beneath(folded, protected):
-        return "git_internal" if ".git" in folded else "foregate"
-    return "secret" if beneath(folded, secret) else ""
+    if beneath(path, protected):
+        return "git_internal" if ".git" in fold(path) else "foregate"
+    return "secret" if beneath(path, secret) else ""
 
 
 def off_limits(path: str, policy: Policy) -> bool:
@@ -30,7 +29,7 @@ def off_limits(path: str, policy: Policy) -> bool:
 
 @lru_cache(maxsize=1024)
 def _off_limits(path: str, protected: tuple[str, ...]) -> bool:
-    return beneath(fold(path), protected)
+    return beneath(path, protected)
 
 
 def fold(path: str) -> str:
@@ -42,11 +41,18 @@ def fold(path: str) -> str:
 
 
 def beneath(path: str, patterns: Iterable[str]) -> bool:
-    """Whether a path or a directory above it matches one of the globs; `**/` also matches nothing."""
-    parts = path.split("/")
-    ways = ["/".join(parts[: end + 1]) for end in range(len(parts))]
-    for pattern in patterns:
-        forms = [pattern, pattern[3:]] if pattern.startswith("**/") else [pattern]
-        if any(fnmatch.fnmatchcase(way, form.casefold()) for way in ways for form in forms):
-            return True
-    return False
+    """Whether a path or a directory above it matches one of the globs, compared by `fold`.
+
+    A glob without a slash that holds a `*` or `?`, such as `*.pem`, is compared with names at every depth. A glob that
+    cannot be compared at all matches everything.
+    """
+    folded = fold(path)
+    try:
+        return any(matches_beneath(anywhere(fold(pattern)), folded) for pattern in patterns)
+    except ValueError:
+        return True
+
+
+def anywhere(pattern: str) -> str:
+    """Return the glob that also matches further down what a glob about a bare name matches at the top."""
+    return f"**/{pattern}" if "/" not in pattern and ("*" in pattern or "?" in pattern) else pattern
