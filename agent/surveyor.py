@@ -20,7 +20,7 @@ from foregate.policy import commands
 from foregate.policy.policy import Policy
 from foregate.schemas import codec, strict_json
 from foregate.schemas.effect import Effect, worst
-from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
@@ -131,6 +131,8 @@ class Surveyor:
         """Return a path of the workspace as it is now; one outside is named, never looked at."""
         try:
             path = self._workspace.resolve(name, follow=follow)
+        except NotText:
+            raise
         except WorkspaceError:
             return SurveyedResource(kind, name[:_MAX_NAME], access, protected="outside_workspace")
         found = self._workspace.look(path, max_hash=self._policy.files.max_hash)
@@ -174,6 +176,8 @@ class Surveyor:
         """Return the repository a path lies in, for a change with the hash of its state."""
         try:
             self._workspace.resolve(name)
+        except NotText:
+            raise
         except WorkspaceError:
             return SurveyedResource(ResourceKind.REPOSITORY, name[:_MAX_NAME], access, protected="outside_workspace")
         try:

@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.errors import NotText, WorkspaceError
+from foregate.schemas.strict_json import scrub
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -48,6 +49,8 @@ class Workspace:
     def __init__(self, root: Path | str) -> None:
         try:
             self.root = Path(root).resolve(strict=True)
+            if scrub(str(self.root)) != str(self.root):
+                raise WorkspaceError(f"the name of the workspace `{scrub(str(root))}` is no valid text; rename it")
             self._fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise WorkspaceError(
@@ -65,7 +68,8 @@ class Workspace:
         """Return the canonical id of `path`: relative, links followed, no `.` or `..`; "." is the root.
 
         With `follow` False a link in last place stays itself: what deletes or moves acts on the link.
-        Raises WorkspaceError for a path that leads outside, also by a link, or that no file system could hold.
+        Raises WorkspaceError for a path that leads outside, also by a link, or that no file system could hold, and
+        NotText for one that leads by a link to a name that is no text.
         """
         if not path or "\0" in path or len(path.encode("utf-8", "surrogatepass")) > _MAX_PATH:
             raise WorkspaceError("the path is empty, too long or holds a null byte; name a file of the workspace")
@@ -90,7 +94,7 @@ class Workspace:
                 done.append(part)
                 continue
             except UnicodeEncodeError:
-                raise WorkspaceError("the path is not valid text; name a file of the workspace") from None
+                raise not_text(path) from None
             links += 1
             if links > _MAX_LINKS:
                 raise WorkspaceError(f"the path `{path[:80]}` goes through too many links; name the file itself")
@@ -98,7 +102,10 @@ class Workspace:
                 done = []
                 target = self._relative(target)
             pending.extend(part for part in target.split("/")[::-1] if part not in ("", "."))
-        return "/".join(done) or "."
+        found = "/".join(done) or "."
+        if scrub(found) != found:
+            raise not_text(path)
+        return found
 
     def _relative(self, path: str) -> str:
         if not path.startswith("/"):
@@ -306,6 +313,11 @@ def refuse_root(path: str, why: str) -> None:
     """Raise WorkspaceError when `path` is the workspace itself."""
     if path == ".":
         raise WorkspaceError(f"the workspace itself {why}")
+
+
+def not_text(path: str) -> NotText:
+    """Return the error for a path that cannot be recorded."""
+    return NotText(f"`{scrub(path)[:80]}` leads to a name that is no valid text; rename it by hand, or name another")
 
 
 def outside(path: str) -> WorkspaceError:

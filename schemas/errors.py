@@ -46,6 +46,10 @@ class WorkspaceError(ForegateError):
     """A path outside the workspace, protected, or not of the kind needed."""
 
 
+class NotText(WorkspaceError):
+    """A name that is no valid text: it can be opened, but neither shown nor recorded."""
+
+
 class ModelError(ForegateError):
     """The model endpoint failed and retrying will not help."""
 

@@ -66,6 +66,13 @@ def test_what_lies_outside_is_named_and_not_looked_at(folder: Path, look: Look, 
     assert (found.protected, found.exists, found.hash) == ("outside_workspace", False, "")
 
 
+@pytest.mark.parametrize("tool", ["read_file", "list_files", "write_file"])
+def test_a_link_to_a_name_that_is_no_text_holds_the_call_and_says_so(folder: Path, look: Look, tool: str) -> None:
+    os.symlink(b"\xff", folder / "link")
+    found = look(tool, path="link", content="x")
+    assert (found.resources, "no valid text" in found.problem) == ((), True)
+
+
 @pytest.mark.parametrize(
     ("path", "why"),
     [(".git/config", "git_internal"), ("sub/.GIT", "git_internal"), (".FOREGATE/x", "foregate"), ("a/.env", "secret")],

@@ -190,3 +190,10 @@ def test_nothing_outside_changes_while_a_directory_is_swapped_for_a_link(
     thread.join()
     assert [path.name for path in outside.iterdir()] == ["secret.txt"]
     assert (outside / "secret.txt").read_text() == "outside"
+
+
+def test_a_workspace_whose_name_is_no_text_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    odd.mkdir()
+    with pytest.raises(WorkspaceError, match="no valid text; rename it"):
+        Workspace(odd)
