@@ -1,0 +1,63 @@
+"""What it costs to judge a recorded turn again, against reading its JSON, as a ratio in one run.
+
+Reading is the standard library's parser over the lines of all of a turn's events. Judging again starts from the events
+and ends with the comparison of the verdicts: the turn is put together from its events and goes through all nine gates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import time
+
+from endless import SESSION, opened, turns
+
+from foregate.gates.prelude import prelude
+from foregate.gates.redecide import redecide
+from foregate.policy.policy import Policy
+from foregate.schemas import codec
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.tool_spec import ToolSpec, catalogue_of
+from foregate.telemetry import chain
+from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.turns import recorded
+
+COUNT = 400
+
+
+async def main() -> None:
+    """Print the median ratio of eleven interleaved rounds, each over a whole session."""
+    log = MemoryLog()
+    await turns(await opened(log), COUNT)
+    lines = [(text, hash_) for _, text, hash_ in log.lines(SESSION)]
+    rounds = []
+    for _ in range(11):
+        plain, ours = read(lines), judged_again(lines)
+        rounds.append((ours / plain, ours / 1000, plain / 1000))
+    ratio, ours, plain = statistics.median(rounds)
+    print(f"replay    {ratio:5.1f}x   (bound 8x)     {ours:.0f} us against {plain:.1f} us per turn")
+
+
+def read(lines: list[tuple[str, str]]) -> float:
+    """Parse all lines; return the nanoseconds per turn."""
+    start = time.perf_counter_ns()
+    for text, _ in lines:
+        json.loads(text)
+    return (time.perf_counter_ns() - start) / COUNT
+
+
+def judged_again(lines: list[tuple[str, str]]) -> float:
+    """Judge all turns of freshly read events again; return the nanoseconds per turn."""
+    events = [chain.read(text, hash_) for text, hash_ in lines]
+    policy = Policy.model_validate_json(json.dumps(events[0].body["policy"]))
+    bench = prelude(policy, catalogue_of([codec.load(ToolSpec, spec) for spec in events[0].body["catalogue"]]))
+    start = time.perf_counter_ns()
+    for turn in recorded(events):
+        result = redecide(turn.turn, Judgement.from_json(turn.judgement), policy, bench)
+        assert result.change == "unchanged"
+    return (time.perf_counter_ns() - start) / COUNT
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
