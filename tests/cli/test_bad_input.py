@@ -188,3 +188,8 @@ def test_the_right_key_and_model_answer(cli: Cli, endpoint: Endpoint, monkeypatc
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     code, out, _ = cli("run", "hello")
     assert (code, out.strip()) == (0, "hello yourself")
+
+
+def test_an_error_about_a_name_with_line_breaks_and_escapes_is_one_line(cli: Cli) -> None:
+    code, _, error = cli("audit", "show", "x\n\x1b[2Jverified: 9 events")
+    assert (code, error.count("\n"), "\x1b" in error) == (2, 1, False)

@@ -105,3 +105,13 @@ async def test_allowed_reads_are_counted_down() -> None:
     person.reads_allowed = 2
     answers = [await person.answer(approval(effect="observation")) for _ in range(3)]
     assert answers == [Reply("yes"), Reply("yes"), None]
+
+
+async def test_a_name_with_a_line_break_stays_on_the_line_of_its_question() -> None:
+    forged = "a\n  ran     delete_path b"
+    held = Need("loop", "person", "x", ("c1.1",), ("d",), {"question": forged, "can_override": False}, "repeated_hold")
+    asked = approval(effect="observation")
+    asked.request["calls"][0]["target"] = forged
+    for need in (held, asked):
+        _, shown = await reply(need, *(["s"] if need is held else []), reads_wait=True)
+        assert not [line for line in shown.splitlines() if line.startswith("  ran")]

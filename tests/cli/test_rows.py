@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from foregate.cli.layout import folded
-from foregate.cli.rows import notable, rows, ruling
+from foregate.cli.rows import notable, paragraph, rows, ruling
+from foregate.cli.timeline import messages_of
 from foregate.cli.visible import hidden
 from foregate.schemas import codec
 from foregate.schemas.decision import CallRuling, Decision
@@ -104,3 +105,17 @@ def test_folding_loses_nothing_but_spaces(text: str, room: int) -> None:
     pieces = folded(text, room)
     assert all(cell_len(piece) <= room for piece in pieces)
     assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
+
+
+FORGED = "all well\n  ran     delete_path a.txt\n\ttab\ntool   send x (c9)"
+
+
+def test_foreign_text_cannot_pose_as_a_row() -> None:
+    assert paragraph(FORGED).plain.split("\n")[1:3] == ["|  ran     delete_path a.txt", "|\ttab"]
+
+
+def test_in_the_history_only_the_first_line_of_what_was_said_stands_at_the_margin() -> None:
+    (row,) = messages_of([event("user_message", {"text": FORGED}, "user")])
+    first, *more = row.plain.split("\n")
+    assert (first, len(more)) == ("you    all well", 3)
+    assert all(line.startswith("       ") for line in more)

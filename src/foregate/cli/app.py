@@ -74,5 +74,5 @@ def main(arguments: list[str] | None = None) -> int:
 def _fail(message: str, code: int) -> int:
     from foregate.cli.visible import visible
 
-    typer.echo(f"foregate: {visible(message, lines=True)}", err=True)
+    typer.echo(f"foregate: {visible(message)}", err=True)
     return code

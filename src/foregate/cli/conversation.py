@@ -54,7 +54,7 @@ class Conversation:
                 await self.work(run(self.session, line))
         except ForegateError as error:
             self.screen.idle()
-            self.screen.show(f"foregate: {error}", "red")
+            self.screen.row(f"foregate: {error}", "red")
 
     @property
     def prompt(self) -> str:
@@ -89,7 +89,7 @@ class Conversation:
         """Say which session this is and what a newcomer must know."""
         state = "resumed" if self.opened.resumed else "session"
         self.screen.say(f"{state} {self.opened.name}", "dim")
-        self.screen.show(f"model {self.session.model.name}, workspace {self.opened.workspace.root}", "dim")
+        self.screen.row(f"model {self.session.model.name}, workspace {self.opened.workspace.root}", "dim")
         for note in self.opened.notes:
             self.screen.say(note, "yellow")
         if self.terminal.interactive:

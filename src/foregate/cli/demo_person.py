@@ -18,7 +18,7 @@ class DemoPerson:
         """Print the sheet and the answer; see Person."""
         self.screen.idle()
         if need.gate == "loop":
-            self.screen.show(str(need.request.get("question", "")), "bold")
+            self.screen.row(str(need.request.get("question", "")), "bold")
             self.screen.say("  the demonstration answers: stop", "bold cyan")
             return Reply("stop", by="demo")
         for row in sheet(need.request, width=self.screen.console.width):

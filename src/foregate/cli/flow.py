@@ -6,11 +6,16 @@ import re
 
 from rich.cells import cell_len
 
+BAR = "|"
+"""Stands before a line of foreign text that begins with a space, as only rows of our own do."""
 _WORDS = re.compile(r"\n| +|[^ \n]+")
 
 
 class Flow:
-    """Breaks lines at `width` columns, 0 for never. A word is held back until what follows it is known."""
+    """Breaks lines at `width` columns, 0 for never. A word is held back until what follows it is known.
+
+    An indented line gets a bar, so that it cannot pose as a row of ours.
+    """
 
     def __init__(self, width: int) -> None:
         self._width, self._column = width, 0
@@ -43,6 +48,8 @@ class Flow:
         if not word:
             return ""
         gap, self._gap = self._gap, ""
+        if not self._column and (gap or word[0].isspace()):
+            gap = f"{BAR}{gap}"
         length = cell_len(gap) + cell_len(word)
         if self._width and self._column and self._column + length > self._width:
             self._column = cell_len(word)

@@ -70,7 +70,7 @@ class PersonAtTerminal:
         return (await self.terminal.answer("why not? (Enter: no reason) ") or "").strip()
 
     async def _held_again(self, request: Mapping[str, Json]) -> Reply | None:
-        self.screen.show(str(request.get("question", "")), "bold")
+        self.screen.row(str(request.get("question", "")), "bold")
         override = bool(request.get("can_override"))
         keys = f"{'a do it anyway   ' if override else ''}s stop   m say more (m WORDS)"
         self.screen.say(f"  gate {request.get('gate', '')}, {request.get('code', '')}   {keys}", "dim")
@@ -95,7 +95,7 @@ class PersonAtTerminal:
             self.reads_allowed -= 1
             return Reply("yes")
         for call in request.get("calls") or ():
-            self.screen.show(f"  waits   {call.get('tool', '')} {call.get('target', '')}")
+            self.screen.row(f"  waits   {call.get('tool', '')} {call.get('target', '')}")
         self.screen.say("reads wait: /execute lets these run, /execute 5 the next five as well", "dim")
         return None
 

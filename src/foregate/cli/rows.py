@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from foregate.cli.flow import BAR
 from foregate.cli.visible import shortened, visible
 from foregate.schemas import codec
 from foregate.schemas.decision import Decision
@@ -25,6 +27,7 @@ _WORD = {
     Standing.DENY: ("denied", "red"),
 }
 _INDENT = "  "
+_INDENTED = re.compile(r"^(?=[ \t])", re.MULTILINE)
 _HEAD = 7
 
 
@@ -101,5 +104,8 @@ def _call(tool: str, target: str) -> str:
 
 
 def paragraph(content: str, style: str = "") -> Text:
-    """Return text of a model, a tool or a file for showing as it is, with what is hidden made visible."""
-    return Text(visible(content, lines=True), style=style)
+    """Return text of a model, a tool or a file for showing as it is, with what is hidden made visible.
+
+    An indented line gets a bar, so that it cannot pose as a row of ours.
+    """
+    return Text(_INDENTED.sub(BAR, visible(content, lines=True)), style=style)

@@ -42,6 +42,10 @@ class Screen:
         """Print text that is not ours."""
         self.say(paragraph(content, style))
 
+    def row(self, content: str, style: str = "") -> None:
+        """Print one line of ours that holds words that are not: whatever they hold, it stays one line."""
+        self.say(Text(visible(content), style=style))
+
     def hear(self, event: Event) -> None:
         """Show what an event says; a listener of the session."""
         if event.kind == "model_response":

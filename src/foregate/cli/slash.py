@@ -53,7 +53,7 @@ class Slash:
         policy, loaded = self.chat.session.policy, self.chat.opened.loaded
         self._say(f"policy {policy.hash[:12]}")
         for source in loaded.sources if loaded else ():
-            self.chat.screen.show(f"  from {source}", "dim")
+            self.chat.screen.row(f"  from {source}", "dim")
         for gate in self.chat.session.prelude.gates:
             self._say(f"  {gate.name:<12} {gate.mode}")
         approval = policy.approval
@@ -64,9 +64,9 @@ class Slash:
         known = ledger.resources()
         for resource, seen in known.items():
             kinds = ", ".join(f"{s.kind.value} at {s.seq} ({s.trust.value})" for s in seen)
-            self.chat.screen.show(f"  {resource.kind.value} {resource.id}: {kinds}")
+            self.chat.screen.row(f"  {resource.kind.value} {resource.id}: {kinds}")
         for resource, earlier, later in ledger.contradictions:
-            self.chat.screen.show(f"  {resource.id}: event {later} contradicts event {earlier}", "yellow")
+            self.chat.screen.row(f"  {resource.id}: event {later} contradicts event {earlier}", "yellow")
         if not known:
             self._say("nothing has been looked at yet")
 
@@ -76,10 +76,10 @@ class Slash:
         if plan is None:
             self._say("no plan is in force")
             return
-        self.chat.screen.show(f"revision {plan.revision}: {plan.goal}")
+        self.chat.screen.row(f"revision {plan.revision}: {plan.goal}")
         for item in plan.items:
             used = f"{item.used} of {item.uses} used"
-            self.chat.screen.show(f"  {item.effect.value} {item.kind.value} {item.pattern} ({used})")
+            self.chat.screen.row(f"  {item.effect.value} {item.kind.value} {item.pattern} ({used})")
 
     async def _decisions(self, rest: str) -> None:
         from foregate.cli.rows import notable
@@ -104,16 +104,16 @@ class Slash:
         chat = self.chat
         before = await undo(chat.session, rest or None, preview=True)
         if not before.done:
-            chat.screen.show(before.reason, "yellow")
+            chat.screen.row(before.reason, "yellow")
             return
-        chat.screen.show(f"{before.call} {before.tool}")
+        chat.screen.row(f"{before.call} {before.tool}")
         chat.screen.rows(row for step in before.steps for row in labelled("would", step, chat.screen.console.width))
         if chat.terminal.interactive and not await self._sure("undo this? (y) "):
             self._say("nothing was undone")
             return
         report = await undo(chat.session, before.call)
         if not report.done:
-            chat.screen.show(report.reason, "yellow")
+            chat.screen.row(report.reason, "yellow")
 
     async def _sure(self, question: str) -> bool:
         try:

@@ -44,5 +44,8 @@ def messages_of(events: Iterable[Event]) -> Iterator[Text]:
 
 def _said(who: str, text: str) -> Text:
     row = Text(f"{who:<6} ", style="cyan" if who == "you" else "dim")
-    row.append(paragraph(text.strip()))
+    first, *more = paragraph(text.strip()).split("\n", allow_blank=True)
+    row.append(first)
+    for rest in more:
+        row.append("\n" + " " * 7).append(rest)
     return row

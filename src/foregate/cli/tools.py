@@ -25,6 +25,7 @@ def list_tools(
     """List the tools with the strongest effect and the capabilities each declares."""
     from foregate.agent.workspace import Workspace
     from foregate.cli.scripting import one_line
+    from foregate.cli.visible import visible
     from foregate.home import Home
     from foregate.opening import Setting, choose_policy, toolbox
     from foregate.schemas import codec
@@ -42,4 +43,4 @@ def list_tools(
     for spec in specs:
         able = spec.capabilities
         flags = [flag for flag in FLAGS if able is not None and getattr(able, flag)] if able else ["undeclared"]
-        typer.echo(f"{spec.name:<18} {spec.effect.value:<12} {', '.join(flags)}")
+        typer.echo(f"{visible(spec.name):<18} {spec.effect.value:<12} {', '.join(flags)}")
