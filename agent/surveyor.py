@@ -210,12 +210,24 @@ class Surveyor:
         yield self.bare(Resource(ResourceKind.PROCESS, text), target.access, state)
         if commands.effect_of(command, self._policy).changes:
             return
-        cwd = arguments.get("cwd")
+        cwd, beneath_too = arguments.get("cwd"), commands.reads_beneath(command, self._policy)
         for word in dict.fromkeys(operands(command.argv)):
             below = word if word.startswith("/") or not isinstance(cwd, str) else f"{cwd}/{word}"
             named = self.path(ResourceKind.FILE, Effect.OBSERVATION, below, state)
             if named.exists or named.protected:
-                yield named
+                yield self.searched(named) if beneath_too else named
+        if beneath_too and len(commands.bare_words(command, self._policy)) < 2:
+            here = cwd if isinstance(cwd, str) else "."
+            yield self.searched(self.path(ResourceKind.DIRECTORY, Effect.OBSERVATION, here, state))
+
+    def searched(self, surveyed: SurveyedResource) -> SurveyedResource:
+        """Return a directory whose files a command reads; one that usually holds secrets, or too much, protects it."""
+        if surveyed.kind is not ResourceKind.DIRECTORY or not surveyed.exists or surveyed.protected:
+            return surveyed
+        listed = tree.listing(self._workspace, surveyed.id, self._policy.files.max_entries)
+        names = (strict_json.scrub(entry.path) for entry in listed.entries)
+        holds = not listed.complete or any(protection(name, self._policy) == "secret" for name in names)
+        return replace(surveyed, protected="secret" if holds else "")
 
     def command(self, spec: ToolSpec, arguments: Mapping[str, Json]) -> Command | None:
         """Return the command a call would run, None for a call that runs none."""

@@ -21,6 +21,27 @@ def effect_of(command: Command, policy: Policy) -> Effect:
     return Effect.OBSERVATION
 
 
+def reads_beneath(command: Command, policy: Policy) -> bool:
+    """Whether a command that only observes reads what is in folders, by an option its entry lists as `beneath`."""
+    entry = policy.commands.read_only.get(command.argv[0]) if command.argv else None
+    return entry is not None and any(word in entry.beneath for word in command.argv[1:])
+
+
+def bare_words(command: Command, policy: Policy) -> list[str]:
+    """Return the words of a command that are neither options nor the values of options its entry lists."""
+    entry = policy.commands.read_only.get(command.argv[0]) if command.argv else None
+    found: list[str] = []
+    rest = iter(command.argv[1:])
+    for word in rest:
+        if word == "--":
+            return [*found, *rest]
+        if entry is not None and word in entry.valued:
+            next(rest, None)
+        elif not word.startswith("-") or word == "-":
+            found.append(word)
+    return found
+
+
 def only_observes(entry: CommandEntry, words: list[str]) -> bool:
     """Whether every word is a listed option, the value of one, the one subcommand, or an allowed operand.
 

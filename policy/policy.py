@@ -264,10 +264,14 @@ class ToolEntry(Section):
 
 
 class CommandEntry(Section):
-    """A program that only observes when all its options are listed. `operands` False refuses further words."""
+    """A program that only observes when all its options are listed. `operands` False refuses further words.
+
+    `beneath` are those of the options with which it reads what is in folders.
+    """
 
     options: tuple[str, ...]
     valued: tuple[str, ...] = ()
+    beneath: tuple[str, ...] = ()
     subcommands: tuple[str, ...] = ()
     operands: bool = True
 

@@ -168,6 +168,7 @@ TIGHTER: dict[str, Direction] = {
     "commands.read_only.*": REMOVES,
     "commands.read_only.*.options": SHRINKS,
     "commands.read_only.*.valued": SHRINKS,
+    "commands.read_only.*.beneath": GROWS,
     "commands.read_only.*.operands": FALSE,
     "commands.wrappers": GROWS,
     "commands.timeout": POSITIVE,

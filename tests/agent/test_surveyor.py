@@ -228,3 +228,33 @@ def test_only_the_session_s_own_changes_explain_a_difference(folder: Path, look:
     assert moved_on(judged, now, {}) == "d"
     assert moved_on(judged, now, {Resource(ResourceKind.FILE, "elsewhere"): "x"}) == "d"
     assert moved_on(judged, now, {Resource(ResourceKind.FILE, "d/f"): "x"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("argv", "protected"),
+    [
+        (["grep", "-r", "KEY", "."], "secret"),
+        (["grep", "-r", "KEY"], "secret"),
+        (["grep", "-r", "-m", "1", "KEY"], "secret"),
+        (["grep", "-r", "-e", "KEY"], "secret"),
+        (["grep", "KEY", "-r", "--", "deep"], "secret"),
+        (["grep", "-r", "KEY", "plain"], ""),
+        (["grep", "KEY", "plain/a.txt"], ""),
+        (["ls", "-R", "."], ""),
+    ],
+)
+def test_a_command_that_reads_what_is_in_folders_names_the_secrets_there(
+    folder: Path, look: Look, argv: list[str], protected: str
+) -> None:
+    for name in ("deep/er/.env", "plain/a.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("KEY=1")
+    found = look("run_command", argv=argv)
+    assert {r.protected for r in found.resources} - {""} == ({protected} if protected else set())
+
+
+def test_a_folder_with_more_than_can_be_listed_may_hold_a_secret(folder: Path, workspace: Workspace) -> None:
+    for number in range(4):
+        (folder / f"{number}.txt").write_text("x")
+    found = looking(workspace, files__max_entries=3)("run_command", argv=["grep", "-r", "x"])
+    assert found.resources[-1].protected == "secret"
