@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
@@ -56,13 +56,7 @@ class Meaning:
             calls = {call["id"]: ToolCall.parse(call["name"], call["arguments"]).digest for call in proposed}
         elif turn.get("actor", "model") == "model" and turn["response"] != self._response:
             yield "other_response", f"it judges response {turn['response']}, but the one in hand is {self._response}"
-        stopped = {
-            ruling["call"]
-            for decision in judgement["decisions"]
-            if decision.get("mode", "enforce") == "enforce"
-            for ruling in decision.get("rulings", ())
-            if ruling["standing"] in ("hold", "deny")
-        }
+        stopped, unsettled = _in_the_way(judgement["decisions"])
         seen: set[str] = set()
         for verdict in judgement["verdicts"]:
             call, digest = verdict["call"], verdict["digest"]
@@ -74,6 +68,9 @@ class Meaning:
                 continue
             if call in stopped:
                 yield "allowed_against_ruling", f"it allows `{call}`, which one of its gates stopped"
+                continue
+            if call in unsettled and not turn.get("dry_run", False):
+                yield "allowed_without_leave", f"it allows `{call}`, which a gate asked about and nobody gave leave for"
                 continue
             self._permits[event.seq, call] = digest, body["survey_hash"]
 
@@ -145,3 +142,20 @@ class Meaning:
         """Leaves end with the task they were given in."""
         self._permits.clear()
         self._used.clear()
+
+
+def _in_the_way(decisions: Iterable[Mapping[str, Json]]) -> tuple[set[str], set[str]]:
+    """Return the calls that gates in force stopped, and those they asked about without leave given afterwards."""
+    stopped: set[str] = set()
+    asked: set[str] = set()
+    for decision in decisions:
+        if decision.get("mode", "enforce") != "enforce":
+            continue
+        for ruling in decision.get("rulings", ()):
+            if ruling["standing"] in ("hold", "deny"):
+                stopped.add(ruling["call"])
+            elif ruling["standing"] == "ask":
+                asked.add(ruling["call"])
+            elif ruling["code"] == "approval_granted" and decision["gate"] == "approval":
+                asked.discard(ruling["call"])
+    return stopped, asked

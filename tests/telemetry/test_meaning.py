@@ -87,6 +87,22 @@ def test_a_shadow_gates_hold_does_not_bind() -> None:
     assert names(response(READ), judged(mode="enforce")) == [(2, "allowed_against_ruling")]
 
 
+ASKED = {"gate": "rules", "code": "asked_by_rule", "rulings": [{"call": "c1.1", "standing": "ask", "code": "x"}]}
+GRANTED = {"call": "c1.1", "standing": "allow", "code": "approval_granted"}
+
+
+def test_a_call_a_gate_asked_about_needs_leave_recorded_by_approval() -> None:
+    def found(*decisions: dict[str, Any], dry_run: bool = False) -> list[tuple[int, str]]:
+        kind, body = judged()
+        body["turn"]["dry_run"], body["judgement"]["decisions"] = dry_run, list(decisions)
+        return names(response(READ), (kind, body))
+
+    leave = {"gate": "approval", "code": "approval_granted", "rulings": [GRANTED]}
+    assert found(ASKED) == found(ASKED, {**leave, "gate": "plan"}) == found(leave, ASKED)
+    assert found(ASKED) == [(2, "allowed_without_leave")]
+    assert found(ASKED, leave) == found(ASKED, dry_run=True) == found({**ASKED, "mode": "shadow"}) == []
+
+
 def test_leave_for_a_held_call_is_none() -> None:
     assert names(response(READ), judged(standing="hold"), started(2)) == [(3, "no_permit")]
 
