@@ -151,7 +151,7 @@ def heard_in(text: str, *, every_word: bool) -> Iterator[str]:
 
 def parts(word: str) -> Iterator[str]:
     """Yield the names inside a word: the host of a URL, `path` of `path:12`, `value` of `key=value`, diff prefixes."""
-    url = _URL.match(word)
+    url = url_in(word)
     if url is not None:
         yield short(url.group(2).rpartition("@")[2])
         yield short(url.group(2).rpartition("@")[2].partition(":")[0])
@@ -186,7 +186,7 @@ def named_in(text: str) -> Iterator[str]:
 
 def halves(name: str) -> tuple[str, str]:
     """Return the ways to know a name by its parts: a URL by its host, a path by its folder and its last part."""
-    url = _URL.match(name)
+    url = url_in(name)
     if url is not None:
         return url.group(2), ""
     folder, _, last = name.strip("/").rpartition("/")
@@ -196,10 +196,15 @@ def halves(name: str) -> tuple[str, str]:
 def fold(word: str) -> str:
     """Return a word without a sentence's punctuation, `./` in front and `/` behind; hosts and mail in lower case."""
     word = word.rstrip(".,:!?").removeprefix("./").rstrip("/")
-    url = _URL.match(word)
+    url = url_in(word)
     if url is not None:
         return url.group().lower() + word[url.end() :]
     return word.lower() if "@" in word and "/" not in word else word
+
+
+def url_in(word: str) -> re.Match[str] | None:
+    """Return the scheme and host a word begins with, None for a word that is no URL."""
+    return _URL.match(word) if "://" in word else None
 
 
 def short(word: str) -> str:

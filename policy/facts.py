@@ -11,6 +11,7 @@ from foregate.policy.policy import Policy, ToolEntry
 from foregate.schemas.call_facts import CallFacts, Score
 from foregate.schemas.capabilities import UNDECLARED, Capabilities
 from foregate.schemas.effect import Effect, worst
+from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue, ToolSpec
@@ -120,6 +121,6 @@ def effect_of(call: ToolCall, spec: ToolSpec | None, entry: ToolEntry | None, su
 
 def access_of(resource: SurveyedResource) -> Effect:
     """Return what happens to a resource: creating what is there already is editing it."""
-    if resource.access is Effect.CREATE and resource.exists and resource.kind.value == "file":
+    if resource.access is Effect.CREATE and resource.exists and resource.kind is ResourceKind.FILE:
         return Effect.EDIT
     return resource.access

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from foregate.schemas.word import Word
 
 
-class Effect(StrEnum):
+class Effect(Word):
     """The effect of one concrete call. Definition order is strength: the later, the more dangerous."""
 
     OBSERVATION = "observation"

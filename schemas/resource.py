@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from foregate.schemas.word import Word
 
 
-class ResourceKind(StrEnum):
+class ResourceKind(Word):
     """The kinds of things; `process` is a command's argument vector."""
 
     FILE = "file"
