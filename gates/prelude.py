@@ -95,7 +95,7 @@ def ask(gate: Gate, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opin
     if isinstance(opinion, Need):
         quiet = so_far.settled or turn.actor != "model" or (gate.mode == "shadow" and not shadow_asks(gate))
         return unasked(gate, opinion, live) if quiet else opinion
-    if len(opinion.rulings) == len(live) and not turn.grants and all(call.id in opinion.rulings for call in live):
+    if not turn.grants and opinion.rulings.keys() == {call.id for call in live}:
         return opinion
     rulings = {call.id: opinion.rulings.get(call.id) or failed(gate, "no ruling") for call in live}
     rulings = {call_id: honoured(gate.name, ruling, turn, so_far, call_id) for call_id, ruling in rulings.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 from foregate.schemas.decision import CallRuling, Decision, Mode
 from foregate.schemas.opinion import Opinion
@@ -12,19 +13,21 @@ from foregate.schemas.ruling import Number, Ruling, Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 
+_RANK = attrgetter("standing.rank")
+
 
 def decision_of(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar, turn: Turn) -> Decision:
     """Return the row that records an opinion: its code is the strictest ruling's, the first call's on a tie."""
-    first = max(live, key=lambda call: opinion.rulings[call.id].standing.rank)
-    strictest = opinion.rulings[first.id]
+    rulings = [opinion.rulings[call.id] for call in live]
+    strictest = max(rulings, key=_RANK)
     passed = f"{gate.name}_passed"
-    notable = [call for call in live if opinion.rulings[call.id].code != passed]
-    if not notable and not strictest.numbers and not opinion.detail and not opinion.summary:
+    notable = [call for call, ruling in zip(live, rulings, strict=True) if ruling.code != passed]
+    if not (notable or strictest.numbers or opinion.detail or opinion.summary):
         return plain(gate.name, strictest.code, gate.mode)
+    first = live[rulings.index(strictest)]
     numbers: dict[tuple[str, int, int], Number] = {}
     rules: dict[str, None] = {}
-    for call in live:
-        ruling = opinion.rulings[call.id]
+    for ruling in rulings:
         numbers.update({(n.name, n.value, n.bound): n for n in ruling.numbers})
         rules.update(dict.fromkeys(ruling.rules))
     return Decision(

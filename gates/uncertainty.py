@@ -14,6 +14,8 @@ from foregate.schemas.ruling import Number, Ruling, Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 
+_OBSERVES = Ruling(Standing.ALLOW, "uncertainty_passed")
+
 
 @dataclass(frozen=True)
 class UncertaintyGate:
@@ -37,7 +39,7 @@ class UncertaintyGate:
     def rule(self, facts: CallFacts) -> Ruling:
         """Return the ruling on one call; an observation is never too uncertain."""
         if not facts.changes:
-            return Ruling(Standing.ALLOW, "uncertainty_passed")
+            return _OBSERVES
         threshold = self.policy.uncertainty.threshold
         number = Number("uncertainty", facts.uncertainty.value, threshold, "uncertainty.threshold")
         if facts.uncertainty.value < threshold or not facts.uncertainty.slots:
