@@ -12,6 +12,7 @@ from foregate.schemas import codec
 from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.event import Draft
 from foregate.schemas.evidence_record import Origin
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.tool_call import ToolCall
@@ -111,6 +112,8 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
             await inner.resume()
         else:
             await inner.start(parent=session.lease.session, parent_event=session.state.seq)
+        if session.state.dry_run and not inner.state.dry_run:
+            await inner.record(Draft("policy_changed", "parent", {"dry_run": True}))
         if inner.state.tasks == 0:
             await introduce(inner, parent, text)
         if inner.state.task is None:

@@ -7,6 +7,7 @@ import pytest
 from foregate.agent.loop import go_on, run
 from foregate.agent.models.scripted import calls, says
 from foregate.schemas.errors import UsageError
+from foregate.schemas.event import Draft
 from tests.agent.corpus import ASK_EDITS, rules
 from tests.agent.world import World
 from tests.policies import policy_with
@@ -105,3 +106,14 @@ async def test_two_children_never_share_one_budget_twice() -> None:
     outcome = await run(session, "what does a.txt say?")
     assert outcome.status == "budget_exhausted"
     assert len(session.model.requests) == 4  # type: ignore[attr-defined]
+
+
+async def test_a_child_of_a_dry_run_changes_nothing_either() -> None:
+    world = World()
+    say = "I will fix the typo in a.txt."
+    session = await world.open([calls(DELEGATE), calls(READ, text=say), calls(EDIT), says("done below"), says("done")])
+    await session.record(Draft("policy_changed", "person", {"dry_run": True}))
+    await run(session, "fix the typo in a.txt")
+    assert world.workspace.files["a.txt"] == b"teh cat"
+    child = (await world.log.read((await world.log.sessions())[0]))[1:]
+    assert "not_run_dry_run" in [event.body["code"] for event in child if event.kind == "call_answered"]
