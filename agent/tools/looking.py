@@ -108,11 +108,17 @@ def entries(workspace: Workspace, policy: Policy, path: str, hidden: bool, *, re
 
 
 def fits(glob: str, entry: Entry, base: str) -> bool:
-    """Whether an entry matches a glob: by its name, or by its path when the glob holds a slash."""
-    if "/" not in glob:
-        return matches(glob, entry.name)
-    below = entry.path if base == "." else entry.path[len(base) + 1 :]
-    return matches(glob, entry.path) or matches(glob, below)
+    """Whether an entry matches a glob: by its name, or by its path when the glob holds a slash.
+
+    Raises WorkspaceError for a glob that is too long or too large.
+    """
+    try:
+        if "/" not in glob:
+            return matches(glob, entry.name)
+        below = entry.path if base == "." else entry.path[len(base) + 1 :]
+        return matches(glob, entry.path) or matches(glob, below)
+    except ValueError as error:
+        raise WorkspaceError(str(error)) from None
 
 
 def line_of(entry: Entry) -> str:

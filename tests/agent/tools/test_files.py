@@ -203,3 +203,10 @@ def test_two_tools_of_one_name_are_refused(tools: Toolbox) -> None:
     tool = Tool(tools.specs()[0], lambda arguments: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(UsageError, match="two tools"):
         Toolbox([tool, tool])
+
+
+@pytest.mark.parametrize("tool", ["list_files", "search_text"])
+async def test_a_glob_beyond_its_bound_is_one_sentence(folder: Path, tools: Toolbox, tool: str) -> None:
+    (folder / "a.txt").write_text("x")
+    result = await call(tools, tool, glob="*" * 2000, **({"pattern": "x"} if tool == "search_text" else {}))
+    assert (result.ok, result.error, "shorten it" in result.content) == (False, "WorkspaceError", True)
