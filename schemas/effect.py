@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from foregate.schemas.word import Word
+from enum import StrEnum
 
 
-class Effect(Word):
+class Effect(StrEnum):
     """The effect of one concrete call. Definition order is strength: the later, the more dangerous."""
 
     OBSERVATION = "observation"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from foregate.schemas.resource import Resource
-from foregate.schemas.word import Word
 
 
-class EvidenceKind(Word):
+class EvidenceKind(StrEnum):
     """How something was learnt."""
 
     FILE_READ = "file_read"
@@ -19,14 +19,14 @@ class EvidenceKind(Word):
     VERIFICATION_RESULT = "verification_result"
 
 
-class Trust(Word):
+class Trust(StrEnum):
     """`direct`: the content itself, whole; `inferred`: only that the thing is there, or a part of it."""
 
     DIRECT = "direct"
     INFERRED = "inferred"
 
 
-class Origin(Word):
+class Origin(StrEnum):
     """Who said something first, from most to least trusted."""
 
     USER = "user"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-from foregate.schemas.word import Word
 
-
-class ResourceKind(Word):
+class ResourceKind(StrEnum):
     """The kinds of things; `process` is a command's argument vector."""
 
     FILE = "file"
