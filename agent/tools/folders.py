@@ -111,7 +111,13 @@ def delete_folder(workspace: Workspace, policy: Policy, path: str, found: Look, 
     before = inside.hash
     if tree.restorable(inside, policy.files.max_hash):
         before = strict_json.sha256(tree.image(workspace, path, policy.files.max_entries, strict_json.sha256))
-    count = tree.delete_tree(workspace, path)
+    try:
+        count = tree.delete_tree(workspace, path)
+    except WorkspaceError as error:
+        if tree.listing(workspace, path, policy.files.max_entries).hash == inside.hash:
+            raise
+        text = f"{error}; part of the folder is gone, look at what is left"
+        return ToolResult(False, text, error="partly_deleted", unknown=True)
     change = Change(Resource(ResourceKind.DIRECTORY, path), before, "", found.mode)
     return deleted(workspace, change, f"deleted the folder `{path}` and {count - 1} entries in it")
 

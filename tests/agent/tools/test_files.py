@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -210,3 +211,21 @@ async def test_a_glob_beyond_its_bound_is_one_sentence(folder: Path, tools: Tool
     (folder / "a.txt").write_text("x")
     result = await call(tools, tool, glob="*" * 2000, **({"pattern": "x"} if tool == "search_text" else {}))
     assert (result.ok, result.error, "shorten it" in result.content) == (False, "WorkspaceError", True)
+
+
+async def test_a_folder_deleted_in_part_is_never_told_as_left_alone(
+    folder: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = Toolbox(builtin_tools(workspace, policy_with(), memory=None))
+    (folder / "d/sub").mkdir(parents=True)
+    (folder / "d/a.txt").write_text("x")
+    rmdir = os.rmdir
+
+    def late(name: str, **more: Any) -> None:
+        (folder / "d" / "late.txt").write_text("came in between")
+        rmdir(name, **more)
+
+    monkeypatch.setattr(os, "rmdir", late)
+    result = await call(tools, "delete_path", path="d", recursive=True)
+    assert (result.ok, result.unknown, "part of the folder is gone" in result.content) == (False, True, True)
+    assert sorted(path.name for path in (folder / "d").iterdir()) == ["late.txt"]
