@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from foregate.cli.terminal import private
+
 FOREVER = 20
 
 
@@ -94,3 +96,14 @@ def test_ctrl_c_at_a_sheet_cancels_the_task_and_the_chat_goes_on(at: Session, fo
     at.type("/quit\r")
     assert at.end() == 0
     assert (folder / "b.txt").exists()
+
+
+def test_what_was_typed_is_kept_for_its_owner_only_or_not_at_all(tmp_path: Path) -> None:
+    wide, link = tmp_path / "history", tmp_path / "link"
+    wide.touch(mode=0o666)
+    wide.chmod(0o644)
+    link.symlink_to(wide)
+    assert private(wide)
+    assert wide.stat().st_mode & 0o777 == 0o600
+    assert not private(link)
+    assert not private(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 from pathlib import Path
@@ -55,8 +56,9 @@ class Terminal:
         from prompt_toolkit.completion import WordCompleter
         from prompt_toolkit.history import FileHistory, InMemoryHistory
 
+        kept = self._history is not None and private(self._history)
         return PromptSession(
-            history=FileHistory(str(self._history)) if self._history else InMemoryHistory(),
+            history=FileHistory(str(self._history)) if kept else InMemoryHistory(),
             completer=WordCompleter(list(self._words), sentence=True),
             complete_while_typing=False,
         )
@@ -76,6 +78,21 @@ class Terminal:
             loop.call_soon_threadsafe(lines.put_nowait, None)
         except RuntimeError:
             return  # the loop has ended and nobody waits for lines any more
+
+
+def private(file: Path) -> bool:
+    """Make a file that only its owner reads, as what was typed may hold secrets; False where there can be none."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return False
+    try:
+        os.fchmod(descriptor, 0o600)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def forget_typed() -> None:
