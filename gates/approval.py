@@ -38,6 +38,8 @@ class ApprovalGate:
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
         rulings = {call.id: _PASSED for call in live}
         asks = [ask for call in live if (ask := self.ask(so_far.facts[call.id], turn, so_far))]
+        if not asks:
+            return Opinion(rulings)
         uses = dict(so_far.uses)
         left = []
         for ask in asks:

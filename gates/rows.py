@@ -19,9 +19,8 @@ _RANK = attrgetter("standing.rank")
 def decision_of(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar, turn: Turn) -> Decision:
     """Return the row that records an opinion: its code is the strictest ruling's, the first call's on a tie."""
     rulings = [opinion.rulings[call.id] for call in live]
-    strictest = max(rulings, key=_RANK)
-    passed = f"{gate.name}_passed"
-    notable = [call for call, ruling in zip(live, rulings, strict=True) if ruling.code != passed]
+    strictest, passed = max(rulings, key=_RANK), f"{gate.name}_passed"
+    notable = [call for call in live if opinion.rulings[call.id].code != passed]
     if not (notable or strictest.numbers or opinion.detail or opinion.summary):
         return plain(gate.name, strictest.code, gate.mode)
     first = live[rulings.index(strictest)]
