@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from foregate.agent.protection import protection
 from foregate.agent.repository import Repository, find, whole
 from foregate.agent.tools.confine import readable
 from foregate.agent.tools.output import capped
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
+from foregate.schemas import strict_json
 from foregate.schemas.capabilities import OBSERVER, Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
@@ -118,8 +120,11 @@ def git_diff(workspace: Workspace, policy: Policy) -> Tool:
         staged = bool(arguments.get("staged", False))
         words = ["diff", *_PLAIN, *(["--cached"] if staged else [])]
         paths = literal_paths(workspace, repository, arguments.get("paths", ()))
+        paths, hidden = await without_secrets(policy, repository, words, paths)
         ran = await repository.run_async(*words, *(["--", *paths] if paths else []))
         text, dropped = ran.out.text()
+        if hidden:
+            text += f"({hidden} changed files that usually hold secrets are not shown; name one in `paths` to see it)"
         records = [await asyncio.to_thread(git_state, repository)]
         if not staged and not dropped:
             names = await repository.run_async(*words, "--name-only", "-z", *(["--", *paths] if paths else []))
@@ -136,6 +141,28 @@ def git_diff(workspace: Workspace, policy: Policy) -> Tool:
         ),
         run,
     )
+
+
+async def without_secrets(
+    policy: Policy, repository: Repository, words: Sequence[str], paths: list[str]
+) -> tuple[list[str], int]:
+    """Return the paths a diff may show, and how many changed files are left out: secrets that nobody named.
+
+    A secret among the paths of the call was judged as such. Where nothing else has changed the git folder is named,
+    which no diff ever shows.
+    """
+    ran = await repository.run_async(
+        *words, "--name-only", "-z", *(["--", *paths] if paths else []), cap=policy.files.max_hash
+    )
+    names = [name for name in whole(ran, "what has changed").decode("utf-8", "surrogateescape").split("\0") if name]
+    hidden = {
+        name
+        for name in names
+        if name not in paths and protection(strict_json.scrub(repository.of_workspace(name)), policy) == "secret"
+    }
+    if not hidden:
+        return paths, 0
+    return [name for name in names if name not in hidden] or [".git"], len(hidden)
 
 
 def shown(workspace: Workspace, policy: Policy, repository: Repository, names: Sequence[str]) -> list[EvidenceRecord]:

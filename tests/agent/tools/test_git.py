@@ -241,3 +241,26 @@ async def test_git_works_in_a_repository_without_commits_and_below_the_root(fold
     assert (added.ok, added.changes[0].resource.id) == (True, "sub")
     assert (await call(tools, "git_commit", path="sub", message="root")).ok
     assert "not in the repository" in (await call(tools, "git_add", path="sub", paths=["elsewhere"])).content
+
+
+async def test_a_diff_leaves_out_secrets_nobody_named(repository: Path, tools: Toolbox) -> None:
+    (repository / "sub").mkdir()
+    for name in (".env", "sub/.env", "b.txt"):
+        (repository / name).write_text("KEY=old\n")
+    git(repository, "add", "-f", ".")
+    git(repository, "commit", "-q", "-m", "second")
+    for name in (".env", "sub/.env"):
+        (repository / name).write_text("KEY=new\n")
+    for staged in (False, True):
+        if staged:
+            git(repository, "add", "-f", ".")
+        only = (await call(tools, "git_diff", staged=staged)).content
+        assert only.startswith("(2 changed files that usually hold secrets are not shown")
+        assert "KEY" not in (await call(tools, "git_diff", staged=staged, paths=["sub"])).content
+        named = (await call(tools, "git_diff", staged=staged, paths=["sub/.env"])).content
+        assert "+KEY=new" in named
+    (repository / "b.txt").write_text("plain\n")
+    git(repository, "reset", "-q")
+    both = (await call(tools, "git_diff")).content
+    assert "+plain" in both
+    assert "KEY=new" not in both
