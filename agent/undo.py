@@ -48,28 +48,33 @@ class Undoable:
 async def undo(session: Session, call_id: str | None = None, preview: bool = False) -> UndoReport:
     """Take back the newest change of the session that was not taken back yet, or that of the call named.
 
-    Nothing is touched unless everything is still as the call left it; what was restored is compared by hash and
-    recorded as `effect_undone`. With `preview` only says what would happen. A change without a way back, a world that
-    has moved on and an unknown call are a report with a reason; raises LogError when the log fails.
+    Nothing is touched unless everything is still as the call left it. A `checkpoint` announces it; what was restored is
+    compared by hash and recorded as `effect_undone`, also when an earlier process was ended in between. With `preview`
+    only says what would happen. A change without a way back, a world that has moved on and an unknown call are a report
+    with a reason; raises LogError when the log fails.
     """
     if session.state.in_flight:
         return UndoReport(False, reason="a tool is still running; wait for it or cancel it", preview=preview)
-    found = chosen(await session.log.read(session.lease.session), call_id)
+    events = await session.log.read(session.lease.session)
+    found = chosen(events, call_id)
     if isinstance(found, str):
         return UndoReport(False, call_id or "", reason=found, preview=preview)
     names = tuple(change.resource.id for change in found.changes)
     try:
         place = Place(session.workspace, session.policy, session.blobs, inverse_of(session.own_tools, found.tool))
         steps = steps_of(found.changes, found.before, place)
-        for step in steps:
-            step.check()
         words = tuple(step.words for step in steps)
-        if preview:
-            return UndoReport(True, found.call, found.tool, names, words, preview=True)
-        for step in steps:
-            step.take_back()
-        for step in steps:
-            step.verify()
+        if not (begun(events, found.call) and taken_back(steps)):
+            for step in steps:
+                step.check()
+            if preview:
+                return UndoReport(True, found.call, found.tool, names, words, preview=True)
+            await session.record(Draft("checkpoint", "foregate", {"undo": found.call, "steps": list(words)}))
+            await session.log.settle(session.lease)
+            for step in steps:
+                step.take_back()
+            for step in steps:
+                step.verify()
     except ForegateError as error:
         return UndoReport(False, found.call, found.tool, names, reason=str(error), preview=preview)
     await session.record(undone(found, steps))
@@ -108,6 +113,21 @@ def chosen(events: Sequence[Event], call_id: str | None) -> Undoable | str:
         return f"`{call_id}` changed nothing that can be undone"
     named = ", ".join(f"{change.call} ({change.tool})" for change in left[-_NAMED:])
     return f"there is no call `{call_id}` in this session; what can be undone: {named or 'nothing'}"
+
+
+def begun(events: Sequence[Event], call: str) -> bool:
+    """Whether a process began to take the call back and did not come to say that it had."""
+    return any(event.kind == "checkpoint" and event.body.get("undo") == call for event in events)
+
+
+def taken_back(steps: Sequence[Step]) -> bool:
+    """Whether everything is as it was before the call already."""
+    try:
+        for step in steps:
+            step.verify()
+    except ForegateError:
+        return False
+    return True
 
 
 def undone(found: Undoable, steps: Sequence[Step]) -> Draft:

@@ -245,3 +245,27 @@ async def test_a_commit_with_another_on_top_stays(folder: Path, do: Do) -> None:
     session = await do(("git_add", {"paths": ["a"]}), ("git_commit", {"message": "m"}))
     git("commit", "-q", "--allow-empty", "-m", "on top")
     assert "the repository has changed since" in (await undo(session)).reason
+
+
+async def test_taking_back_is_announced_first_and_finished_by_the_next_process_when_this_one_ends(
+    furnished: Path, do: Do, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = snapshot(furnished)
+    session = await do(("delete_path", {"path": "tree", "recursive": True}))
+    record = session.record
+
+    async def ended(*drafts: Any) -> Any:
+        if drafts[0].kind == "effect_undone":
+            raise KeyboardInterrupt
+        return await record(*drafts)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(session, "record", ended)
+        with pytest.raises(KeyboardInterrupt):
+            await undo(session)
+    assert snapshot(furnished) == before
+    assert session.state.seq == (await session.log.head(session.lease.session)).seq
+    assert (await undo(session)).done
+    kinds = [event.kind for event in await session.log.read(session.lease.session)]
+    assert (kinds.count("checkpoint"), kinds.count("effect_undone")) == (1, 1)
+    assert snapshot(furnished) == before
