@@ -64,11 +64,12 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
         place = Place(session.workspace, session.policy, session.blobs, inverse_of(session.own_tools, found.tool))
         steps = steps_of(found.changes, found.before, place)
         words = tuple(step.words for step in steps)
-        if not (begun(events, found.call) and taken_back(steps)):
-            for step in steps:
-                step.check()
-            if preview:
-                return UndoReport(True, found.call, found.tool, names, words, preview=True)
+        back_already = begun(events, found.call) and taken_back(steps)
+        for step in () if back_already else steps:
+            step.check()
+        if preview:
+            return UndoReport(True, found.call, found.tool, names, words, preview=True)
+        if not back_already:
             await session.record(Draft("checkpoint", "foregate", {"undo": found.call, "steps": list(words)}))
             await session.log.settle(session.lease)
             for step in steps:

@@ -265,6 +265,8 @@ async def test_taking_back_is_announced_first_and_finished_by_the_next_process_w
             await undo(session)
     assert snapshot(furnished) == before
     assert session.state.seq == (await session.log.head(session.lease.session)).seq
+    assert (await undo(session, preview=True)).done
+    assert "effect_undone" not in [event.kind for event in await session.log.read(session.lease.session)]
     assert (await undo(session)).done
     kinds = [event.kind for event in await session.log.read(session.lease.session)]
     assert (kinds.count("checkpoint"), kinds.count("effect_undone")) == (1, 1)
