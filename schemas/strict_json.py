@@ -13,6 +13,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeAlias
 
+import msgspec
+
 from foregate.schemas.errors import InvalidJson
 
 Json: TypeAlias = Any
@@ -46,15 +48,21 @@ def canonical(value: Json) -> bytes:
     """Return the RFC 8785 bytes of `value`; raise InvalidJson where there are none (NaN, lone surrogates)."""
     try:
         if _plain(value):
-            return _ENCODER.encode(value).encode("utf-8")
+            return _ENCODER.encode(value)
         return "".join(_written(value)).encode("utf-8")
     except UnicodeEncodeError:
         raise InvalidJson("a text holds a lone surrogate, which has no UTF-8 form; remove it") from None
 
 
-def encode_record(value: Json) -> str:
-    """Return the canonical text of a value known to hold no floats and only ASCII keys: what the log stores."""
-    return _ENCODER.encode(value)
+def encode_record(value: Json) -> bytes:
+    """Return the canonical bytes of a value known to hold no floats and only ASCII keys: what the log stores.
+
+    Raises TypeError, ValueError or RecursionError for what JSON cannot say.
+    """
+    data = _ENCODER.encode(value)
+    if b"null" in data and _has_infinity(value):
+        raise ValueError("a number is not finite; use a finite one")
+    return data
 
 
 def sha256(data: bytes) -> str:
@@ -167,16 +175,35 @@ def _plain(value: Json) -> bool:
     return True
 
 
+def _has_infinity(value: Json) -> bool:
+    """Whether a number in `value` is not finite: the encoder writes such a number as null."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            return True
+        if isinstance(item, Mapping):
+            stack.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            stack.extend(item)
+    return False
+
+
 def _written(value: Json) -> list[str]:
     if isinstance(value, Mapping):
         keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
-        inner = [f"{_ENCODER.encode(key)}:{''.join(_written(value[key]))}" for key in keys]
+        inner = [f"{_quoted(key)}:{''.join(_written(value[key]))}" for key in keys]
         return ["{", ",".join(inner), "}"]
     if isinstance(value, (list, tuple)):
         return ["[", ",".join("".join(_written(item)) for item in value), "]"]
     if isinstance(value, float):
         return [_ecmascript_number(value)]
-    return [_ENCODER.encode(value)]
+    return [_quoted(value)]
+
+
+def _quoted(value: Json) -> str:
+    """Return a text, an integer, a truth value or None as JSON."""
+    return _ENCODER.encode(value).decode("utf-8")
 
 
 def _ecmascript_number(number: float) -> str:
@@ -209,7 +236,4 @@ _DECODER = json.JSONDecoder(
     parse_float=_finite,
     parse_int=_bounded_int,
 )
-_ENCODER = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False
-)
-"""Without a note of each container on the way down: what runs in a circle ends at the depth of the recursion."""
+_ENCODER = msgspec.json.Encoder(order="deterministic")

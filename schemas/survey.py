@@ -79,7 +79,7 @@ def recorded(surveys: tuple[Survey, ...]) -> list[Json]:
 
 def survey_hash(looked: list[Json]) -> str:
     """Return the SHA-256 over the recorded form of the surveys of one response."""
-    return strict_json.sha256(strict_json.encode_record(looked).encode())
+    return strict_json.sha256(strict_json.encode_record(looked))
 
 
 def fingerprint(survey: Survey) -> str:
@@ -88,4 +88,4 @@ def fingerprint(survey: Survey) -> str:
         [r.kind, r.id, r.exists, r.hash, sorted([seen.kind, seen.hash, seen.trust] for seen in r.evidence)]
         for r in survey.resources
     ]
-    return strict_json.sha256(strict_json.encode_record(known).encode())
+    return strict_json.sha256(strict_json.encode_record(known))

@@ -51,11 +51,11 @@ def seal(
             "body": draft.body,
         }
         try:
-            text = strict_json.encode_record(content)
-            prev = strict_json.sha256(text.encode("utf-8"))
+            data = strict_json.encode_record(content)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidJson(f"an event of kind `{draft.kind}` cannot be written: {error}") from None
-        sealed.append((Event(hash=prev, **content), text))
+        prev = strict_json.sha256(data)
+        sealed.append((Event(hash=prev, **content), data.decode("utf-8")))
     return sealed
 
 

@@ -49,7 +49,7 @@ class Meaning:
 
     def _turn_judged(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
         turn, judgement = body["turn"], body["judgement"]
-        if strict_json.sha256(strict_json.encode_record(turn["surveys"]).encode()) != body["survey_hash"]:
+        if strict_json.sha256(strict_json.encode_record(turn["surveys"])) != body["survey_hash"]:
             yield "other_survey", "its surveys do not have the hash that was judged on"
         calls = self._calls
         if (proposed := turn.get("proposed")) is not None:
