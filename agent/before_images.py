@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from foregate.agent import tree
 from foregate.agent.repository import find
@@ -26,8 +28,7 @@ KEPT = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeImage:
+class BeforeImage(Struct, frozen=True):
     """What was at a resource before a call, as `tool_started` records it.
 
     `type` is `file`, `link`, `directory`, `repository`, `own` (of the tool's own keeping) or "" for nothing; `image`

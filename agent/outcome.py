@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """What anything but `completed` reports: what was done, what is in the way, what is needed, what comes next."""
 
     done: tuple[str, ...] = ()
@@ -16,8 +16,7 @@ class Report:
     next_step: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """`status` is completed, blocked, budget_exhausted, cancelled, failed, or a pause: needs_input, awaiting_approval.
 
     `text` is the answer, or the question of a pause. `used` is what a child task spent.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from foregate.agent.criteria import checks_of, looks_for
 from foregate.agent.observe import observe

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from foregate.agent.criteria import key, observed
 from foregate.agent.task_state import OpenNeed, OpenTurn, TaskState

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import re2
+from msgspec.structs import replace
 
 from foregate.agent import repository, tree
 from foregate.agent.protection import beneath, protection

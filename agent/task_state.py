@@ -52,7 +52,7 @@ class TaskState:
     depth: int
     since: str
     messages: list[Said] = field(default_factory=list)
-    used: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Counters.__dataclass_fields__, 0))
+    used: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Counters.__struct_fields__, 0))
     active: int = 0
     paused: str = ""
     question: str = ""

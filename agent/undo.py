@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from foregate.agent.tools.tool import inverse_of
 from foregate.agent.undo_step import Place, Step, changes_back, records_back, steps_of
@@ -22,8 +23,7 @@ _NAMED = 20
 """Changes a message names at most, the newest."""
 
 
-@dataclass(frozen=True, slots=True)
-class UndoReport:
+class UndoReport(Struct, frozen=True):
     """What was taken back, or why nothing was. `steps` says in words what was done, or with `preview` would be."""
 
     done: bool
@@ -35,8 +35,7 @@ class UndoReport:
     preview: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Undoable:
+class Undoable(Struct, frozen=True):
     """A finished call that changed something and was not undone yet."""
 
     call: str

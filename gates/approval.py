@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from foregate.gates.counts import asked_enough
 from foregate.gates.plan_scope import changed, covered, placed

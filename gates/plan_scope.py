@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from foregate.policy.facts import access_of
 from foregate.policy.globs import matches

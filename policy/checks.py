@@ -18,7 +18,7 @@ from foregate.schemas.effect import Effect
 PROTECTIONS = ("outside_workspace", "git_internal", "foregate", "secret")
 """Why a resource may be protected, as the survey says it."""
 
-_FLAGS = tuple(Capabilities.__dataclass_fields__)
+_FLAGS = tuple(Capabilities.__struct_fields__)
 _HOST_GLOB = re.compile(r"\*|(\*\.)?[^*]+")
 _MATCHERS = tuple(name for name in Rule.model_fields if name not in ("id", "then", "message"))
 

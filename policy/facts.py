@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from foregate.policy import commands, scores
 from foregate.policy.policy import Policy, ToolEntry
@@ -17,7 +18,7 @@ from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue, ToolSpec
 from foregate.schemas.turn import Turn
 
-_FLAGS = tuple(Capabilities.__dataclass_fields__)
+_FLAGS = tuple(Capabilities.__struct_fields__)
 _UNDOABLE = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE, Effect.COMMIT, Effect.ADMINISTER)
 
 

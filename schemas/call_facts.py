@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
@@ -11,8 +11,7 @@ from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """One contribution to a score: its name in the policy, its weight in thousandths, and why it applies."""
 
     name: str
@@ -20,8 +19,7 @@ class Reason:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(Struct, frozen=True):
     """A score in thousandths, 0 to 1000, with everything that contributed."""
 
     value: int
@@ -29,8 +27,7 @@ class Score:
     slots: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CallFacts:
+class CallFacts(Struct, frozen=True):
     """Effect, capabilities in force, reversibility and scores of one call.
 
     `risky` is: side-effecting and (external, irreversible, high impact or broader than the policy's scope).

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """Seven flags. The default is the worst: mutating, external, irreversible, at most once, needs approval."""
 
     read_only: bool = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from foregate.schemas.opinion import Consequence
 from foregate.schemas.ruling import Number, Standing
@@ -16,8 +17,7 @@ Severity = Literal["info", "warning", "error"]
 _CALM = ("prelude_ready_for_execution", "critique_not_required", "plan_unavailable_let_go", "verification_passed")
 
 
-@dataclass(frozen=True, slots=True)
-class CallRuling:
+class CallRuling(Struct, frozen=True):
     """The standing a gate gave one call, under which code and for which reason; the remedy names a tool."""
 
     call: str
@@ -27,8 +27,7 @@ class CallRuling:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """A row of `turn_judged`. `code` is that of the strictest ruling, the first call's on a tie."""
 
     gate: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 from foregate.schemas.strict_json import Json
 
@@ -47,8 +48,7 @@ GENESIS = "0" * 64
 """The previous hash of a session's first event."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """An event before the log gave it a number. `body` holds no floats and only ASCII keys."""
 
     kind: Kind
@@ -56,8 +56,7 @@ class Draft:
     body: Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """A recorded event. `time` is UTC text, `hash` the SHA-256 over the canonical JSON of everything else."""
 
     v: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from foregate.schemas.resource import Resource
 
@@ -35,8 +36,7 @@ class Origin(StrEnum):
     NOBODY = "nobody"
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceRecord:
+class EvidenceRecord(Struct, frozen=True):
     """What a finished call observed of one resource. `hash` is the SHA-256 of its content, "" when unknown."""
 
     kind: EvidenceKind
@@ -47,8 +47,7 @@ class EvidenceRecord:
     own_change: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceSeen:
+class EvidenceSeen(Struct, frozen=True):
     """The newest record of one kind on one resource, with the event number it was carried by."""
 
     kind: EvidenceKind

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """Leave a person gave, exactly as shown: for a gate's code or a rule, an effect and a resource pattern.
 
     `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`.

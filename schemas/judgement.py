@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from foregate.schemas import codec
 from foregate.schemas.decision import Decision
@@ -14,8 +15,7 @@ from foregate.schemas.ruling import Ruling, Standing
 from foregate.schemas.strict_json import Json
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """ALLOW, HOLD or DENY for one call, the strictest ruling it got and the gate that gave it."""
 
     call: str
@@ -25,8 +25,7 @@ class Verdict:
     ruling: Ruling
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """The end of judging. `plan` is the plan in force afterwards when this turn changed it; `grants` are new;
     `uses` names, per allowed call, the scope items of the plan it uses up when it starts."""
 

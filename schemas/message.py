@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """One message. `calls` only on `assistant`; `call` (the answered call's own id) only on `tool`."""
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -21,8 +21,7 @@ class Message:
     call: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True):
     """What a model is asked. `schema` (name and JSON Schema) asks for strict JSON; `words_only` forbids calls.
 
     `purpose` is `chat`, `plan` or `critique`; adapters send it nowhere, deterministic models read it.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from foregate.schemas import codec, strict_json
 from foregate.schemas.strict_json import Json
@@ -11,8 +12,7 @@ from foregate.schemas.tool_call import ToolCall
 FINISH_REASONS = ("stop", "tool_calls", "length", "content_filter", "other")
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Tokens of one request, and its cost in micro-units of the currency the operator counts in."""
 
     input_tokens: int = 0
@@ -20,8 +20,7 @@ class Usage:
     cost: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ModelResponse:
+class ModelResponse(Struct, frozen=True):
     """Text, calls and usage. `reasoning` is kept and never parsed as a plan, a call or an answer.
 
     `finish_reason` is one of FINISH_REASONS; `length` means truncated, and a truncated response is never judged.

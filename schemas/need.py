@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from foregate.schemas.strict_json import Json
 
 Who = Literal["planner", "critic", "person"]
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """A question of `gate` to `who`, for all calls of the response that want it.
 
     `key` tells needs of one gate apart; `request` is what is asked, as JSON without floats; `calls` are call ids.
@@ -29,8 +29,7 @@ class Need:
     expires_at: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The recorded answer to a need, bound to what it was asked about.
 
     `value` is None when there was no usable answer; `error` then says why. `seq` is the event number.
@@ -49,8 +48,7 @@ class Answer:
     seq: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Voided:
+class Voided(Struct, frozen=True):
     """An answer that no longer fits what it was given for, and why."""
 
     seq: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
+
+from msgspec import Struct, field
 
 from foregate.schemas.grant import Grant
 from foregate.schemas.plan import PlanInForce
@@ -14,8 +15,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class Consequence:
+class Consequence(Struct, frozen=True):
     """What follows for the task: the next request goes without tools, or a person is asked `question`.
 
     `slots` names what the question asks for; an answered slot is not asked again. `lasts` tells whether tools stay
@@ -28,8 +28,7 @@ class Consequence:
     lasts: Literal["request", "task"] = "request"
 
 
-@dataclass(frozen=True, slots=True)
-class Opinion:
+class Opinion(Struct, frozen=True):
     """A ruling for each call the gate was asked about, by call id; a call left out is held as `gate_error`.
 
     `plan` is a plan the gate accepts and `first` the call it was written for: it is in force once that call is

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(Struct, frozen=True):
     """Leave to run one call once: its digest, the event that allowed it, and the survey it was allowed on."""
 
     call: str

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
 from foregate.schemas.effect import Effect
@@ -57,8 +57,7 @@ class Plan(BaseModel):
     planned_steps: list[PlannedStep] | None
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeItem:
+class ScopeItem(Struct, frozen=True):
     """Leave for `uses` calls of an effect on resources matching `pattern`; `used` counts those made.
 
     A pattern `sha256:...` stands for one exact call. `tool` narrows the item to one tool where the policy binds a
@@ -77,8 +76,7 @@ class ScopeItem:
     exact: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PlanInForce:
+class PlanInForce(Struct, frozen=True):
     """The accepted plan of a task: its revision, its scope, and the classes of risk it was accepted with."""
 
     revision: int

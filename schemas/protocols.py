@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.decision import Decision, Mode
@@ -24,8 +25,7 @@ from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import Turn
 
 
-@dataclass(slots=True)
-class SoFar:
+class SoFar(Struct):
     """What judging has found before the gate now asked: facts per call, joined rulings, decisions."""
 
     facts: Mapping[str, CallFacts]
@@ -57,8 +57,7 @@ class Gate(Protocol):
         """Rule on each live call, or say what must be known first. Raising holds every live call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """The right to append to one session; `fence` grows with every new holder."""
 
     session: str
@@ -66,8 +65,7 @@ class Lease:
     fence: int
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """The last event of a session: its number and hash, and whether the session has ended."""
 
     seq: int
@@ -137,8 +135,7 @@ class ToolSource(Protocol):
         """Run the call. Raise nothing for a failure the model should read: return it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """A person's answer to a need: the choice, and words where there are any."""
 
     choice: str

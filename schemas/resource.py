@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class ResourceKind(StrEnum):
@@ -19,8 +20,7 @@ class ResourceKind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Resource:
+class Resource(Struct, frozen=True, order=True):
     """A kind and a canonical id: a path relative to the workspace, a URL, an argument vector as shell words."""
 
     kind: ResourceKind

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from foregate.schemas.strict_json import Json
 
@@ -28,8 +29,7 @@ class Standing(Enum):
         return self.rank < other.rank
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     """A measured value against its bound, and the policy path the bound came from."""
 
     name: str
@@ -38,16 +38,14 @@ class Number:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(Struct, frozen=True):
     """The call that would cure a hold."""
 
     tool: str
     arguments: Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(Struct, frozen=True):
     """One gate's answer for one call. `code` is a public name; `message` is what the model is told."""
 
     standing: Standing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from foregate.schemas import codec, strict_json
 from foregate.schemas.effect import Effect
@@ -11,8 +11,7 @@ from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 
 
-@dataclass(frozen=True, slots=True)
-class SurveyedResource:
+class SurveyedResource(Struct, frozen=True):
     """A resource of a call as it is now.
 
     `access` is what the call would do to it; `hash` the SHA-256 of its content; `size` bytes; `links` hard links;
@@ -41,8 +40,7 @@ class SurveyedResource:
         return Resource(self.kind, self.id)
 
 
-@dataclass(frozen=True, slots=True)
-class Atom:
+class Atom(Struct, frozen=True):
     """A word of the arguments that names something, who said it first, and at which event."""
 
     text: str
@@ -50,8 +48,7 @@ class Atom:
     seq: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """The parsed shape of a command: its argument vector, or the reason there is none."""
 
     argv: tuple[str, ...] = ()
@@ -59,8 +56,7 @@ class Command:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(Struct, frozen=True):
     """What looking found for one call. `problem` says why looking failed; such a call is held."""
 
     call: str

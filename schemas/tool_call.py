@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A call under the session's own id; `wire_id` is what the endpoint named it, which endpoints reuse.
 
     `raw` is the arguments' JSON as sent; `arguments` what strict parsing made of it, or None with `defect`.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from foregate.schemas.evidence_record import EvidenceRecord, Origin
 from foregate.schemas.resource import Resource
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A resource a call changed: content hashes before and after, "" where nothing was or is there.
 
     `before` names the before-image in the blob store when it equals a stored content.
@@ -22,8 +22,7 @@ class Change:
     mode: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """Text for the model, what was observed and what changed.
 
     `used` counts model calls, tool calls, tokens and cost a child task spent, charged to the task that started it.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
@@ -12,8 +13,7 @@ from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 
 
-@dataclass(frozen=True, slots=True)
-class TargetParameter:
+class TargetParameter(Struct, frozen=True):
     """A parameter that names a resource, and what the call would do to it.
 
     `access` is an effect; `create` turns into `edit` where the thing exists already. A list of strings names
@@ -26,8 +26,7 @@ class TargetParameter:
     default: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True):
     """Name, description, JSON Schema of the arguments, and what the tool declares of itself.
 
     `provenance` is `builtin`, `python`, `mcp:<server>` or `remote`; declarations of the first two count as the

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
+
+from msgspec import Struct, field
 
 from foregate.schemas import codec
 from foregate.schemas.grant import Grant
@@ -16,8 +17,7 @@ from foregate.schemas.survey import Survey, fingerprint, recorded, survey_hash
 from foregate.schemas.tool_call import ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """A message of the user (or of a parent task) and its event number."""
 
     seq: int
@@ -25,8 +25,7 @@ class Said:
     actor: str = "user"
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(Struct, frozen=True):
     """What the task has used so far, this response included; `cost` in micro-units, `elapsed` in seconds."""
 
     turns: int = 0
@@ -42,8 +41,7 @@ class Counters:
     verification_rounds: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """A digest somebody refused in this task, on which evidence, by whom, under which code, with what words."""
 
     digest: str
@@ -54,8 +52,7 @@ class Refusal:
     seq: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class HoldCount:
+class HoldCount(Struct, frozen=True):
     """How often a digest was held under a code on the same evidence in this task."""
 
     digest: str
@@ -67,8 +64,7 @@ class HoldCount:
 CheckResult = Literal["met", "failed", "unseen", "uncheckable"]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """A criterion of the plan and how it stands after the last change: what was observed, never what was claimed.
 
     `unseen` could be looked at; `uncheckable` needs more than a look, a test run for instance.
@@ -79,8 +75,7 @@ class Check:
     target: str = ""
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(Struct, frozen=True, dict=True):
     """One response as the judge sees it.
 
     `calls`, `text`, `user_messages`, `plan` and `answers` lie in other events of the same log: `stored` writes
@@ -149,7 +144,7 @@ class Turn:
 
     def stored(self) -> Json:
         """Return the log's form: what lies in other events as their numbers."""
-        body = codec.dump(self, exclude={"calls", "surveys", "text", "user_messages", "plan", "answers"})
+        body = codec.dump(self, exclude=frozenset({"calls", "surveys", "text", "user_messages", "plan", "answers"}))
         body["surveys"] = self.looked
         if self.calls and self.actor != "model":
             body["proposed"] = [{"id": c.id, "name": c.name, "arguments": c.raw} for c in self.calls]
@@ -162,7 +157,7 @@ class Turn:
 
     def exported(self) -> Json:
         """Return the self-contained form, for judging in another process; calls with their arguments as sent."""
-        body = codec.dump(self, exclude={"calls"})
+        body = codec.dump(self, exclude=frozenset({"calls"}))
         body["calls"] = [
             {"id": call.id, "wire_id": call.wire_id, "name": call.name, "arguments": call.raw} for call in self.calls
         ]

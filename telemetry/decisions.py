@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from foregate.schemas import codec
 from foregate.schemas.codes import CODES
@@ -19,8 +20,7 @@ SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
 ANY_GATE = ("gate_error", "not_asked_now")
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionPoint:
+class DecisionPoint(Struct, frozen=True):
     """One gate's verdict on one turn, with everything an auditor filters by or reads.
 
     `address` is `seq.gate`; `time` UTC text; `task` and `turn` count from 1; `response` is the event number of the

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from msgspec import Struct
 
 _PROC = Path("/proc")
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """A process: its number, when it started (in ticks of its kernel, "" where that cannot be told), its machine.
 
     `place` names the boot and the process namespace, because a number means something only inside both.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from foregate.schemas.event import Event
 from foregate.telemetry.decisions import DecisionPoint, decision_points
@@ -56,8 +57,7 @@ _RETRY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayNote:
+class ReplayNote(Struct, frozen=True):
     """One note: its category, the code it comes from, one sentence naming tool and target, and whether it blocked."""
 
     category: Category

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from foregate.schemas.event import Event, Kind
 from foregate.schemas.strict_json import Json
@@ -22,8 +24,7 @@ KINDS: tuple[Kind, ...] = (
 _SHOWN = 120
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSummary:
+class TaskSummary(Struct, frozen=True):
     """A task: its number, the first line of its first message (for display), and `running`, a pause, or its end."""
 
     number: int
@@ -31,8 +32,7 @@ class TaskSummary:
     status: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
+class SessionSummary(Struct, frozen=True):
     """A session: name, times of first and last event (UTC text, "" when empty), where, which model, its tasks.
 
     `events` counts all events. `ended` tells whether the last one ended the session.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.event import GENESIS, Event
@@ -14,8 +15,7 @@ from foregate.telemetry.readable import Readable
 _NAMED = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Defect:
+class Defect(Struct, frozen=True):
     """One thing that is wrong: the first event number it concerns, its name, and a sentence."""
 
     seq: int
@@ -23,8 +23,7 @@ class Defect:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """What verifying found: how many events hold, the last one's hash, whether the tail is proven, and the defects.
 
     `defects` are in the order of their events, at most the first hundred; empty means sound. The tail is proven by a

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from foregate.agent.models.rehearsal_patterns import PATTERNS
 from foregate.agent.models.rehearsal_wish import Request, Wish, looks_like_path, plain

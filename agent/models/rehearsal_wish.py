@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Verb = Literal[
     "append",
@@ -38,8 +39,7 @@ Verb = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """One thing asked for. `said` is the clause; the other fields are used as the verb needs them.
 
     replace: `text` becomes `other` in `target`; move: `target` to `other`; write and append: `text` into `target`;
@@ -56,8 +56,7 @@ class Wish:
     words: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What a message wants: wishes in order, and whether it wants words and nothing else."""
 
     wishes: tuple[Wish, ...]

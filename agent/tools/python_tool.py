@@ -6,9 +6,10 @@ import asyncio
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
 
+from msgspec.structs import replace
 from pydantic import ConfigDict, Field, PydanticUserError, ValidationError, create_model
 from pydantic_core import PydanticSerializationError, to_json
 

@@ -47,7 +47,7 @@ def main() -> None:
     for turn, policy, bench in cases:
         judgement = decide(turn, policy, bench)
         assert isinstance(judgement, Judgement), "a recorded answer was not found"
-        sys.stdout.write(strict_json.encode_record(judgement.to_json()) + "\n")
+        sys.stdout.write(strict_json.encode_record(judgement.to_json()).decode() + "\n")
 
 
 main()

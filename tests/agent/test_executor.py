@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.agent.executor import NoPermit, execute
 from foregate.agent.loop import run
@@ -42,7 +43,7 @@ def spying(tool: Tool, before: object) -> Tool:
         before()  # type: ignore[operator]
         return await tool.run(arguments)
 
-    return replace(tool, run=run_late)
+    return dataclasses.replace(tool, run=run_late)
 
 
 async def test_a_permit_is_for_one_call_and_one_run(
@@ -147,7 +148,7 @@ async def test_no_tool_returns_more_text_than_one_call_may(workspace: Workspace,
 
     listed = next(tool for tool in more_tools(workspace) if tool.spec.name == "list_files")
     session = await open_session(
-        calls(("list_files", {})), says("done"), policy=POLICY, tools=[replace(listed, run=flood)]
+        calls(("list_files", {})), says("done"), policy=POLICY, tools=[dataclasses.replace(listed, run=flood)]
     )
     await run(session, "go")
     body = (await events(session, "tool_finished"))[0].body

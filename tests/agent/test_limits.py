@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import ScriptedModel, answers, calls, says
@@ -140,7 +141,7 @@ async def test_observations_run_together_no_more_than_the_policy_says() -> None:
 
         wanted = [("read_file", {"path": f"{name}.txt"}) for name in "abcdef"]
         session = await world.open([calls(*wanted), says("read")], listeners=[count])
-        session.tools = Toolbox([replace(tool, run=slow) for tool in world.tools()])
+        session.tools = Toolbox([dataclasses.replace(tool, run=slow) for tool in world.tools()])
         await run(session, REQUEST)
         assert most == bound
 

@@ -55,7 +55,7 @@ async def exported() -> tuple[list[str], list[str]]:
         for turn in recorded(await events_of(story)):
             content = {"turn": turn.turn.exported(), "policy": turn.policy, "catalogue": turn.catalogue}
             lines.append(json.dumps(content))
-            expected.append(strict_json.encode_record(turn.judgement))
+            expected.append(strict_json.encode_record(turn.judgement).decode())
     return lines, expected
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from foregate.agent.memory_workspace import MemoryWorkspace
 from foregate.agent.models.scripted import ScriptedModel
@@ -104,7 +107,7 @@ class World:
             self.effects.append(ToolCall.of(tool.spec.name, arguments).digest)
             return await tool.run(arguments)
 
-        return replace(tool, run=run)
+        return dataclasses.replace(tool, run=run)
 
     async def open(
         self,

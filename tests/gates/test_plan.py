@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.schemas.codes import PLAN_REASONS
 from foregate.schemas.need import Need, Voided

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.schemas.ruling import Standing
 from foregate.schemas.survey import fingerprint

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from foregate.policy import scores
 from foregate.policy.facts import capabilities_in_force, facts_of_turn

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall

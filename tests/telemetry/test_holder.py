@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.telemetry import holder
 from foregate.telemetry.holder import me

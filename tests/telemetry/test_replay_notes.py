@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from foregate.schemas.codes import CODES
 from foregate.schemas.decision import CallRuling, Decision

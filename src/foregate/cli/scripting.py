@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING
+
+from msgspec.structs import asdict
 
 from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
