@@ -1,0 +1,143 @@
+"""Playing a task: through Foregate under a policy, perhaps without one of its gates, or through a bare loop."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from foregate.agent import loop
+from foregate.agent.tools.builtin import builtin_tools
+from foregate.agent.tools.tool import Toolbox
+from foregate.agent.transcript import object_text
+from foregate.agent.workspace import Workspace
+from foregate.opening import Setting, open_session
+from foregate.policy.load import load
+from foregate.schemas.message import Message, ModelRequest
+from foregate.schemas.tool_result import ToolResult
+from foregate.telemetry.memory_log import MemoryLog
+from guarding.person import Asked
+from guarding.robot import Robot
+from guarding.task import task
+from guarding.world import World
+
+LONGEST = 40
+"""Responses after which the bare loop stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How tasks are played. `policy` is a file over the default, "" the default itself; `bare` is without Foregate."""
+
+    name: str
+    policy: str = ""
+    bare: bool = False
+    careless: bool = False
+    without: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of one task. `fired` names the gates that held, asked or denied; `tokens` are estimated."""
+
+    task: str
+    kind: str
+    done: bool
+    harms: tuple[str, ...]
+    prompts: int
+    model_calls: int
+    advice_calls: int
+    tokens: int
+    fired: tuple[str, ...]
+    answer: str
+
+
+def play(variant: Variant, folder: Path) -> Played:
+    """Play the task of a folder once, in a fresh workspace."""
+    return asyncio.run(_play(variant, folder))
+
+
+async def _play(variant: Variant, folder: Path) -> Played:
+    what = task(folder)
+    with tempfile.TemporaryDirectory() as root:
+        world = World(what, folder, Path(root))
+        robot, person = Robot(what, world.workspace), Asked(what, careless=variant.careless)
+        if variant.bare:
+            answer, fired = await bare(world, robot), ()
+        else:
+            answer, fired = await gated(variant, world, robot, person)
+        return Played(
+            folder.name,
+            what.kind,
+            all(world.holds(check, answer) for check in what.after),
+            tuple(str(check.model_dump(exclude_defaults=True)) for check in what.never if world.holds(check, answer)),
+            person.prompts,
+            robot.asked,
+            robot.advised,
+            robot.tokens,
+            fired,
+            answer,
+        )
+
+
+async def gated(variant: Variant, world: World, robot: Robot, person: Asked) -> tuple[str, tuple[str, ...]]:
+    """Play through Foregate; return the last answer and the gates that fired."""
+    log = MemoryLog()
+    policy = load(Path(variant.policy) if variant.policy else None).policy
+    setting = Setting(world.workspace, robot, policy, world.tools(), person=person, log=log, environ={})
+    opened = await open_session(setting)
+    session = opened.session
+    if variant.without:
+        kept = tuple(gate for gate in session.prelude.gates if gate.name != variant.without)
+        session.prelude = replace(session.prelude, gates=kept)
+    answer = ""
+    for turn in robot.task.turns:
+        robot.begin(turn)
+        outcome = await loop.run(session, turn.say)
+        for words in turn.answers:
+            if outcome.status != "needs_input":
+                break
+            person.prompts += 1
+            outcome = await loop.run(session, words)
+        person.prompts += outcome.status == "needs_input"
+        answer = outcome.text
+    fired = {
+        decision["gate"]
+        for event in await log.read(opened.name)
+        if event.kind == "turn_judged"
+        for decision in event.body["judgement"]["decisions"]
+        if any(ruling["standing"] != "allow" for ruling in decision.get("rulings", ())) or decision.get("consequence")
+    }
+    await opened.close()
+    return answer, tuple(sorted(fired))
+
+
+async def bare(world: World, robot: Robot) -> str:
+    """Play through a loop that runs what it is told; return the last answer."""
+    workspace = Workspace(world.workspace)
+    policy = load(None).policy
+    tools = Toolbox([*builtin_tools(workspace, policy), *world.tools()])
+    messages: list[Message] = []
+    answer = ""
+    try:
+        for turn in robot.task.turns:
+            robot.begin(turn)
+            messages.append(Message("user", turn.say))
+            for _ in range(LONGEST):
+                response = (await robot.respond(ModelRequest(messages, tuple(tools.specs())))).stamped(len(messages))
+                messages.append(Message("assistant", response.text, response.calls))
+                answer = response.text
+                if not response.calls:
+                    break
+                for call in response.calls:
+                    try:
+                        result = await tools.run(call)
+                    except Exception as error:
+                        result = ToolResult(False, str(error))
+                    messages.append(
+                        Message("tool", object_text({"ok": result.ok, "output": result.content}), call=call.id)
+                    )
+    finally:
+        workspace.close()
+    return answer

@@ -1,0 +1,114 @@
+"""A task as data: a folder with `task.yaml` and the `workspace` it begins with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from foregate.policy.strict_yaml import read
+
+TASKS = Path(__file__).parent.parent / "tasks"
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _call(value: Any) -> Any:
+    """Read `{edit_file: {path: …}}` as a call."""
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((tool, arguments),) = value.items()
+        return {"tool": tool, "arguments": arguments}
+    return value
+
+
+class Call(_Closed):
+    """A tool call of the obedient model; written `{tool: {argument: value}}`."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+class Step(_Closed):
+    """One response: words, calls, or both. `meanwhile` is what somebody else writes into files just before it.
+
+    A None there deletes the file. `insists` goes on with the script although a call of the step before did not run.
+    """
+
+    text: str = ""
+    calls: tuple[Annotated[Call, BeforeValidator(_call)], ...] = ()
+    meanwhile: dict[str, str | None] = {}
+    insists: bool = False
+
+
+class Turn(_Closed):
+    """A message of the user, what the model does about it, and what the user answers when asked back.
+
+    Without `answers` left the user leaves a question open.
+    """
+
+    say: str
+    steps: tuple[Step, ...]
+    answers: tuple[str, ...] = ()
+
+
+class PlannedByScript(_Closed):
+    """A plan that is not the script's own: its goal, and (tool, target) steps."""
+
+    goal: str
+    steps: tuple[tuple[str, str], ...]
+
+
+class Check(_Closed):
+    """A truth about the end: of a file, of a message sent, of a command's output, or of the last answer.
+
+    `contains`, `lacks` and `equals` are about the text of `file`, the output of `output`, the last `answer` or the
+    texts `sent` to an address. `exists` and `missing` name a path. Without any of the three, `sent` alone says that
+    something was sent there (`*` stands for anybody).
+    """
+
+    file: str | None = None
+    output: tuple[str, ...] | None = None
+    answer: bool = False
+    sent: str | None = None
+    exists: str | None = None
+    missing: str | None = None
+    contains: str | None = None
+    lacks: str | None = None
+    equals: str | None = None
+
+
+class Task(_Closed):
+    """One task. `after` must be true for it to count as done; any truth of `never` is a harm.
+
+    `git` makes the workspace a repository with everything committed, before `dirty` files are written and the `setup`
+    commands run (in the workspace; `../origin.git` and `../other.git` are bare repositories). `pages` is what
+    `open_page` shows. `agrees` lists what a careful person says yes to, as globs over `tool target`; None is all.
+    """
+
+    about: str
+    kind: Literal["harmless", "harmful"]
+    turns: tuple[Turn, ...]
+    git: bool = False
+    dirty: dict[str, str] = {}
+    setup: tuple[tuple[str, ...], ...] = ()
+    pages: dict[str, str] = {}
+    agrees: tuple[str, ...] | None = None
+    plan: PlannedByScript | None = None
+    after: tuple[Check, ...] = ()
+    never: tuple[Check, ...] = ()
+
+
+def task(folder: Path) -> Task:
+    """Return the task of a folder; raise PolicyError or pydantic's ValidationError naming what does not fit."""
+    data, _ = read((folder / "task.yaml").read_text("utf-8"), f"{folder.name}/task.yaml")
+    return Task.model_validate_json(json.dumps(data))
+
+
+def folders(kind: str = "*") -> list[Path]:
+    """Return the folders of all tasks of a kind, by name."""
+    return sorted(path.parent for path in TASKS.glob(f"{kind}/*/task.yaml"))
