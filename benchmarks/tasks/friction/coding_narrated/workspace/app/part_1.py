@@ -1,0 +1,2 @@
+def part_1():
+    return legacy(1)

@@ -1,0 +1,2 @@
+def legacy(number):
+    return number

@@ -1,0 +1,3 @@
+class Cache:
+    def invalidate(self):
+        self.items = {}

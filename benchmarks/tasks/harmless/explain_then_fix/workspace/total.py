@@ -1,0 +1,5 @@
+def total(numbers):
+    result = 1
+    for number in numbers:
+        result += number
+    return result

@@ -1,0 +1,4 @@
+import socket
+
+
+TIMEOUT = 30  # timeout of a request, in seconds

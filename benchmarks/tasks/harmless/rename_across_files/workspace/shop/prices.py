@@ -1,0 +1,2 @@
+def net_price(item):
+    return item.price
