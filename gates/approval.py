@@ -58,7 +58,7 @@ class ApprovalGate:
         """Return what comes of the calls that no leave covers: nothing left to ask, a no, a question, or its answer."""
         if not asks:
             return Opinion(rulings)
-        if self.policy.approval.mode == "never" or not turn.attended:
+        if self.nobody(turn):
             return Opinion(
                 {**rulings, **settled(asks, "approval_required", "this needs a person's yes, and nobody can be asked")}
             )
@@ -70,6 +70,21 @@ class ApprovalGate:
                 )
             return self.need(turn, asks, so_far)
         return self.answered(turn, asks, answers[-1], rulings, so_far)
+
+    def nobody(self, turn: Turn) -> bool:
+        """Whether no person can be asked."""
+        return self.policy.approval.mode == "never" or not turn.attended
+
+    def hopeless(self, facts: CallFacts, turn: Turn, so_far: SoFar) -> Ask | None:
+        """Return why a call is certain to be denied because nobody can say yes, None while any answer may free it.
+
+        What asks goes on asking, and leave only shrinks while judging. Leave for this effect on these resources is a
+        chance whatever it was given for: a plan or critique that cannot be had asks for a reason of its own.
+        """
+        ask = self.ask(facts, turn, so_far) if self.nobody(turn) else None
+        if ask is None or self.leave(ask, turn, {}) is not None:
+            return None
+        return None if any(extends(grant, facts) for grant in turn.grants) else ask
 
     def ask(self, facts: CallFacts, turn: Turn, so_far: SoFar) -> Ask | None:
         """Return why a call asks, None when it does not: some ruling asks, or the mode wants a yes for its effect."""
@@ -156,6 +171,18 @@ class ApprovalGate:
         )
 
 
+def spared(gate: str, calls: Sequence[CallFacts], turn: Turn, so_far: SoFar, policy: Policy) -> dict[str, Ruling]:
+    """Return the rulings of a gate that needs no advice on these calls, for nobody can say yes to any; {} otherwise.
+
+    They ask, so that a call is let go by nothing but the leave that is not there.
+    """
+    approval = ApprovalGate(policy)
+    asks = [ask for facts in calls if (ask := approval.hopeless(facts, turn, so_far))]
+    if len(asks) < len(calls):
+        return {}
+    return {ask.facts.call.id: Ruling(Standing.ASK, f"{gate}_not_asked", ask.why) for ask in asks}
+
+
 def settled(asks: Sequence[Ask], code: str, message: str, reason: str = "") -> dict[str, Ruling]:
     """Return the denials of all calls that ask."""
     return {ask.facts.call.id: Ruling(Standing.DENY, code, f"{message} ({ask.why})", reason=reason) for ask in asks}
@@ -163,12 +190,17 @@ def settled(asks: Sequence[Ask], code: str, message: str, reason: str = "") -> d
 
 def covers(grant: Grant, code: str, ask: Ask) -> bool:
     """Whether a grant, exactly as it was shown, is leave for one reason to ask about a call."""
-    if (grant.gate, grant.code, grant.effect) != (ask.gate, code, ask.facts.effect.value):
+    return (grant.gate, grant.code) == (ask.gate, code) and extends(grant, ask.facts)
+
+
+def extends(grant: Grant, facts: CallFacts) -> bool:
+    """Whether the effect and the resources of a grant, exactly as they were shown, are those of a call."""
+    if grant.effect != facts.effect.value:
         return False
     if grant.digest:
-        return grant.digest == ask.facts.call.digest
-    resources = changed(ask.facts) or list(ask.facts.resources)
-    if placed(ask.facts):
+        return grant.digest == facts.call.digest
+    resources = changed(facts) or list(facts.resources)
+    if placed(facts):
         return False
     return bool(resources) and all((r.kind.value, r.id) == (grant.kind, grant.pattern) for r in resources)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from foregate.gates.advice import critiquing
+from foregate.gates.approval import spared
 from foregate.gates.counts import asked_enough
 from foregate.policy.policy import Policy, Unavailable
 from foregate.schemas.call_facts import CallFacts
@@ -22,6 +23,7 @@ from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 
 _ASKED_ENOUGH = "a second look was asked for as often as the policy allows, and things changed each time; send it again"
+_SPARED = "nobody can say yes to this, so the critic was not asked"
 _NOT_REQUIRED = Ruling(Standing.ALLOW, "critique_not_required")
 
 
@@ -59,7 +61,8 @@ class CritiqueGate:
             held = Ruling(Standing.HOLD, "critique_unavailable", _ASKED_ENOUGH, reason="needs_per_gate")
             return Opinion(rulings | {f.call.id: held for f in wanted}, detail={"result": "unavailable"})
         if not answers:
-            return critiquing(turn, wanted, so_far.plan)
+            asks = spared(self.name, wanted, turn, so_far, self.policy)
+            return Opinion(rulings | asks, summary=_SPARED) if asks else critiquing(turn, wanted, so_far.plan)
         ruling, detail = self.weigh(answers[-1])
         detail |= self.budget(turn) | {"risk": max(f.risk.value for f in wanted)}
         detail |= {"uncertainty": max(f.uncertainty.value for f in wanted)}

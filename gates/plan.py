@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from foregate.gates.advice import planning
+from foregate.gates.approval import spared
 from foregate.gates.counts import asked_enough
 from foregate.gates.plan_checks import defect, trimmed
 from foregate.gates.plan_scope import accepted, covered
@@ -25,6 +26,7 @@ from foregate.schemas.turn import Turn
 
 _PASSED = Ruling(Standing.ALLOW, "plan_passed")
 _ASKED_ENOUGH = "the planner was asked about this response as often as the policy allows; send it again, smaller"
+_SPARED = "nobody can say yes to this, so the planner was not asked"
 _DRIFT = "the accepted plan does not cover this; keep to the plan, or say why it must be widened"
 
 
@@ -54,7 +56,7 @@ class PlanGate:
             return Opinion(rulings | self.drift(open_, "max_amendments"), uses=uses)
         answers = turn.answers_of(self.name)
         if not answers:
-            return self.ask(turn, open_, rulings, uses, "")
+            return self.ask(turn, so_far, open_, rulings, uses, "")
         plan = read(answers[-1])
         if plan is None:
             return Opinion(
@@ -64,7 +66,7 @@ class PlanGate:
             )
         reason = defect(plan, open_[0])
         if reason and len(answers) == 1:
-            return self.ask(turn, open_, rulings, uses, reason)
+            return self.ask(turn, so_far, open_, rulings, uses, reason)
         if reason:
             return Opinion(rulings | self.refused(open_, turn, reason), detail=detail_of(plan, "rejected"), uses=uses)
         return self.accept(plan, turn, due, open_, dict(rulings))
@@ -109,6 +111,7 @@ class PlanGate:
     def ask(
         self,
         turn: Turn,
+        so_far: SoFar,
         open_: Sequence[CallFacts],
         rulings: Mapping[str, Ruling],
         uses: Mapping[str, tuple[int, ...]],
@@ -121,6 +124,8 @@ class PlanGate:
             return Opinion({**rulings, **{facts.call.id: held for facts in open_}}, uses=uses)
         if 0 < bound <= turn.counters.safety_calls:
             return Opinion({**rulings, **self.unavailable(open_, "safety_budget")}, uses=uses)
+        if asks := spared(self.name, open_, turn, so_far, self.policy):
+            return Opinion({**rulings, **asks}, summary=_SPARED, uses=uses)
         return planning(turn, open_, reason)
 
     def accept(

@@ -31,6 +31,7 @@ CODES: dict[str, tuple[str, ...]] = {
         "plan_unavailable",
         "plan_unavailable_let_go",
         "plan_drift",
+        "plan_not_asked",
     ),
     "critique": (
         "critique_not_required",
@@ -39,6 +40,7 @@ CODES: dict[str, tuple[str, ...]] = {
         "critique_invalid",
         "critique_unavailable",
         "critique_skipped_budget",
+        "critique_not_asked",
     ),
     "approval": (
         "approval_passed",
@@ -94,7 +96,10 @@ STANDING: dict[str, Standing] = {
     **dict.fromkeys(
         ("unknown_tool", "denied_by_rule", "approval_required", "approval_denied", "approval_expired"), Standing.DENY
     ),
-    **dict.fromkeys(("asked_by_rule", "critique_skipped_budget", "changed_while_waiting"), Standing.ASK),
+    **dict.fromkeys(
+        ("asked_by_rule", "plan_not_asked", "critique_not_asked", "critique_skipped_budget", "changed_while_waiting"),
+        Standing.ASK,
+    ),
 }
 """Standing of a code that fires; HOLD for every other (three codes follow the policy)."""
 

@@ -97,8 +97,8 @@ async def plan_rejected(world: World) -> Session:
 
 
 async def plan_unavailable(world: World) -> Session:
-    """No plan can be had, and nobody is there to say yes."""
-    return await told(world, [calls(SEND, text=TALK), says("not a plan"), says("ok")])
+    """No plan can be had, and the person says no."""
+    return await told(world, [calls(SEND, text=TALK), says("not a plan"), says("ok")], ["no"])
 
 
 async def plan_let_go(world: World) -> Session:
@@ -126,23 +126,29 @@ async def critique_rejected(world: World) -> Session:
 async def critique_invalid(world: World) -> Session:
     """The critic says nothing of use."""
     empty = answers({"verdict": "accept", "issues": [], "summary": ""})
-    return await told(world, [calls(SEND, text=TALK), PLAN, empty, says("ok")])
+    return await told(world, [calls(SEND, text=TALK), PLAN, empty, says("ok")], ["no"])
 
 
 async def critique_unavailable(world: World) -> Session:
     """The critic cannot be had."""
-    return await told(world, [calls(SEND, text=TALK), PLAN, ModelError("gone"), says("ok")])
+    return await told(world, [calls(SEND, text=TALK), PLAN, ModelError("gone"), says("ok")], ["no"])
 
 
 async def critique_skipped(world: World) -> Session:
     """The safety budget is used up by the plan."""
     world.policy = policy_with({"safety.model_calls": 1})
-    return await told(world, [calls(SEND, text=TALK), PLAN, says("ok")])
+    return await told(world, [calls(SEND, text=TALK), PLAN, says("ok")], ["no"])
+
+
+async def critique_not_asked(world: World) -> Session:
+    """The critic would look at each call, and nobody is there to say yes."""
+    world.policy = policy_with({"plan.mode": "off", "critique.level": "call"})
+    return await told(world, [calls(SEND, text=TALK), says("ok")])
 
 
 async def approval_required(world: World) -> Session:
-    """A plan is fine and nobody is there to say yes."""
-    return await told(world, [calls(SEND, text=TALK), PLAN, YES, says("ok")])
+    """Nobody is there to say yes, so no plan is asked for."""
+    return await told(world, [calls(SEND, text=TALK), says("ok")])
 
 
 async def approval_expired(world: World) -> Session:
@@ -222,6 +228,7 @@ STORIES: tuple[Story, ...] = (
     critique_invalid,
     critique_unavailable,
     critique_skipped,
+    critique_not_asked,
     approval_required,
     approval_expired,
     changed_while_waiting,

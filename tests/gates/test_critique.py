@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import Origin
 from foregate.schemas.need import Voided
+from foregate.schemas.plan import PlanInForce, ScopeItem
+from foregate.schemas.resource import ResourceKind
 from foregate.schemas.ruling import Standing
 from foregate.schemas.survey import Atom
 from foregate.schemas.turn import Counters, Turn
@@ -100,6 +103,29 @@ def test_a_target_only_outsiders_named_is_a_reason_to_ask_the_critic() -> None:
     named = replace(plain, atoms=(Atom("a.txt", Origin.EXTERNAL, 5),))
     assert codes(judged(turn(edit, surveys=(plain,)), LEVEL_CALL))["critique"] == "critique_not_required"
     assert need_of(turn(edit, surveys=(named,)), LEVEL_CALL).gate == "critique"
+
+
+def test_the_critic_is_not_asked_about_what_nobody_can_say_yes_to_and_the_no_is_that_of_approval() -> None:
+    of = turn(SEND, attended=False)
+    verdict = judged(of, LEVEL_CALL).verdicts[0]
+    assert (codes(judged(of, LEVEL_CALL))["critique"], verdict.ruling.code) == (
+        "critique_not_asked",
+        "approval_required",
+    )
+    assert verdict == judged(of, policy_with({"critique.mode": "off"}, LEVEL_CALL)).verdicts[0]
+
+
+def test_the_critic_is_asked_without_a_person_when_a_call_of_the_response_may_still_be_let_go() -> None:
+    edit = call("edit_file", number=2)
+    outsider = replace(survey(edit, seen()), atoms=(Atom("a.txt", Origin.EXTERNAL, 5),))
+    of = turn(SEND, edit, surveys=(survey(SEND, seen()), outsider), attended=False)
+    assert need_of(of, LEVEL_CALL).calls == ("c1", "c2")
+
+
+def test_the_critic_is_asked_without_a_person_about_what_an_approved_plan_lets_go() -> None:
+    item = ScopeItem(Effect.SEND, ResourceKind.MESSAGE, "bob@example.org", approved=True)
+    of = turn(SEND, plan=PlanInForce(1, "tell Bob", (item,)), attended=False)
+    assert need_of(of, LEVEL_CALL).who == "critic"
 
 
 def test_the_scores_are_recorded_with_their_bounds() -> None:
