@@ -9,6 +9,7 @@ from foregate.agent.child import DELEGATE, ChildPaused
 from foregate.agent.executor import NotStarted, execute
 from foregate.agent.observe import observe
 from foregate.agent.outcome import Outcome
+from foregate.agent.recovery import restored
 from foregate.agent.session import Session
 from foregate.agent.task_state import OpenTurn
 from foregate.schemas import strict_json
@@ -20,17 +21,21 @@ from foregate.schemas.ruling import Remedy, Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
+_ENDED = "the process ended before this was done; send it again if still wanted"
+
 
 async def carry_out(session: Session, open_turn: OpenTurn) -> Outcome | None:
     """Run what may run, look where a hold names a look as its cure, and answer every call of the response."""
     judgement = open_turn.judgement
     assert judgement is not None
     try:
-        for call in [call for call in open_turn.unanswered.values() if call.id in session.state.in_flight]:
-            await observe(session, call, "runner", open_turn.judged)
-        if not all(verdict.call in session.facts for verdict in judgement.verdicts):
+        known = all(verdict.call in session.facts for verdict in judgement.verdicts)
+        if not (known or await restored(session, open_turn)):
             await pick_up(session, open_turn)
             return None
+        for call in [call for call in open_turn.unanswered.values() if call.id in session.state.in_flight]:
+            if await observe(session, call, "runner", open_turn.judged) is None:
+                await session.record(answered(session.facts[call.id], "not_run_cancelled", _ENDED))
         waiting = [verdict for verdict in judgement.verdicts if verdict.call in open_turn.unanswered]
         for group in groups(session, waiting):
             if len(group) == 1:
@@ -46,14 +51,14 @@ async def carry_out(session: Session, open_turn: OpenTurn) -> Outcome | None:
 
 
 async def pick_up(session: Session, open_turn: OpenTurn) -> None:
-    """Go on with a turn another process judged: looks are taken again, changes that never started are not made."""
+    """Go on with a turn an earlier process judged whose leave has lapsed: looks are taken, changes are not made."""
     judgement = open_turn.judgement
     assert judgement is not None
     for verdict in judgement.verdicts:
         call = open_turn.unanswered.get(verdict.call)
         if call is not None and verdict.standing is Standing.ALLOW:
             await observe(session, call, "runner", open_turn.judged)
-    await give_up(session, "not_run_cancelled", "the process ended before this ran; send it again if still wanted")
+    await give_up(session, "not_run_cancelled", _ENDED)
 
 
 def groups(session: Session, verdicts: Sequence[Verdict]) -> list[list[Verdict]]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from foregate.schemas import codec
-from foregate.schemas.event import Draft
+from foregate.schemas.event import Draft, Event
 from foregate.schemas.tool_spec import catalogue_hash
+from foregate.schemas.turn import Turn
+from foregate.telemetry.turns import resolve
 
 if TYPE_CHECKING:
     from foregate.agent.session import Session
+    from foregate.agent.task_state import OpenTurn
+
+_CARRYING_OUT = ("turn_judged", "tool_started", "tool_finished", "outcome_unknown", "call_answered", "task_paused")
+"""What may stand in the log after a judgement while it is carried out: nothing anybody else did or switched."""
 
 
 async def resume(session: Session) -> None:
@@ -30,3 +37,33 @@ async def resume(session: Session) -> None:
             body = {"call": call, "tool": started.body["tool"], "target": started.body["target"], "reason": reason}
             await session.record(Draft("outcome_unknown", "foregate", body))
     await session.log.settle(session.lease)
+
+
+async def restored(session: Session, open_turn: OpenTurn) -> bool:
+    """Restore the facts an earlier process judged a turn on, so that it can be carried out; False when it lapsed.
+
+    A call that was allowed and never started did not run, for `tool_started` is durable before any effect: its permit
+    is unused, and the executor looks at the call's resources again as ever.
+    """
+    events = {event.seq: event for event in await session.log.read(session.lease.session)}
+    turn = resolve(events[open_turn.judged].body["turn"], events.__getitem__)
+    if lapsed(turn, (event for event in events.values() if event.seq > open_turn.judged), session.clock()):
+        return False
+    session.facts = session.prelude.facts(turn)
+    return True
+
+
+def lapsed(turn: Turn, since: Iterable[Event], now: str) -> bool:
+    """Whether a judgement is no leave any more: a yes it rests on is too old, or something came in between.
+
+    Policy, tools and switches changed, a message, an undo and a cancel all end it.
+    """
+    if any(answer.expires_at and now > answer.expires_at for answer in turn.answers):
+        return True
+    return any(event.kind not in _CARRYING_OUT or cancelled(event) for event in since)
+
+
+def cancelled(event: Event) -> bool:
+    """Whether an event says that a call was cancelled, running or not."""
+    body = event.body
+    return "cancelled" in (body.get("error"), body.get("reason")) or body.get("code") == "not_run_cancelled"

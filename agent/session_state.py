@@ -279,6 +279,7 @@ class SessionState:
 
     def _call_answered(self, event: Event, body: Mapping[str, Json]) -> None:
         assert self.task is not None
+        self.in_flight.pop(body["call"], None)
         if body.get("change") and self.open is not None and body["call"] in self.open.unanswered:
             self.open.change_not_made = True
             if body["code"] not in NO_CLAIM:

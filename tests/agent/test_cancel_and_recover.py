@@ -77,10 +77,7 @@ async def test_a_process_that_ends_after_any_event_leaves_a_log_that_goes_on_and
     with pytest.raises(Killed):
         await run(session, "note k")
     await world.kill(session)
-    rest = {
-        "user_message": [calls(NOTE, text=TALK), says("done")],
-        "turn_judged": [calls(NOTE), says("done")],
-    }.get(kind, [says("done")])
+    rest = [calls(NOTE, text=TALK), says("done")] if kind == "user_message" else [says("done")]
     again = await world.open(rest, resume=True)
     assert (await go_on(again)).status == "completed"
     assert len(world.effects) <= 1

@@ -74,6 +74,16 @@ def sound(place: Place, events: list[Event]) -> None:
     assert sum(unknown.values()) <= 1
 
 
+def taken_up(left: list[Event], events: list[Event]) -> None:
+    """Check that what the last event before the kill allowed was carried out on that very judgement."""
+    last = left[-1] if left else None
+    if last is None or last.kind != "turn_judged" or last.body["turn"].get("actor", "model") != "model":
+        return
+    allowed = {v["call"] for v in last.body["judgement"]["verdicts"] if v["standing"] == "allow"}
+    permits = [event.body["permit"] for event in events if event.kind == "tool_started"]
+    assert allowed == {permit["call"] for permit in permits if permit["judged"] == last.seq}
+
+
 @pytest.mark.parametrize("how", ["at_once", "written"])
 async def test_a_process_killed_after_any_event_leaves_a_log_that_verifies_and_goes_on_and_nothing_runs_twice(
     how: str, tmp_path: Path, driver: subprocess.Popen[str]
@@ -91,6 +101,7 @@ async def test_a_process_killed_after_any_event_leaves_a_log_that_verifies_and_g
         events = await place.log()
         assert [event.hash for event in events[: len(left)]] == [event.hash for event in left]
         sound(place, events)
+        taken_up(left, events)
         parked += any(event.kind == "outcome_unknown" for event in events)
     assert parked >= (2 if how == "written" else 0)
 
