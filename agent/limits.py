@@ -31,8 +31,8 @@ def stuck(turn: Turn, judgement: Judgement, policy: Policy) -> Need | None:
     """Return the loop's own question when a call is held or denied again for the same reason on the same evidence."""
     bound = policy.limits.repeated_holds
     for verdict in judgement.verdicts:
-        if verdict.standing is Standing.ALLOW or not bound:
-            continue
+        if verdict.standing is Standing.ALLOW or verdict.ruling.code == "not_asked_now" or not bound:
+            continue  # what waited for another call was not held for a reason of its own
         key = (verdict.digest, verdict.ruling.code, turn.fingerprints.get(verdict.call, ""))
         before = next((h.count for h in turn.holds if (h.digest, h.code, h.fingerprint) == key), 0)
         if before + 1 >= bound:

@@ -32,8 +32,7 @@ class DriftGate:
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
         section = self.policy.drift
         acting = [c for c in live if so_far.facts[c.id].changes and not so_far.facts[c.id].capabilities.personal_memory]
-        often = section.max_holds and fired(turn, self.name, self.mode) >= section.max_holds
-        if not acting or turn.depth > 0 or often:
+        if not acting or turn.depth > 0 or self.nagged(turn):
             return passed(self.name, live)
         wanted, reason = self.words_wanted(turn)
         if not wanted:
@@ -46,6 +45,12 @@ class DriftGate:
             {call.id: held if call.id in ids else clear for call in live},
             Consequence("words_only_next", lasts=section.lasts),
         )
+
+    def nagged(self, turn: Turn) -> bool:
+        """Whether the task was held often enough; never while tools stay away for all of it, called or not."""
+        section = self.policy.drift
+        bound = section.max_holds if section.lasts == "request" else 0
+        return 0 < bound <= fired(turn, self.name, self.mode)
 
     def words_wanted(self, turn: Turn) -> tuple[bool, str]:
         """Return whether the request's contract wants words only, and the reason."""

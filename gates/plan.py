@@ -91,7 +91,7 @@ class PlanGate:
                 or (section.due == "first_side_effect" and (turn.counters.changes == 0 or turn.plan))
             ):
                 due.append(facts)
-        return due
+        return due[:1] if section.binding == "first_action" else due
 
     def uncovered(
         self, due: Sequence[CallFacts], plan: PlanInForce | None

@@ -70,8 +70,8 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
     consequence: tuple[str, Consequence] | None = None
     live: Sequence[ToolCall] = turn.calls
     for gate in bench.gates:
-        if not live:
-            break
+        if not live or (bench.holds_all and len(live) < len(turn.calls)):
+            break  # what is held as a whole spends nobody's advice or patience
         opinion = ask(gate, turn, live, so_far)
         if isinstance(opinion, Need):
             return opinion

@@ -35,6 +35,12 @@ def test_observations_memory_unknown_requests_children_and_a_second_time_pass(
     assert codes(judged(turn(call(tool), says=says, **more)))["drift"] == "drift_passed"
 
 
+def test_while_tools_stay_away_for_the_task_a_change_sent_all_the_same_is_held_each_time() -> None:
+    again = turn(call("edit_file"), says=WORDS, fired={"drift": 4})
+    assert codes(judged(again))["drift"] == "drift_passed"
+    assert codes(judged(again, policy_with({"drift.lasts": "task"})))["drift"] == DRIFT
+
+
 def test_the_other_trigger_fires_whenever_no_phrase_asks_for_more() -> None:
     policy = policy_with({"drift.trigger": "no_mutation_no_observation", "drift.lasts": "task"})
     judgement = judged(turn(call("edit_file"), says="hello there"), policy)

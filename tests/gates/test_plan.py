@@ -241,6 +241,17 @@ def test_binding_by_first_action_asks_no_more_once_a_plan_is_in_force() -> None:
     assert codes(judged(turn(SEND, plan=in_force()), policy))["plan"] == "plan_passed"
 
 
+def test_binding_by_first_action_plans_the_first_due_call_of_a_response_and_no_other() -> None:
+    policy = policy_with({**ALONE, "plan.binding": "first_action"})
+    of = turn(RUN, call("send", "bob@example.org", 2))
+    need = need_of(of, policy)
+    assert need.calls == ("c1",)
+    of = answered(of, need, plan_for(RUN))
+    assert need_of(of, policy).calls == ("c1", "c2")
+    judgement = judged(answered(of, need_of(of, policy), {"choice": "yes", "text": "", "by": "person"}), policy)
+    assert [verdict.standing for verdict in judgement.verdicts] == [Standing.ALLOW, Standing.ALLOW]
+
+
 def test_binding_by_steps_ties_leave_to_the_tool_of_its_step() -> None:
     policy = policy_with({**ALONE, "plan.binding": "steps", "plan.due": "first_side_effect", "approval.mode": "never"})
     plan = in_force(step("delete_path", "a.txt"))

@@ -162,6 +162,13 @@ def test_holding_the_whole_response_takes_the_innocent_calls_too() -> None:
     assert set(standings(result).values()) == {HOLD}
 
 
+def test_a_response_held_as_a_whole_spends_no_advice_and_no_person() -> None:
+    asking = Says(ALLOW, asks="planner")
+    result = judge(OF, bench(Says(HOLD, only=("c2",)), asking, holds_all=True))
+    assert set(standings(result).values()) == {HOLD}
+    assert isinstance(judge(OF, bench(Says(HOLD, only=("c2",)), asking)), Need)
+
+
 def test_one_decision_is_recorded_per_gate_asked_and_a_snapshot_when_something_may_run() -> None:
     result = judged(turn(READ))
     assert [decision.gate for decision in result.decisions] == [*GATES, "prelude"]
