@@ -24,6 +24,9 @@ from foregate.schemas.errors import PolicyError
 WORKSPACE_FILE = ".foregate.yaml"
 """The name of a workspace's own policy file, at its root."""
 
+SHIPPED = ("classic",)
+"""The names of the policies that come with Foregate, each a file beside default.yaml."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedPolicy:
@@ -53,6 +56,17 @@ def default_data() -> dict[str, Data]:
     text = resources.files("foregate.policy").joinpath("default.yaml").read_text("utf-8")
     data: dict[str, Data] = read(text, "default.yaml")[0]
     return data
+
+
+def file_of(named: str) -> FilePath:
+    """Return the file a policy is asked for by: the one that comes with Foregate for its bare name, else the path.
+
+    The bare name never means a file of the current folder: that may be somebody else's, and would be trusted. Such a
+    file is named with its folder, as in `./classic`.
+    """
+    if named in SHIPPED:
+        return FilePath(__file__).with_name(f"{named}.yaml")
+    return FilePath(named).expanduser()
 
 
 def load(user_file: FilePath | None = None, workspace: FilePath | None = None) -> LoadedPolicy:

@@ -40,8 +40,9 @@ class Agent:
     """An agent whose every tool call is judged first. Tasks of one agent share one session: one log, one memory.
 
     `model` is a Model, a name at the configured endpoint, or None for the environment's choice (the rehearsal model
-    where there is none). `policy` is a Policy, a YAML file over the defaults, or None. `tools` come beside the
-    built-in ones, or instead of them with `builtin=False`. Without a `person`, what would need one is denied.
+    where there is none). `policy` is a Policy, a YAML file over the defaults, the name of a shipped one, or None.
+    `tools` come beside the built-in ones, or instead of them with `builtin=False`. Without a `person`, what would need
+    one is denied.
     `log` defaults to the durable log in FOREGATE_HOME; `resume` names a session of it.
 
     Use it as a context manager, sync or async; leaving it ends the session's log.

@@ -32,8 +32,8 @@ NO_ENDPOINT = (
 class Setting:
     """What a session is opened with. `model` is a Model, a name at the configured endpoint, or None.
 
-    `policy` is a Policy, a file, or None for FOREGATE_POLICY and the defaults. `resume` names a session of the log.
-    `log` and `blobs` None are those of the home; a log of one's own may come without blobs, kept in memory then.
+    `policy` is a Policy, a file, a shipped name, or None for FOREGATE_POLICY and the defaults. `resume` names a session
+    of the log. `log` and `blobs` None are those of the home; a log of one's own may come without blobs, kept in memory.
     """
 
     workspace: Path | str = "."
@@ -191,9 +191,13 @@ def choose_policy(setting: Setting, workspace: Path) -> tuple[LoadedPolicy | Non
 
 
 def policy_file(wanted: Path | str | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the user's policy file: the one asked for, else FOREGATE_POLICY, else None."""
+    """Return the user's policy file: the one asked for, else FOREGATE_POLICY, else None; a Path is always a path."""
+    from foregate.policy.load import file_of
+
+    if isinstance(wanted, Path):
+        return wanted.expanduser()
     named = wanted or environ.get("FOREGATE_POLICY")
-    return Path(named).expanduser() if named else None
+    return file_of(named) if named else None
 
 
 def toolbox(setting: Setting, workspace: Workspace, policy: Policy, memory: Path | None) -> list[Tool]:

@@ -8,6 +8,7 @@ from typing import Any
 from foregate.agent.loop import go_on, run
 from foregate.agent.models.scripted import answers, calls, says
 from foregate.agent.session import Session
+from foregate.policy.load import file_of, load
 from foregate.schemas.errors import ModelError, WorkspaceError
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Reply
@@ -211,6 +212,23 @@ async def unverified(world: World) -> Session:
     return await told(world, model, [], "fix a.txt")
 
 
+async def classic(world: World) -> Session:
+    """Under `classic`: silence, an edit of the unseen, a message the critic does not like, and then all as wished."""
+    world.policy = load(file_of("classic")).policy
+    plan = answers(plan_json("edit_file", "a.txt"))
+    replan = answers({"verdict": "replan", "issues": ["it greets nobody by name"], "summary": "no"})
+    better = ("send", {"to": BOB, "text": "hello Bob"})
+    model = [calls(READ), calls(READ, EDIT, text=TALK), calls(EDIT, SEND), plan, replan, calls(EDIT), plan]
+    return await told(world, [*model, calls(better), YES, says("both done")], ["yes"])
+
+
+async def classic_drift(world: World) -> Session:
+    """Under `classic`: a wish nobody can make out, and a model that calls a tool it was not offered any more."""
+    world.policy = load(file_of("classic")).policy
+    model = [calls(READ, ("note", {"key": "k"}), text=TALK), calls(("note", {"key": "l"})), says("Hello.")]
+    return await told(world, model, says="hello there")
+
+
 STORIES: tuple[Story, ...] = (
     validity,
     rules_deny,
@@ -235,6 +253,8 @@ STORIES: tuple[Story, ...] = (
     gate_error,
     verification,
     unverified,
+    classic,
+    classic_drift,
 )
 
 

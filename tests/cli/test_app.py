@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 import subprocess
@@ -143,14 +144,29 @@ def test_the_policy_is_shown_with_where_values_come_from(cli: Cli, tmp_path: Pat
     assert rows == [{"key": "limits.turns", "value": 7, "from": "mine.yaml:2"}]
 
 
+def test_the_shipped_policy_is_named_wherever_a_file_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("classic").write_text("narration: {mode: 'off'}\n")
+    assert cli("policy", "check", "classic")[:2] == (0, "classic: usable\n")
+    shown = cli("policy", "show", "--policy", "classic")[1]
+    assert "classic.yaml:" in shown
+    assert "narration.mode" not in shown
+    assert "narration.mode" in cli("policy", "show", "--policy", "./classic")[1]
+    policies = []
+    for arguments in (("run", "--json", "replace teh by the in a.txt"), ("chat",)):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("/policy\n/quit\n"))
+        code, out, _ = cli(*arguments, "--policy", "classic")
+        assert code == 0
+        policies.append(out)
+    assert "plan_accepted" in policies[0]
+    assert "classic.yaml" in policies[1]
+
+
 def test_a_resume_without_anything_open_says_so(cli: Cli) -> None:
     cli("run", "read a.txt")
     assert "nothing waits" in cli("resume", "last")[1]
 
 
 def test_a_chat_reads_lines_from_a_pipe(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    import io
-
     monkeypatch.setattr(sys, "stdin", io.StringIO("read a.txt\n/evidence\n/quit\nnever\n"))
     code, out, _ = cli("chat")
     assert code == 0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foregate.policy.load import LoadedPolicy, check, default_data, default_policy, load
+from foregate.policy.load import SHIPPED, LoadedPolicy, check, default_data, default_policy, load
 from foregate.policy.policy import CommandEntry, Policy, Rule, Section, ToolEntry
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.strict_json import canonical
@@ -197,14 +197,15 @@ def test_every_field_of_the_policy_has_its_value_in_default_yaml_and_none_in_cod
             assert field.is_required() or field.default in (None, "", (), True)
 
 
-def test_every_key_of_default_yaml_is_explained_by_the_comment_above_it() -> None:
+@pytest.mark.parametrize("name", ["default", *SHIPPED])
+def test_every_key_of_a_shipped_file_is_explained_by_the_comment_above_it(name: str) -> None:
     from importlib import resources
 
     from foregate.policy.keys import node_at
     from foregate.policy.strict_yaml import dotted, read, walk
 
-    text = resources.files("foregate.policy").joinpath("default.yaml").read_text("utf-8")
-    data, positions = read(text, "default.yaml")
+    text = resources.files("foregate.policy").joinpath(f"{name}.yaml").read_text("utf-8")
+    data, positions = read(text, f"{name}.yaml")
     lines = text.splitlines()
     unexplained = []
     for path, _ in walk(data):

@@ -15,8 +15,8 @@ WorkspaceFolder = Annotated[
     Path, typer.Option("--workspace", metavar="FOLDER", help="The one folder the agent works in.")
 ]
 PolicyFile = Annotated[
-    Path | None,
-    typer.Option("--policy", metavar="FILE", help="YAML over the default policy; also FOREGATE_POLICY."),
+    str | None,
+    typer.Option("--policy", metavar="FILE", help="YAML over the default policy, or `classic`; also FOREGATE_POLICY."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Judge every call, make no change.")]
 SessionName = Annotated[

@@ -42,15 +42,17 @@ def show(
 
 @app.command("check", short_help="Check a policy file.")
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A policy file.")], as_json: options.AsJson = False
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or `classic`.")],
+    as_json: options.AsJson = False,
 ) -> None:
     """Name every problem of a policy file, one sentence each; exit code 2 where it cannot be used."""
     from foregate.cli.exit_codes import COMPLETED, USAGE
     from foregate.cli.scripting import one_line
     from foregate.cli.visible import visible
     from foregate.policy.load import check as problems_of
+    from foregate.policy.load import file_of
 
-    problems = problems_of(file)
+    problems = problems_of(file_of(file))
     if as_json:
         typer.echo(one_line({"usable": not problems, "problems": problems}))
     elif problems:
