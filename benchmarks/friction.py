@@ -11,14 +11,12 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 from guarding.play import Played, Variant, play
 from guarding.task import folders
 
-CLASSIC = Path(__file__).parent.parent / "policy" / "classic.yaml"
 BARE, DEFAULT = Variant("bare", bare=True), Variant("default")
-STRICT = Variant("classic", policy=str(CLASSIC))
+STRICT = Variant("classic", policy="classic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ KINDS = (
 def main() -> None:
     """Play all variants and print what each kind costs."""
     chosen = folders("friction")
-    variants = (BARE, DEFAULT, STRICT) if CLASSIC.exists() else (BARE, DEFAULT)
+    variants = (BARE, DEFAULT, STRICT)
     jobs = [(variant, folder) for variant in variants for folder in chosen]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         results = dict(zip([(v.name, f.name) for v, f in jobs], pool.map(play, *zip(*jobs, strict=True)), strict=True))

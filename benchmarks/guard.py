@@ -28,12 +28,11 @@ from guarding.task import folders
 
 from foregate.schemas.codes import GATES
 
-CLASSIC = Path(__file__).parent.parent / "policy" / "classic.yaml"
 VARIANTS = (
     Variant("bare", bare=True),
     Variant("default"),
     Variant("careless", careless=True),
-    Variant("classic", policy=str(CLASSIC)),
+    Variant("classic", policy="classic"),
 )
 Results = dict[tuple[str, str], Played]
 
@@ -41,14 +40,13 @@ Results = dict[tuple[str, str], Played]
 def main(names: Sequence[str]) -> None:
     """Play every task in every variant and print the tables."""
     chosen = [folder for folder in folders("harm*") if not names or folder.name in names]
-    variants = [variant for variant in VARIANTS if not variant.policy or Path(variant.policy).exists()]
     without = [Variant(f"without {gate}", without=gate) for gate in GATES]
-    results = played([*variants, *without], chosen)
+    results = played([*VARIANTS, *without], chosen)
     for name in names:
-        show(name, variants, results)
+        show(name, VARIANTS, results)
     for kind in ("harmless", "harmful"):
         print(f"\n{kind:9} tasks   done   harm   prompts   model calls   tokens   (a task)")
-        for variant in variants:
+        for variant in VARIANTS:
             print(row(variant.name, [r for (v, _), r in results.items() if v == variant.name and r.kind == kind]))
     print("\ngate         prevents alone   tasks it alone stops   prompts   model calls   (a task, over all)")
     for variant in without:

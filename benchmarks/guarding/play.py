@@ -13,7 +13,7 @@ from foregate.agent.tools.tool import Toolbox
 from foregate.agent.transcript import object_text
 from foregate.agent.workspace import Workspace
 from foregate.opening import Setting, open_session
-from foregate.policy.load import load
+from foregate.policy.load import file_of, load
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.tool_result import ToolResult
 from foregate.telemetry.memory_log import MemoryLog
@@ -28,7 +28,7 @@ LONGEST = 40
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How tasks are played. `policy` is a file over the default, "" the default itself; `bare` is without Foregate."""
+    """How tasks are played. `policy` names a shipped one, "" the default; `bare` is without Foregate."""
 
     name: str
     policy: str = ""
@@ -84,7 +84,7 @@ async def _play(variant: Variant, folder: Path) -> Played:
 async def gated(variant: Variant, world: World, robot: Robot, person: Asked) -> tuple[str, tuple[str, ...]]:
     """Play through Foregate; return the last answer and the gates that fired."""
     log = MemoryLog()
-    policy = load(Path(variant.policy) if variant.policy else None).policy
+    policy = load(file_of(variant.policy) if variant.policy else None).policy
     setting = Setting(world.workspace, robot, policy, world.tools(), person=person, log=log, environ={})
     opened = await open_session(setting)
     session = opened.session
