@@ -1,0 +1,89 @@
+"""Write docs/gates.md from the gates, their codes and the comments of default.yaml; a test holds that it is fresh."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module, resources
+from pathlib import Path
+
+from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, PLAN_REASONS, standing_of
+from foregate.schemas.meanings import MEANINGS
+
+PAGE = Path(__file__).with_name("gates.md")
+HEAD = """\
+# The gates
+
+Generated from the gates and `policy/default.yaml` by `docs/make_gates.py`.
+
+The gates are asked in this order, each only about calls that nothing has held so far. A code is a public name: audits
+filter by it. `allow` lets go, `ask` wants a person's yes, `hold` can be cured, `deny` is final for that call in its
+task. Any gate may also give `gate_error` and `not_asked_now`.
+"""
+CALM = ("_passed", "_accepted", "_granted", "_not_required", "_let_go", "_for_execution", "unverified")
+BY_POLICY = ("plan_unavailable", "critique_unavailable", "critique_invalid")
+
+
+def page() -> str:
+    """Return the whole page."""
+    parts = [HEAD, *(gate(name) for name in GATES), postlude(), anywhere()]
+    return "\n".join(parts)
+
+
+def gate(name: str) -> str:
+    """Return a gate's section: what it is for, its codes, its part of the policy."""
+    about = summary(name)
+    text = f"## `{name}`\n\n{about}\n\n{table(CODES[name])}\n"
+    if name == "plan":
+        text += f"Reasons of `plan_rejected`, in the order they are checked: {listed(PLAN_REASONS)}.\n\n"
+    if name == "critique":
+        text += f"Reasons of `critique_invalid`: {listed(CRITIQUE_REASONS)}.\n\n"
+    return text + f"```yaml\n{section(name)}```\n"
+
+
+def summary(name: str) -> str:
+    """Return the first line of a gate's module, without its name."""
+    line = (import_module(f"foregate.gates.{name}").__doc__ or "").split("\n", 1)[0]
+    said = re.sub(r"^Gate `\w+`[^:]*: ", "", line)
+    return said[:1].upper() + said[1:]
+
+
+def postlude() -> str:
+    """Return the section of the postlude."""
+    return f"## `postlude`\n\n{summary('postlude')}\n\n{table(CODES['postlude'])}\n```yaml\n{section('postlude')}```\n"
+
+
+def anywhere() -> str:
+    """Return what does not belong to one gate."""
+    return f"## From any gate\n\n{table(('gate_error', 'not_asked_now', *CODES['prelude']))}"
+
+
+def table(codes: tuple[str, ...]) -> str:
+    """Return codes with their standing and meaning."""
+    rows = ["| code | standing | what it says | what to do |", "|---|---|---|---|"]
+    for code in codes:
+        says, cure = MEANINGS[code]
+        rows.append(f"| `{code}` | {standing(code)} | {says} | {cure} |")
+    return "\n".join(rows) + "\n"
+
+
+def standing(code: str) -> str:
+    """Return the standing a code stands for."""
+    if code.endswith(CALM):
+        return "allow"
+    return "by policy" if code in BY_POLICY else standing_of(code).value
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Return names as code."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def section(name: str) -> str:
+    """Return the part of default.yaml under a top-level key, with its comments."""
+    text = resources.files("foregate.policy").joinpath("default.yaml").read_text("utf-8")
+    found = re.search(rf"^{name}:\n(?:[ ].*\n|\n(?=[ ]))*", text, re.MULTILINE)
+    return found.group() if found else "# no keys of its own\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

@@ -1,0 +1,38 @@
+"""The pages say what is so: the generated one is fresh, links lead somewhere, and the log's page names every kind."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from foregate.schemas.codes import CODES
+from foregate.schemas.event import KINDS, Event
+from foregate.schemas.meanings import MEANINGS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_every_code_has_a_meaning_and_every_meaning_a_code() -> None:
+    codes = {code for codes in CODES.values() for code in codes} | {"gate_error", "not_asked_now"}
+    assert set(MEANINGS) == codes
+
+
+def test_the_page_of_the_gates_is_what_its_maker_writes_now() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_gates.py"))["page"]()
+    assert (ROOT / "docs" / "gates.md").read_text("utf-8") == made, "run docs/make_gates.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_a_file_leads_to_one(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_page_of_the_log_names_every_kind_and_every_field_of_an_event() -> None:
+    text = (ROOT / "docs" / "log.md").read_text("utf-8")
+    assert [kind for kind in KINDS if f"`{kind}`" not in text] == []
+    assert [field for field in Event.__struct_fields__ if f"`{field}`" not in text and field != "hash"] == []
