@@ -7,7 +7,7 @@ import asyncio
 from foregate.agent import limits
 from foregate.agent.carry_out import carry_out, give_up
 from foregate.agent.outcome import Outcome
-from foregate.agent.postlude import truthful, verify
+from foregate.agent.postlude import remark, verify
 from foregate.agent.session import Session
 from foregate.agent.task_state import OpenTurn
 from foregate.gates.prelude import judge
@@ -114,7 +114,7 @@ async def answer(session: Session, open_turn: OpenTurn) -> Outcome | None:
     if text:
         if await verify(session, open_turn):
             return None
-        return await session.end("completed", truthful(text, task))
+        return await session.end("completed", text, remark=remark(task))
     if task.empty_responses < 2:
         return await ask_model(session)
     return await session.end("failed", blocker="the model gave two empty responses", need="another model or request")

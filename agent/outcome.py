@@ -19,15 +19,22 @@ class Report(Struct, frozen=True):
 class Outcome(Struct, frozen=True):
     """`status` is completed, blocked, budget_exhausted, cancelled, failed, or a pause: needs_input, awaiting_approval.
 
-    `text` is the answer, or the question of a pause. `used` is what a child task spent.
+    `text` is the answer, or the question of a pause. `remark` is the line by Foregate the answer ends with, if any.
+    `used` is what a child task spent.
     """
 
     status: str
     text: str = ""
     report: Report = field(default_factory=Report)
+    remark: str = ""
     used: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def paused(self) -> bool:
         """Whether the task goes on with the next message or answer."""
         return self.status in ("needs_input", "awaiting_approval")
+
+    @property
+    def said(self) -> str:
+        """What of `text` the model said itself."""
+        return "" if self.paused else self.text.removesuffix(self.remark).strip()

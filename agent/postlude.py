@@ -28,10 +28,10 @@ async def verify(session: Session, open_turn: OpenTurn) -> bool:
     return pending
 
 
-def truthful(text: str, task: TaskState) -> str:
-    """Return the answer with one line by Foregate where something failed, was held, is unknown or unverified."""
+def remark(task: TaskState) -> str:
+    """Return the line Foregate adds to an answer where something failed, was held, is unknown or unverified, or ""."""
     lines = [f"`{' '.join(key).strip()}` {what}" for key, what in task.trouble.items()]
     code, summary = task.verdict
     if code == "unverified":
         lines.append(f"unverified: {summary}")
-    return f"{text}\n\n[Foregate: {'; '.join(lines)}]" if lines else text
+    return f"[Foregate: {'; '.join(lines)}]" if lines else ""

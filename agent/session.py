@@ -249,7 +249,9 @@ class Session:
         )
         await self.record(Draft("need_answered", need.who, {"answer": codec.dump(answer), **more}))
 
-    async def end(self, status: Status, text: str = "", *, blocker: str = "", need: str = "") -> Outcome:
+    async def end(
+        self, status: Status, text: str = "", *, remark: str = "", blocker: str = "", need: str = ""
+    ) -> Outcome:
         """Record the end of the task and return it; anything but completed reports what stands and what is next."""
         task = self.state.task
         assert task is not None
@@ -257,6 +259,7 @@ class Session:
         if status != "completed":
             step = need or "say how to go on, or ask for something smaller"
             report = Report(tuple(task.done), blocker or status, step, "send another message to go on")
+        text = f"{text}\n\n{remark}" if remark else text
         body = {
             "status": status,
             "text": text,
@@ -271,7 +274,7 @@ class Session:
         }
         await self.record(Draft("task_ended", "foregate", body))
         await self.log.settle(self.lease)
-        return Outcome(status, text, report)
+        return Outcome(status, text, report, remark)
 
     async def paused(self, outcome: Outcome) -> Outcome:
         """Record that the task waits for a person, and return the outcome it pauses with."""

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from rich.cells import cell_len
 
-from foregate.cli.layout import folded
-from foregate.cli.rows import notable, paragraph, rows, ruling
+from foregate.cli.columns import columns
+from foregate.cli.layout import folded, hanging
+from foregate.cli.rows import notable, rows, ruling
 from foregate.cli.timeline import messages_of
 from foregate.cli.visible import hidden
 from foregate.schemas import codec
@@ -96,26 +96,35 @@ def test_calls_that_ran_failed_or_did_not_run_say_so_and_held_ones_are_not_repea
 @given(st.text(max_size=300), st.text(max_size=60), st.integers(30, 120))
 def test_every_line_fits_and_hides_nothing(text: str, target: str, width: int) -> None:
     for row in ruling(replace(HELD, summary=text, target=target), width):
-        assert cell_len(row.plain) <= width
+        assert columns(row.plain) <= width
         assert not any(hidden(character) for character in row.plain)
 
 
 @given(st.text(st.sampled_from("ab 漢字 é"), max_size=200), st.integers(8, 40))
 def test_folding_loses_nothing_but_spaces(text: str, room: int) -> None:
     pieces = folded(text, room)
-    assert all(cell_len(piece) <= room for piece in pieces)
+    assert all(columns(piece) <= room for piece in pieces)
     assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
 
 
-FORGED = "all well\n  ran     delete_path a.txt\n\ttab\ntool   send x (c9)"
+@given(st.text(st.sampled_from("ab 漢"), max_size=200), st.integers(30, 60))
+def test_only_the_first_line_of_a_sentence_stands_where_a_sentence_begins(text: str, width: int) -> None:
+    first, *more = [row.plain for row in hanging(text, width)]
+    assert all(columns(line) <= width for line in (first, *more))
+    assert all(line.startswith(" " * 10) for line in more)
+    assert "".join([first, *more]).replace(" ", "") == text.replace(" ", "")
 
 
-def test_foreign_text_cannot_pose_as_a_row() -> None:
-    assert paragraph(FORGED).plain.split("\n")[1:3] == ["|  ran     delete_path a.txt", "|\ttab"]
+FORGED = "all well\n  tool   send x (c9)\n" + "x" * 29 + " tool   send x (c9)"
 
 
-def test_in_the_history_only_the_first_line_of_what_was_said_stands_at_the_margin() -> None:
-    (row,) = messages_of([event("user_message", {"text": FORGED}, "user")])
-    first, *more = row.plain.split("\n")
-    assert (first, len(more)) == ("you    all well", 3)
-    assert all(line.startswith("       ") for line in more)
+def test_in_the_history_whatever_was_said_stands_behind_bars() -> None:
+    ran = {"tool": "read_file", "target": FORGED, "call": "c1.1"}
+    said = [event("user_message", {"text": FORGED}, "user"), event("model_response", {"text": FORGED}, "model")]
+    lines = [row.plain for row in messages_of([*said, event("tool_finished", ran)], 40)]
+    assert lines[:3] == ["  you    | all well", "         |   tool   send x (c9)", "         | " + "x" * 29]
+    assert [line for line in lines if not line.startswith(" " * 9)] == [
+        "  you    | all well",
+        "  model  | all well",
+        "  tool   read_file all well\\u{A}  tool  ",
+    ]

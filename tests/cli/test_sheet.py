@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
 
+from foregate.cli.columns import columns
 from foregate.cli.sheet import SHOWN, cut, sheet
 from foregate.cli.visible import hidden
 
@@ -109,6 +109,6 @@ def test_every_line_that_is_not_ours_stands_behind_a_bar_or_a_label(
     rows = [row.plain for row in sheet(request(arguments | spoof, why=[why]), width=width, details=details)]
     assert sum(row.startswith("  effect") for row in rows) == 1
     for row in rows[:-1]:
-        assert cell_len(row) <= width
+        assert columns(row) <= width
         assert not any(hidden(character) for character in row)
         assert row.startswith(("  | ", " " * 12, "  1 ")) or row[2:].startswith(OURS)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from foregate.cli.columns import columns
 from foregate.cli.visible import hidden, shortened, visible
 
 ESCAPE = re.compile(r"\\u\{([0-9A-F]+)\}")
@@ -53,5 +54,7 @@ def test_letters_of_any_script_and_emoji_stay_themselves() -> None:
 @given(TEXT, st.integers(1, 60))
 def test_shortened_text_never_exceeds_its_width_and_says_that_it_was_cut(text: str, width: int) -> None:
     short = shortened(text, width)
-    assert len(short) <= width
-    assert short == visible(text.replace("\n", " ").strip()) or short.endswith("…")
+    assert columns(short) <= width
+    whole = shortened(text, 0)
+    assert whole == visible(text.replace("\n", " ").strip())
+    assert short == whole or short.endswith("…")

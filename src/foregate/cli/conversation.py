@@ -69,7 +69,7 @@ class Conversation:
         if task is None:
             return
         if task.paused == "needs_input":
-            self.screen.show(task.question, "bold")
+            self.screen.asks(task.question)
         else:
             await self.work(go_on(self.session))
 
@@ -81,9 +81,7 @@ class Conversation:
                 self.outcome = await task
         finally:
             self.screen.idle()
-        spoken = (m.text for m in reversed(self.session.state.messages) if m.role == "assistant")
-        said = "" if self.outcome.paused else next(spoken, "")
-        self.screen.told(self.outcome, said)
+        self.screen.told(self.outcome)
 
     def greet(self) -> None:
         """Say which session this is and what a newcomer must know."""

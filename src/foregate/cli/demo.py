@@ -82,8 +82,7 @@ async def talk(screen: Screen, opened: Opened, folder: Path) -> None:
         screen.say()
         screen.say(Text.assemble(("you> ", "bold cyan"), (text, "bold")))
         outcome = await run(session, text)
-        said = next((m.text for m in reversed(session.state.messages) if m.role == "assistant"), "")
-        screen.told(outcome, "" if outcome.paused else said)
+        screen.told(outcome)
     check_workspace(folder, config)
     await take_back(screen, opened, folder)
 

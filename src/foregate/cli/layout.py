@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.cells import cell_len, chop_cells
 from rich.text import Text
 
+from foregate.cli.columns import chopped, columns
 from foregate.cli.visible import visible
 
 LABEL = 9
+_HANGING = 10
+"""Columns further lines of a sentence are indented by, so that none begins where a row or a sentence does."""
 
 
 def labelled(
@@ -23,12 +25,21 @@ def labelled(
         yield text
 
 
+def hanging(content: str, width: int, style: str = "") -> Iterator[Text]:
+    """Yield a sentence of ours in `width` columns, made visible, its further lines indented."""
+    first, *_ = folded(visible(content), width)
+    yield Text(first, style)
+    for piece in folded(visible(content)[len(first) :].lstrip(" "), max(8, width - _HANGING)):
+        if piece:
+            yield Text(" " * _HANGING + piece, style)
+
+
 def folded(content: str, room: int) -> list[str]:
     """Return `content` in pieces of at most `room` columns, broken at spaces where there are any."""
     pieces: list[str] = []
     for word in content.split(" "):
-        if pieces and cell_len(pieces[-1]) + 1 + cell_len(word) <= room:
+        if pieces and columns(pieces[-1]) + 1 + columns(word) <= room:
             pieces[-1] += f" {word}"
         else:
-            pieces += chop_cells(word, room) or [""]
+            pieces += chopped(word, room)
     return pieces

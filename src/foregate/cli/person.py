@@ -73,7 +73,7 @@ class PersonAtTerminal:
         self.screen.row(str(request.get("question", "")), "bold")
         override = bool(request.get("can_override"))
         keys = f"{'a do it anyway   ' if override else ''}s stop   m say more (m WORDS)"
-        self.screen.say(f"  gate {request.get('gate', '')}, {request.get('code', '')}   {keys}", "dim")
+        self.screen.row(f"  gate {request.get('gate', '')}, {request.get('code', '')}   {keys}", "dim")
         while True:
             typed = await self.terminal.answer("go on? ")
             if typed is None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from foregate.cli.flow import BAR
-from foregate.cli.visible import shortened, visible
+from foregate.cli.visible import shortened
 from foregate.schemas import codec
 from foregate.schemas.decision import Decision
 from foregate.schemas.event import Event
@@ -27,7 +25,6 @@ _WORD = {
     Standing.DENY: ("denied", "red"),
 }
 _INDENT = "  "
-_INDENTED = re.compile(r"^(?=[ \t])", re.MULTILINE)
 _HEAD = 7
 
 
@@ -93,19 +90,8 @@ def line(word: str, colour: str, rest: str, width: int) -> Text:
     """Return `  word    rest`, made visible and cut to `width`."""
     text = Text(_INDENT)
     text.append(f"{word:<{_HEAD}} ", style=colour)
-    text.append(shortened(rest, width or len(rest) * 12))
-    if width:
-        text.truncate(width, overflow="ellipsis")
-    return text
+    return text.append(shortened(rest, max(1, width - len(text)) if width else 0))
 
 
 def _call(tool: str, target: str) -> str:
     return f"{tool} {target}".strip()
-
-
-def paragraph(content: str, style: str = "") -> Text:
-    """Return text of a model, a tool or a file for showing as it is, with what is hidden made visible.
-
-    An indented line gets a bar, so that it cannot pose as a row of ours.
-    """
-    return Text(_INDENTED.sub(BAR, visible(content, lines=True)), style=style)

@@ -74,13 +74,16 @@ async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> Outc
 
 async def report(opened: Opened, outcome: Outcome, screen: Screen, as_json: bool, events: bool) -> None:
     """Print the answer to standard output, and what is in the way to standard error."""
+    from rich.console import Console
+
+    from foregate.cli.screen import Screen
     from foregate.cli.scripting import outcome_json
-    from foregate.cli.visible import visible
 
     if as_json:
         typer.echo(await outcome_json(opened, outcome))
     elif not events:
-        if outcome.text.strip():
-            typer.echo(visible(outcome.text.strip(), lines=True))
-        screen.told(outcome, outcome.text)
+        answer = Screen(Console(highlight=False, emoji=False, markup=False))
+        answer.show(outcome.said)
+        answer.added(outcome)
+        screen.reported(outcome)
         screen.say(f"session {opened.name}", "dim")

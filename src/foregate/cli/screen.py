@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from foregate.cli.flow import Flow
-from foregate.cli.layout import labelled
-from foregate.cli.rows import paragraph, rows
-from foregate.cli.visible import shortened, visible
+from foregate.cli.flow import Flow, barred
+from foregate.cli.layout import hanging, labelled
+from foregate.cli.rows import rows
+from foregate.cli.visible import shortened
 from foregate.schemas.event import Event
 
 if TYPE_CHECKING:
@@ -31,25 +31,26 @@ class Screen:
         self.console = console
         self.narrate = narrate
         self._spinner: Progress | None = None
-        self._streamed = False
-        self._flow = Flow(console.width if console.is_terminal else 0)
+        self._flow = Flow(console.width)
 
     def say(self, content: str | Text = "", style: str = "") -> None:
         """Print a line of ours; text that is not ours goes through `show`."""
+        self._end_text()
         self.console.print(Text(content, style=style) if isinstance(content, str) else content, soft_wrap=False)
 
-    def show(self, content: str, style: str = "") -> None:
-        """Print text that is not ours."""
-        self.say(paragraph(content, style))
+    def show(self, content: str) -> None:
+        """Print text that is not ours, behind bars."""
+        if content.strip():
+            self.say(barred(content, self.console.width))
 
     def row(self, content: str, style: str = "") -> None:
-        """Print one line of ours that holds words that are not: whatever they hold, it stays one line."""
-        self.say(Text(visible(content), style=style))
+        """Print a line of ours that holds words that are not: whatever they hold, it begins nothing new."""
+        self.rows(hanging(content, self.console.width, style))
 
     def hear(self, event: Event) -> None:
         """Show what an event says; a listener of the session."""
-        if event.kind == "model_response":
-            self._finish_text(event.body["text"])
+        if event.kind == "model_response" and not self._end_text() and self.narrate:
+            self.show(event.body["text"])
         self.rows(rows(event, self.console.width))
         if event.kind == "tool_started":
             self.busy(f"{event.body['tool']} {event.body['target']}".strip())
@@ -62,36 +63,41 @@ class Screen:
 
     def stream(self, piece: str) -> None:
         """Show a piece of the model's text as it arrives, broken at words."""
-        if not piece or not self.narrate:
-            return
-        if not self._streamed:
-            piece = piece.lstrip()
-        self._streamed = self._streamed or bool(piece)
-        self._write(self._flow.feed(visible(piece, lines=True)))
+        if self.narrate:
+            self._flow.fit(self.console.width)
+            self._write(self._flow.feed(piece))
 
-    def _write(self, text: str) -> None:
+    def _write(self, text: Text) -> None:
         if text:
             self.idle()
-            self.console.print(Text(text), end="", soft_wrap=True)
+            self.console.print(text, end="", soft_wrap=True)
 
-    def _finish_text(self, text: str) -> None:
-        self.idle()
-        if self._streamed:
-            self._write(self._flow.end())
-            self.console.print()
-        elif text.strip() and self.narrate:
-            self.show(text.strip())
-        self._streamed = False
+    def _end_text(self) -> bool:
+        """End a text that streams; whether there was one."""
+        self._flow.fit(self.console.width)
+        rest = self._flow.end()
+        self._write(rest)
+        return bool(rest)
 
-    def told(self, outcome: Outcome, said: str) -> None:
-        """Show how a task ended; `said` is the model's last text, which has been shown already."""
+    def asks(self, question: str) -> None:
+        """Print a question to the person that holds words of others."""
+        self.rows(labelled("asks", question, self.console.width, "bold", label_style="yellow", room=7))
+
+    def told(self, outcome: Outcome) -> None:
+        """Show how a task ended; what the model said has been shown already."""
         self.idle()
-        if self._streamed:
-            self._finish_text("")
-        text = outcome.text.strip()
-        if text and text != said.strip() and outcome.status != "awaiting_approval":
-            rest = text.removeprefix(said.strip()).strip() if said.strip() else text
-            self.show(rest, "bold" if outcome.paused else "")
+        self.added(outcome)
+        self.reported(outcome)
+
+    def added(self, outcome: Outcome) -> None:
+        """Show what Foregate has to say in an answer, or asks in its place."""
+        if outcome.remark:
+            self.row(outcome.remark, "yellow")
+        if outcome.status == "needs_input":
+            self.asks(outcome.text)
+
+    def reported(self, outcome: Outcome) -> None:
+        """Show what is in the way of anything but an answer or a question."""
         if outcome.status in ("completed", "needs_input"):
             return
         report, width = outcome.report, self.console.width

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from rich.cells import chop_cells
 from rich.text import Text
 
+from foregate.cli.columns import chopped
 from foregate.cli.layout import labelled
 from foregate.cli.visible import visible
 from foregate.schemas import strict_json
@@ -101,7 +101,7 @@ def _argument(name: str, value: str, details: bool, width: int) -> Iterator[Text
 
 def _barred(content: str, indent: str, width: int) -> Iterator[Text]:
     """Yield a line of an argument behind bars; what does not fit goes on behind further bars, indented."""
-    for number, piece in enumerate(chop_cells(visible(content), max(8, width - 6)) or [""]):
+    for number, piece in enumerate(chopped(visible(content), max(8, width - 6))):
         text = Text("  | ", style="dim")
         text.append(("  " if number else indent) + piece, style="not dim")
         yield text

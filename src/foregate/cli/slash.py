@@ -96,7 +96,8 @@ class Slash:
     async def _history(self, rest: str) -> None:
         from foregate.cli.timeline import messages_of
 
-        self.chat.screen.rows(messages_of(await self.chat.session.log.read(self.chat.opened.name)))
+        screen = self.chat.screen
+        screen.rows(messages_of(await self.chat.session.log.read(self.chat.opened.name), screen.console.width))
 
     async def _undo(self, rest: str) -> None:
         from foregate.agent.undo import undo

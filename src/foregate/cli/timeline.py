@@ -6,13 +6,16 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from foregate.cli.rows import line, paragraph
+from foregate.cli.flow import barred
+from foregate.cli.layout import labelled
+from foregate.cli.rows import line
 from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.decisions import DecisionPoint, decision_points
 
 _COLOURS = {"info": "dim", "warning": "yellow", "error": "red"}
-_SAID_BY = {"user": "you", "parent": "parent task", "model": "model"}
+_SAID_BY = {"user": "you", "parent": "parent", "model": "model"}
+_WHO = 6
 
 
 def row_of(point: DecisionPoint, width: int) -> Text:
@@ -28,24 +31,22 @@ def points_json(events: Iterable[Event]) -> list[Json]:
     return [point.to_json() for point in decision_points(events)]
 
 
-def messages_of(events: Iterable[Event]) -> Iterator[Text]:
-    """Yield what was said, by whom, and which calls ran, in order."""
+def messages_of(events: Iterable[Event], width: int) -> Iterator[Text]:
+    """Yield what was said, by whom, and which calls ran, in order, in `width` columns."""
     for event in events:
         body = event.body
         if event.kind == "user_message":
-            yield _said(_SAID_BY.get(event.actor, event.actor), body["text"])
+            yield from _said(_SAID_BY.get(event.actor, event.actor), body["text"], width)
         elif event.kind == "model_response" and body["text"].strip():
-            yield _said("model", body["text"])
+            yield from _said("model", body["text"], width)
         elif event.kind == "tool_finished":
-            yield _said("tool", f"{body['tool']} {body['target']} ({body['call']})".replace("\n", " "))
+            ran = f"{body['tool']} {body['target']}".strip()
+            yield from labelled("tool", f"{ran} ({body['call']})", width, room=_WHO)
         elif event.kind == "task_ended" and body["status"] != "completed":
-            yield _said("task", f"{body['status']}: {body['note']}")
+            yield from labelled("task", f"{body['status']}: {body['note']}", width, room=_WHO)
 
 
-def _said(who: str, text: str) -> Text:
-    row = Text(f"{who:<6} ", style="cyan" if who == "you" else "dim")
-    first, *more = paragraph(text.strip()).split("\n", allow_blank=True)
-    row.append(first)
-    for rest in more:
-        row.append("\n" + " " * 7).append(rest)
-    return row
+def _said(who: str, text: str, width: int) -> Iterator[Text]:
+    for number, words in enumerate(barred(text, width - _WHO - 3).split("\n")):
+        row = Text("  ").append(f"{who if number == 0 else '':<{_WHO}} ", style="cyan" if who == "you" else "dim")
+        yield row.append_text(words)

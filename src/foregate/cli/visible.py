@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
+from foregate.cli.columns import chopped, columns
+
 _HIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _HIDDEN_RANGES = (
     (0x034F, 0x034F),  # combining grapheme joiner
@@ -52,6 +54,12 @@ def _shown(character: str) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """Return `text` on one line, visible, cut to at most `width` characters with an ellipsis where it was cut."""
-    line = visible(text.replace("\n", " ").strip()[: width + 1])
-    return line if len(line) <= width else line[: max(0, width - 1)] + "…"
+    """Return `text` on one line, visible, cut to `width` columns with an ellipsis where it was cut; 0 cuts nothing."""
+    line = text.replace("\n", " ").strip()
+    if not width:
+        return visible(line)
+    line = visible(line[: width + 1])
+    if columns(line) <= width:
+        return line
+    begin = chopped(line, width - 1)[0]
+    return (begin if columns(begin) < width else "") + "…"
