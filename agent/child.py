@@ -44,6 +44,11 @@ DELEGATE = ToolSpec(
 """An observation of its own: each call of the child is judged in the child's log."""
 
 
+def may_delegate(policy: Policy, depth: int = 0) -> bool:
+    """Whether a task `depth` levels below a person's has `delegate`."""
+    return depth < policy.limits.child_depth
+
+
 class ChildPaused(BaseException):
     """A child waits for a person, so its parent pauses; no error, and nothing that handles errors may stop it."""
 
@@ -90,7 +95,7 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
     from foregate.agent.session import Session
 
     parent = session.state.task
-    if session.depth >= session.policy.limits.child_depth:
+    if not may_delegate(session.policy, session.depth):
         raise UsageError("a child task would be deeper than policy limits.child_depth allows")
     name = name or f"{session.lease.session}.{session.state.seq}"
     known = name in await session.log.sessions()

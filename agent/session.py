@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.agent.advice import advise
-from foregate.agent.child import Delegating, child
+from foregate.agent.child import Delegating, child, may_delegate
 from foregate.agent.outcome import Outcome, Report
 from foregate.agent.prompts import PROMPTS_HASH, SYSTEM
 from foregate.agent.recovery import resume
@@ -63,7 +63,7 @@ class Session:
         self.log, self.lease, self.blobs = log, lease, blobs
         self.model, self.policy, self.workspace, self.depth = model, policy, workspace, depth
         self.own_tools = tools
-        self.tools: ToolSource = Delegating(tools, self) if depth < policy.limits.child_depth else tools
+        self.tools: ToolSource = Delegating(tools, self) if may_delegate(policy, depth) else tools
         self.person, self.clock, self.listeners = person, clock, list(listeners)
         self.catalogue: dict[str, ToolSpec] = catalogue_of(list(self.tools.specs()))
         self.prelude: Prelude = prelude(policy, self.catalogue)

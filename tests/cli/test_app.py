@@ -124,9 +124,13 @@ def test_an_undo_where_the_world_moved_on_is_refused(cli: Cli) -> None:
     assert Path("a.txt").read_text() == "mine now"
 
 
-def test_tools_are_listed_with_what_they_declare(cli: Cli) -> None:
-    names = {spec["name"] for spec in json.loads(cli("tools", "list", "--json")[1])}
-    assert {"read_file", "run_shell", "git_commit", "remember"} <= names
+@pytest.mark.parametrize("depth", [0, 1])
+def test_the_tools_listed_are_those_a_session_is_offered(cli: Cli, depth: int) -> None:
+    Path("mine.yaml").write_text(f"limits:\n  child_depth: {depth}\n")
+    events = [json.loads(line) for line in cli("run", "--events", "--policy", "mine.yaml", "hello")[1].splitlines()]
+    listed = json.loads(cli("tools", "list", "--json", "--policy", "mine.yaml")[1])
+    assert listed == events[0]["body"]["catalogue"]
+    assert [spec["name"] for spec in listed if spec["name"] == "delegate"] == ["delegate"] * depth
     assert "delete_path" in cli("tools", "list")[1]
 
 

@@ -22,7 +22,8 @@ def about() -> None:
 def list_tools(
     workspace: options.WorkspaceFolder = Path(), policy: options.PolicyFile = None, as_json: options.AsJson = False
 ) -> None:
-    """List the tools with the strongest effect and the capabilities each declares."""
+    """List the tools a session is offered, with the strongest effect and the capabilities each declares."""
+    from foregate.agent.child import DELEGATE, may_delegate
     from foregate.agent.workspace import Workspace
     from foregate.cli.scripting import one_line
     from foregate.cli.visible import visible
@@ -37,6 +38,8 @@ def list_tools(
         specs = [tool.spec for tool in toolbox(setting, space, in_force, Home(Home.path()).memory)]
     finally:
         space.close()
+    if may_delegate(in_force):
+        specs.append(DELEGATE)
     if as_json:
         typer.echo(one_line([codec.dump(spec) for spec in specs]))
         return
