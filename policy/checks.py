@@ -10,7 +10,7 @@ import re2
 from foregate.policy.globs import compiled
 from foregate.policy.http import normal
 from foregate.policy.policy import Policy, Rule
-from foregate.policy.strict_yaml import Path, shown
+from foregate.policy.strict_yaml import Path, dotted, shown
 from foregate.policy.words import phrase_of
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
@@ -20,6 +20,7 @@ PROTECTIONS = ("outside_workspace", "git_internal", "foregate", "secret")
 
 _FLAGS = tuple(Capabilities.__struct_fields__)
 _HOST_GLOB = re.compile(r"\*|(\*\.)?[^*]+")
+_BRACKETS = re.compile(r"\[[^\[\]]+\]|\{[^{}]+\}")
 _MATCHERS = tuple(name for name in Rule.model_fields if name not in ("id", "then", "message"))
 
 
@@ -61,6 +62,27 @@ def of_rule(rule: Rule) -> Iterator[tuple[Path, str]]:
             if entry not in known:
                 names = ", ".join(f"`{one}`" for one in known)
                 yield (name,), f"names the {name} `{shown(entry)}`, which is none; allowed are {names}"
+
+
+def surprises(policy: Policy) -> Iterator[tuple[Path, str]]:
+    """Yield the path and a sentence for every glob with brackets that only elsewhere stand for more than themselves."""
+    for path, key, glob in globs_of(policy):
+        found = next((one for one in _BRACKETS.findall(glob) if one[0] == "[" or "," in one or ".." in one), "")
+        if found:
+            sentence = f"`{shown(key)}`: `{shown(found)}` in `{shown(glob)}` matches only these characters themselves"
+            yield path, f"{sentence}; for a choice write a pattern for each, or `?` for any one character"
+
+
+def globs_of(policy: Policy) -> Iterator[tuple[Path, str, str]]:
+    """Yield path, key as shown, and text of every glob of paths, tools and words of commands."""
+    for number, rule in enumerate(policy.rules.list):
+        for name in ("tool", "resource", "command"):
+            value = getattr(rule, name)
+            for glob in (value,) if isinstance(value, str) else value or ():
+                yield ("rules", "list", number, name), dotted(("rules", "list", rule.id, name)), glob
+    for name in ("protected", "secret"):
+        for number, glob in enumerate(getattr(policy.files, name)):
+            yield ("files", name, number), dotted(("files", name, number)), glob
 
 
 def each(path: Path, values: tuple[str, ...], wrong: Callable[[str], str]) -> Iterator[tuple[Path, str]]:

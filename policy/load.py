@@ -13,7 +13,7 @@ from pathlib import Path as FilePath
 
 from pydantic import ValidationError
 
-from foregate.policy.checks import defects
+from foregate.policy import checks
 from foregate.policy.keys import allowed_at, unknown_keys
 from foregate.policy.layers import RULES, Layer, Tree, lay_over, read_layer, rule_id
 from foregate.policy.policy import Policy
@@ -109,6 +109,15 @@ def check(file: FilePath) -> list[str]:
     return [sentence for _, sentence in sorted(problems_of_tree(tree, (layer,)))]
 
 
+def surprises(file: FilePath) -> list[str]:
+    """Return a sentence for whatever in a usable policy file may look like more than it is; see check."""
+    layer = read_layer(file, file.name, trusted=True)
+    tree = Tree(copy.deepcopy(default_data()))
+    lay_over(tree, layer)
+    found = (located(tree, *one) for one in checks.surprises(typed(tree, (layer,))))
+    return [sentence for _, sentence in sorted(found)]
+
+
 def examined(layer: Layer) -> Layer:
     """Return the layer when its own keys are known; raise PolicyError naming the first that is not."""
     raise_first(problems_of_layer(layer), layer)
@@ -157,7 +166,7 @@ def problems_of_tree(tree: Tree, layers: tuple[Layer, ...] | list[Layer]) -> Ite
                 reported.add(path)
                 yield located(tree, path, wrong(tree, path, item["type"]))
         return
-    for path, sentence in defects(policy):
+    for path, sentence in checks.defects(policy):
         yield located(tree, path, sentence)
 
 

@@ -94,6 +94,15 @@ def test_a_session_open_elsewhere_has_its_own_exit_code(cli: Cli, home: Path) ->
     assert "open in" in sentence(err)
 
 
+def test_a_policy_check_warns_of_what_looks_like_a_choice_and_calls_the_file_usable(cli: Cli) -> None:
+    Path("odd.yaml").write_text('files: {protected: ["v[12]/**"]}')
+    code, out, err = cli("policy", "check", "odd.yaml")
+    assert (code, out) == (0, "odd.yaml: usable\n")
+    assert err.startswith("foregate: warning: odd.yaml:1: `files.protected.0`: `[12]` in `v[12]/**` matches only")
+    said = json.loads(cli("policy", "check", "--json", "odd.yaml")[1])
+    assert (said["usable"], said["problems"], len(said["warnings"])) == (True, [], 1)
+
+
 def test_a_policy_check_names_every_problem(cli: Cli) -> None:
     Path("bad.yaml").write_text("limits:\n  turms: 7\n  tokens: many\n")
     code, out, err = cli("policy", "check", "bad.yaml")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foregate.policy.load import SHIPPED, LoadedPolicy, check, default_data, default_policy, load
+from foregate.policy.load import SHIPPED, LoadedPolicy, check, default_data, default_policy, load, surprises
 from foregate.policy.policy import CommandEntry, Policy, Rule, Section, ToolEntry
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.strict_json import canonical
@@ -232,3 +232,29 @@ def test_the_example_of_the_documentation_can_be_used(file: Path) -> None:
     loaded = user(file, text.partition("```yaml\n")[2].partition("```")[0])
     assert check(file) == []
     assert loaded.policy.rules.list[-1].id == "migrations"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "literal"),
+    [
+        ('files:\n  secret: [ok, "*.p[em]"]', "files.secret.1", "[em]"),
+        ('files:\n  protected: ["a/[!x]/**"]', "files.protected.0", "[!x]"),
+        ('files:\n  protected: ["{a,b}.txt"]', "files.protected.0", "{a,b}"),
+        ('rules: {list: [{id: r,\n  then: ask, resource: "v{1..3}"}]}', "rules.list.r.resource", "{1..3}"),
+        ('rules: {list: [{id: r,\n  then: deny, tool: "mcp_[xy]"}]}', "rules.list.r.tool", "[xy]"),
+        ('rules: {list: [{id: r,\n  then: deny, command: [git, "pu[sl]h"]}]}', "rules.list.r.command", "[sl]"),
+    ],
+)
+def test_brackets_that_only_elsewhere_mean_a_choice_are_named_and_the_file_stays_usable(
+    file: Path, text: str, key: str, literal: str
+) -> None:
+    user(file, text)
+    assert check(file) == []
+    (warning,) = surprises(file)
+    assert warning.startswith(f"{file}:2: `{key}`: `{literal}` in ")
+    assert "write a pattern for each" in warning
+
+
+def test_brackets_that_mean_themselves_anywhere_are_no_surprise(file: Path) -> None:
+    user(file, 'files: {secret: ["a[", "a]", "[]", "{x}", "x{", "a,b"]}\nhttp: {hosts: ["[::1]"]}')
+    assert surprises(file) == []

@@ -45,21 +45,26 @@ def check(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or `classic`.")],
     as_json: options.AsJson = False,
 ) -> None:
-    """Name every problem of a policy file, one sentence each; exit code 2 where it cannot be used."""
+    """Name every problem of a policy file, one sentence each; exit code 2 where it cannot be used.
+
+    Warnings, about what may not mean what it looks like, change nothing.
+    """
     from foregate.cli.exit_codes import COMPLETED, USAGE
     from foregate.cli.scripting import one_line
     from foregate.cli.visible import visible
     from foregate.policy.load import check as problems_of
-    from foregate.policy.load import file_of
+    from foregate.policy.load import file_of, surprises
 
-    problems = problems_of(file_of(file))
+    named = file_of(file)
+    problems = problems_of(named)
+    warnings = [] if problems else surprises(named)
     if as_json:
-        typer.echo(one_line({"usable": not problems, "problems": problems}))
-    elif problems:
-        for problem in problems:
-            typer.echo(f"foregate: {visible(problem)}", err=True)
+        typer.echo(one_line({"usable": not problems, "problems": problems, "warnings": warnings}))
     else:
-        typer.echo(visible(f"{file}: usable"))
+        for sentence in (*problems, *(f"warning: {warning}" for warning in warnings)):
+            typer.echo(f"foregate: {visible(sentence)}", err=True)
+        if not problems:
+            typer.echo(visible(f"{file}: usable"))
     raise typer.Exit(USAGE if problems else COMPLETED)
 
 
