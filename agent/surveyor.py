@@ -68,7 +68,7 @@ class Surveyor:
         declared = self._tools.classify(call)
         try:
             resources = tuple(self.resources(spec, call.arguments, declared, state))
-            command = self.command(spec, call.arguments)
+            command = self.command(spec, call.arguments, state)
             found = Survey(
                 call.id,
                 declared_effect=declared,
@@ -229,11 +229,16 @@ class Surveyor:
         holds = not listed.complete or any(protection(name, self._policy) == "secret" for name in names)
         return replace(surveyed, protected="secret" if holds else "")
 
-    def command(self, spec: ToolSpec, arguments: Mapping[str, Json]) -> Command | None:
-        """Return the command a call would run, None for a call that runs none."""
+    def command(self, spec: ToolSpec, arguments: Mapping[str, Json], state: SessionState) -> Command | None:
+        """Return the command a call would run and where, None for a call that runs none."""
         for target in self.targets(spec):
             if target.kind is ResourceKind.PROCESS:
-                return command_of(arguments.get(target.parameter)) or Command(problem="no command was given")
+                command = command_of(arguments.get(target.parameter)) or Command(problem="no command was given")
+                cwd = arguments.get("cwd")
+                if not isinstance(cwd, str):
+                    return command
+                here = self.path(ResourceKind.DIRECTORY, Effect.OBSERVATION, cwd, state).id
+                return replace(command, folder="" if here == "." else here)
         return None
 
     def secrets(

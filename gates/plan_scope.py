@@ -24,17 +24,19 @@ _DIGEST = "sha256:"
 def items_of_call(facts: CallFacts, step: str) -> tuple[ScopeItem, ...]:
     """Return the items that cover exactly this call once; one without a resource is covered by its digest."""
     resources = changed(facts)
-    if by_digest(facts) or not resources or placed(facts):
+    if by_digest(facts) or not resources:
         return (ScopeItem(facts.effect, *digest_of(facts), step=step, tool=facts.call.name),)
+    tool = facts.call.name
     return tuple(
-        ScopeItem(effect_on(resource, facts), resource.kind, resource.id, step=step, tool=facts.call.name, exact=True)
-        for resource in resources
+        ScopeItem(effect_on(r, facts), r.kind, r.id, step=step, tool=tool, exact=True, folder=folder_of(facts, r.kind))
+        for r in resources
     )
 
 
-def item_of_step(step: PlannedStep, number: str, catalogue: Catalogue) -> ScopeItem | None:
+def item_of_step(step: PlannedStep, number: str, catalogue: Catalogue, first: CallFacts) -> ScopeItem | None:
     """Return what a planned step covers: null effect is the tool's strongest, null uses is one.
 
+    A step cannot name a folder, so its command runs where `first`, the call the plan is for, does.
     A step that only observes, names an unknown tool, or a tool whose calls have no target parameter covers nothing,
     nor does one that names a call by its digest, which nobody could read.
     """
@@ -45,8 +47,9 @@ def item_of_step(step: PlannedStep, number: str, catalogue: Catalogue) -> ScopeI
     if not effect.changes or effect is Effect.UNKNOWN:
         return None
     kind = next((t.kind for t in spec.targets if t.access.changes), spec.targets[0].kind)
+    where = folder_of(first, kind)
     pattern = step.target.removeprefix("./").rstrip("/") or step.target
-    return ScopeItem(effect, kind, pattern, step.uses or 1, step=number, tool=step.tool)
+    return ScopeItem(effect, kind, pattern, step.uses or 1, step=number, tool=step.tool, folder=where)
 
 
 def accepted(plan: Plan, facts: CallFacts, catalogue: Catalogue, before: PlanInForce | None) -> PlanInForce:
@@ -55,7 +58,7 @@ def accepted(plan: Plan, facts: CallFacts, catalogue: Catalogue, before: PlanInF
     items = list(items_of_call(facts, f"plan-v{revision}-step-1"))
     steps = plan.planned_steps or []
     for number, step in enumerate(steps[1:], start=2):
-        item = item_of_step(step, f"plan-v{revision}-step-{number}", catalogue)
+        item = item_of_step(step, f"plan-v{revision}-step-{number}", catalogue, facts)
         if item is not None:
             items.append(item)
     if steps and steps[0].uses and steps[0].uses > 1:
@@ -106,8 +109,8 @@ def covered(
         return None
     used: list[int] = []
     for resource in resources:
-        effect = effect_on(resource, facts)
-        index = next((i for i, item in open_ if item_covers(item, effect, resource.kind, resource.id)), None)
+        known = (effect_on(resource, facts), resource.kind, resource.id, folder_of(facts, resource.kind))
+        index = next((i for i, item in open_ if item_covers(item, *known)), None)
         if index is None:
             return None
         used.append(index)
@@ -119,13 +122,16 @@ def digest_of(facts: CallFacts) -> tuple[ResourceKind, str]:
     return ResourceKind.OTHER, f"{_DIGEST}{facts.call.digest}"
 
 
-def item_covers(item: ScopeItem, effect: Effect, kind: ResourceKind, name: str) -> bool:
-    """Whether one item covers an effect on a resource; an exact call is compared by its digest alone."""
+def item_covers(item: ScopeItem, effect: Effect, kind: ResourceKind, name: str, folder: str = "") -> bool:
+    """Whether one item covers an effect on a resource; an exact call is compared by its digest alone.
+
+    The same words elsewhere are another command, so the `folder` it runs in must be the item's.
+    """
     if item.kind is not kind:
         return False
     if item.pattern.startswith(_DIGEST) or name.startswith(_DIGEST):
         return item.pattern == name and item.effect is effect
-    if not item.effect.covers(effect):
+    if not item.effect.covers(effect) or item.folder != folder:
         return False
     if item.exact:
         return item.pattern == name
@@ -154,6 +160,12 @@ def by_digest(facts: CallFacts) -> bool:
     if facts.effect is Effect.UNKNOWN or (facts.survey.command is not None and bool(facts.survey.command.shell)):
         return True
     return any(resource.id.startswith(_DIGEST) for resource in changed(facts))
+
+
+def folder_of(facts: CallFacts, kind: ResourceKind = ResourceKind.PROCESS) -> str:
+    """Return the folder a command runs in, "" for the workspace's root and for whatever is no process."""
+    command = facts.survey.command
+    return command.folder if command is not None and kind is ResourceKind.PROCESS else ""
 
 
 def placed(facts: CallFacts) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foregate.gates.advice import scope
-from foregate.gates.plan_scope import by_digest, changed, placed
+from foregate.gates.plan_scope import by_digest, changed, folder_of, placed
 from foregate.schemas import codec
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.evidence_record import Origin
@@ -45,6 +45,7 @@ def shown(ask: Ask) -> Json:
         "call": facts.call.id,
         "tool": facts.call.name,
         "target": facts.target,
+        "folder": folder_of(facts),
         "effect": facts.effect.value,
         "arguments": facts.call.raw,
         "digest": facts.call.digest,

@@ -62,7 +62,8 @@ class ScopeItem(Struct, frozen=True):
 
     A pattern `sha256:...` stands for one exact call. `tool` narrows the item to one tool where the policy binds a
     plan by its steps. `approved` tells that a person saw the item and said yes. With `exact` the pattern is a name that
-    stands for itself, whatever characters it holds and whatever words might follow it.
+    stands for itself, whatever characters it holds and whatever words might follow it. A command is covered only where
+    it runs in `folder`, "" for the workspace's root.
     """
 
     effect: Effect
@@ -74,6 +75,7 @@ class ScopeItem(Struct, frozen=True):
     tool: str = ""
     approved: bool = False
     exact: bool = False
+    folder: str = ""
 
 
 class PlanInForce(Struct, frozen=True):

@@ -49,11 +49,15 @@ class Atom(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """The parsed shape of a command: its argument vector, or the reason there is none."""
+    """The parsed shape of a command: its argument vector, or the reason there is none, and the folder it runs in.
+
+    `folder` is "" for the workspace's root.
+    """
 
     argv: tuple[str, ...] = ()
     shell: str = ""
     problem: str = ""
+    folder: str = ""
 
 
 class Survey(Struct, frozen=True):

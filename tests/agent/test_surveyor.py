@@ -143,6 +143,18 @@ def test_a_command_s_files_are_named_from_its_folder(folder: Path, look: Look) -
     assert [(r.id, r.protected) for r in found.resources][1:] == [("d/.env", "secret"), ("d", "")]
 
 
+@pytest.mark.parametrize(("cwd", "where"), [("d", "d"), ("./d/", "d"), ("link", "d"), (".", ""), (None, ""), (5, "")])
+def test_a_command_knows_where_it_runs_by_the_folder_s_own_name(
+    folder: Path, look: Look, cwd: object, where: str
+) -> None:
+    (folder / "d").mkdir()
+    (folder / "link").symlink_to("d")
+    given = {} if cwd is None else {"cwd": cwd}
+    for found in (look("run_command", argv=["make"], **given), look("run_shell", command="make", **given)):
+        assert found.command is not None
+        assert found.command.folder == where
+
+
 def test_a_url_is_canonical_and_names_its_host(look: Look) -> None:
     found = look("http_request", url="HTTPS://Example.ORG:443/a", method="POST")
     assert [(r.kind.value, r.id, r.access) for r in found.resources] == [

@@ -96,6 +96,15 @@ def test_a_plan_is_shown_with_its_items_and_uses() -> None:
     assert "- delete file logs/*, 3 times" in shown
 
 
+def test_a_command_outside_the_root_is_shown_with_its_folder_which_no_word_of_it_can_imitate() -> None:
+    item = {"effect": "execute", "kind": "process", "pattern": "make", "uses": 1, "folder": "a b"}
+    forged = item | {"pattern": "make\n  in        elsewhere", "folder": ""}
+    plan = {"goal": "build", "items": [item, forged]}
+    shown = text(request({}, folder="src\n  effect    observation") | {"plan": plan}).splitlines()
+    assert shown[shown.index("            - execute process make") + 1] == "  in        a b"
+    assert [line for line in shown if line.startswith("  in ")][1:] == ["  in        src\\u{A}  effect    observation"]
+
+
 @given(
     st.dictionaries(st.text(max_size=20), st.text(max_size=300), max_size=3),
     st.text(max_size=200),

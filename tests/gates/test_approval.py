@@ -13,7 +13,6 @@ from foregate.schemas.need import Voided
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.ruling import Standing
-from foregate.schemas.survey import SurveyedResource
 from foregate.schemas.turn import Turn
 from tests.gates.turns import (
     CATALOGUE,
@@ -22,10 +21,10 @@ from tests.gates.turns import (
     codes,
     judged,
     need_of,
+    placed,
     plan_for,
     row,
     step,
-    survey,
     turn,
 )
 from tests.policies import policy_with
@@ -227,12 +226,9 @@ def test_a_planned_step_cannot_smuggle_in_a_call_by_its_digest() -> None:
 
 def test_leave_for_a_command_is_for_the_folder_it_was_shown_in() -> None:
     make, other = call("run_command", "make"), call("run_command", "make", text="elsewhere")
-    placed = survey(other)
-    where = SurveyedResource(ResourceKind.DIRECTORY, "elsewhere", Effect.OBSERVATION, exists=True)
-    placed = replace(placed, resources=(*placed.resources, where))
     granted = judged(replied("grant", turn(make)), POLICY).grants
     assert code(turn(make, grants=granted)) == "approval_granted"
-    there = turn(other, surveys=(placed,), grants=granted)
+    there = turn(other, surveys=(placed(other, "elsewhere"),), grants=granted)
     assert need_of(there, POLICY).gate == "approval"
     assert [g.digest for g in judged(replied("grant", there), POLICY).grants] == [other.digest]
 

@@ -27,6 +27,7 @@ from tests.gates.turns import (
     codes,
     judged,
     need_of,
+    placed,
     plan_for,
     row,
     step,
@@ -179,7 +180,12 @@ def in_force(*steps: dict[str, Any]) -> PlanInForce:
 
 def outcome(plan: PlanInForce, *calls: Any) -> str:
     """Return the plan gate's code for calls under a plan, or `asks` when it asks the planner."""
-    result = judge(turn(*calls, plan=plan), prelude(POLICY, CATALOGUE))
+    return coded(turn(*calls, plan=plan))
+
+
+def coded(of: Turn) -> str:
+    """Return the plan gate's code for a turn, or `asks` when it asks the planner."""
+    result = judge(of, prelude(POLICY, CATALOGUE))
     if isinstance(result, Need):
         assert result.gate == "plan"
         return "asks"
@@ -205,6 +211,27 @@ def test_a_later_call_is_covered_by_effect_kind_and_pattern_and_a_shell_line_nev
     steps: list[dict[str, Any]], later: Any, expected: str
 ) -> None:
     assert outcome(in_force(*steps), later) == expected
+
+
+@pytest.mark.parametrize("words", ["make test", "make lint", "make lint -k"])
+@pytest.mark.parametrize("home", [".", "a"])
+def test_a_plan_for_a_command_covers_it_in_the_folder_of_its_first_call_only(words: str, home: str) -> None:
+    steps = [step("run_command", "make test", uses=2), step("run_command", "make lint")]
+    of = planned(turn(RUN, surveys=(placed(RUN, home),)), plan_for(RUN, planned_steps=steps))
+    plan = judged(consented(of), POLICY).plan
+    later = call("run_command", words, text="again")
+    for folder in (".", "a", "a/b", "b"):
+        expected = "plan_passed" if folder == home else "asks"
+        assert coded(turn(later, surveys=(placed(later, folder),), plan=plan)) == expected
+    assert outcome(plan, later) == ("plan_passed" if home == "." else "asks")
+
+
+def test_the_sheet_names_the_folder_of_each_call_and_of_each_command_of_the_plan() -> None:
+    steps = [step("run_command", "make test"), step("run_command", "make lint"), step("send", "bob")]
+    of = planned(turn(RUN, surveys=(placed(RUN, "a"),)), plan_for(RUN, planned_steps=steps))
+    request = need_of(of, POLICY).request
+    assert [asked["folder"] for asked in request["calls"]] == ["a"]
+    assert [item.get("folder") for item in request["plan"]["items"]] == ["a", "a", None]
 
 
 def test_leave_is_used_up() -> None:

@@ -76,6 +76,15 @@ def survey(of: ToolCall, *evidence: EvidenceSeen, exists: bool = True, hash: str
     return Survey(of.id, resources=(resource,), command=command)
 
 
+def placed(of: ToolCall, folder: str) -> Survey:
+    """Return what looking finds for a command that says where it runs."""
+    found = survey(of)
+    assert found.command is not None
+    where = SurveyedResource(ResourceKind.DIRECTORY, folder, Effect.OBSERVATION, exists=True)
+    command = replace(found.command, folder="" if folder == "." else folder)
+    return replace(found, resources=(*found.resources, where), command=command)
+
+
 def turn(*calls: ToolCall, surveys: tuple[Survey, ...] | None = None, says: str = "fix a.txt", **more: Any) -> Turn:
     """Return a turn over calls; unless surveyed otherwise everything was read and is unchanged."""
     fields: dict[str, Any] = {"narrated": 100, "attended": True, "text": "I will do what you asked for."} | more

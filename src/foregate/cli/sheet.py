@@ -70,6 +70,7 @@ def arguments(raw: str) -> Iterator[tuple[str, str]]:
 
 def _call(number: int, call: Mapping[str, Json], details: bool, width: int) -> Iterator[Text]:
     yield from labelled(f"{number}", f"{call.get('tool', '')} {call.get('target', '')}".strip(), width, "bold")
+    yield from _folder(call, width)
     way_back = "can be undone" if call.get("reversible") else "CANNOT be undone"
     outside = ", reaches outside the workspace" if call.get("external") else ""
     risk = f", risk {call['risk']} of 1000" if call.get("risk") else ""
@@ -115,6 +116,13 @@ def _plan(plan: Mapping[str, Json] | None, width: int) -> Iterator[Text]:
         times = f", {item['uses']} times" if item.get("uses", 1) != 1 else ""
         further = f", with {item['further']}" if item.get("further") else ""
         yield from labelled("", f"- {item['effect']} {item['kind']} {item['pattern']}{further}{times}", width)
+        yield from _folder(item, width)
+
+
+def _folder(where: Mapping[str, Json], width: int) -> Iterator[Text]:
+    """Yield where a command runs, behind a label of its own: within its words it could pass for one of them."""
+    if folder := where.get("folder"):
+        yield from labelled("in", str(folder), width)
 
 
 def _grant(grant: Mapping[str, Json]) -> str:

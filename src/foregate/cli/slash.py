@@ -78,7 +78,7 @@ class Slash:
             return
         self.chat.screen.row(f"revision {plan.revision}: {plan.goal}")
         for item in plan.items:
-            used = f"{item.used} of {item.uses} used"
+            used = f"{item.used} of {item.uses} used" + (f", in {item.folder}" if item.folder else "")
             self.chat.screen.row(f"  {item.effect.value} {item.kind.value} {item.pattern} ({used})")
 
     async def _decisions(self, rest: str) -> None:
