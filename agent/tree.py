@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -134,12 +135,14 @@ def image(workspace: Workspace, path: str, limit: int, put: Callable[[bytes], st
 
 
 def put_back(workspace: Workspace, path: str, data: bytes, blobs: Blobs) -> None:
-    """Create at `path`, where nothing may be, the directory an image describes."""
-    kept = strict_json.parse(data.decode(), max_bytes=len(data) + 1)
+    """Create at `path` the directory an image describes; what of it is there already is left as it is."""
+    kept = described(data)
     workspace.make_directory(path)
     directories = [(path, kept["mode"])]
     for entry in kept["entries"]:
         here = f"{path}/{entry['path']}"
+        if is_there(workspace, here, entry) and workspace.look(here).mode == entry["mode"]:
+            continue
         if entry["kind"] == "directory":
             workspace.make_directory(here)
             directories.append((here, entry["mode"]))
@@ -149,6 +152,27 @@ def put_back(workspace: Workspace, path: str, data: bytes, blobs: Blobs) -> None
             workspace.make_link(here, blobs.get(entry["hash"]))
     for here, mode in reversed(directories):
         workspace.make_directory(here, mode=mode)
+
+
+def described(data: bytes) -> Json:
+    """Return what an image says: the mode of the directory, and its entries."""
+    return strict_json.parse(data.decode(), max_bytes=len(data) + 1)
+
+
+def is_there(workspace: Workspace, path: str, entry: Json) -> bool:
+    """Whether at `path` is what an entry of an image says, whatever its mode."""
+    found = workspace.look(path, max_hash=sys.maxsize)
+    return (found.kind, found.hash) == (entry["kind"], entry.get("hash", ""))
+
+
+def partly_back(workspace: Workspace, path: str, data: bytes) -> bool:
+    """Whether at `path` is a directory that holds nothing but what an image describes."""
+    entries = {f"{path}/{entry['path']}": entry for entry in described(data)["entries"]}
+    if workspace.look(path).kind != "directory":
+        return False
+    return all(
+        one.path in entries and is_there(workspace, one.path, entries[one.path]) for one in walk(workspace, path)
+    )
 
 
 def delete_tree(workspace: Workspace, path: str) -> int:

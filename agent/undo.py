@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foregate.agent.tools.tool import inverse_of
 from foregate.agent.undo_step import Place, Step, changes_back, records_back, steps_of
@@ -24,7 +25,11 @@ _NAMED = 20
 
 
 class UndoReport(Struct, frozen=True):
-    """What was taken back, or why nothing was. `steps` says in words what was done, or with `preview` would be."""
+    """What was taken back, or why it was not. `steps` says in words what was done, or with `preview` would be.
+
+    Of an undo that broke off `restored` says what was done all the same and `left` what was not; of one that was
+    refused, and of one that was not, both are empty.
+    """
 
     done: bool
     call: str = ""
@@ -33,6 +38,16 @@ class UndoReport(Struct, frozen=True):
     steps: tuple[str, ...] = ()
     reason: str = ""
     preview: bool = False
+    restored: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What a person is told of an undo that was not done: why, and what it did and left where it broke off."""
+        if not self.left:
+            return (self.reason,)
+        restored = f"this was done: {'; '.join(self.restored) or 'nothing'}"
+        return self.reason, restored, f"this was not: {'; '.join(self.left)}; undo again goes on with it"
 
 
 class Undoable(Struct, frozen=True):
@@ -47,10 +62,11 @@ class Undoable(Struct, frozen=True):
 async def undo(session: Session, call_id: str | None = None, preview: bool = False) -> UndoReport:
     """Take back the newest change of the session that was not taken back yet, or that of the call named.
 
-    Nothing is touched unless everything is still as the call left it. A `checkpoint` announces it; what was restored is
-    compared by hash and recorded as `effect_undone`, also when an earlier process was ended in between. With `preview`
-    only says what would happen. A change without a way back, a world that has moved on and an unknown call are a report
-    with a reason; raises LogError when the log fails.
+    Nothing is touched unless everything is still as the call left it and can be restored as far as can be told. A
+    `checkpoint` announces it; what was restored is compared by hash and recorded as `effect_undone`. Where it breaks
+    off, a further `checkpoint` and the report say what is left, and undoing again goes on with that, also after an
+    earlier process was ended in between. With `preview` only says what would happen. A change without a way back, a
+    world that has moved on and an unknown call are a report with a reason; raises LogError when the log fails.
     """
     if session.state.in_flight:
         return UndoReport(False, reason="a tool is still running; wait for it or cancel it", preview=preview)
@@ -62,21 +78,29 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
     try:
         place = Place(session.workspace, session.policy, session.blobs, inverse_of(session.own_tools, found.tool))
         steps = steps_of(found.changes, found.before, place)
-        words = tuple(step.words for step in steps)
-        back_already = begun(events, found.call) and taken_back(steps)
-        for step in () if back_already else steps:
-            step.check()
-        if preview:
-            return UndoReport(True, found.call, found.tool, names, words, preview=True)
-        if not back_already:
-            await session.record(Draft("checkpoint", "foregate", {"undo": found.call, "steps": list(words)}))
-            await session.log.settle(session.lease)
-            for step in steps:
-                step.take_back()
-            for step in steps:
-                step.verify()
+        again = begun(events, found.call)
+        left = [step for step in steps if not (again and step.done)]
+        for step in left:
+            step.check(again)
     except ForegateError as error:
         return UndoReport(False, found.call, found.tool, names, reason=str(error), preview=preview)
+    words = tuple(step.words for step in left or steps)
+    if preview:
+        return UndoReport(True, found.call, found.tool, names, words, preview=True)
+    if left:
+        await session.record(Draft("checkpoint", "foregate", {"undo": found.call, "steps": list(words)}))
+        await session.log.settle(session.lease)
+    try:
+        for step in left:
+            step.take_back()
+        for step in steps:
+            step.verify()
+    except ForegateError as error:
+        report = broken_off(UndoReport(False, found.call, found.tool, names, reason=str(error)), steps)
+        body = {"undo": found.call, "steps": list(report.left), "restored": list(report.restored), "why": report.reason}
+        await session.record(Draft("checkpoint", "foregate", body))
+        await session.log.settle(session.lease)
+        return report
     await session.record(undone(found, steps))
     await session.log.settle(session.lease)
     return UndoReport(True, found.call, found.tool, names, words)
@@ -120,14 +144,14 @@ def begun(events: Sequence[Event], call: str) -> bool:
     return any(event.kind == "checkpoint" and event.body.get("undo") == call for event in events)
 
 
-def taken_back(steps: Sequence[Step]) -> bool:
-    """Whether everything is as it was before the call already."""
-    try:
-        for step in steps:
-            step.verify()
-    except ForegateError:
-        return False
-    return True
+def broken_off(report: UndoReport, steps: Sequence[Step]) -> UndoReport:
+    """Return the report with what is restored now and what is not, as it is found."""
+    left = [step for step in steps if not step.done]
+    return replace(
+        report,
+        restored=tuple(step.words for step in steps if step not in left),
+        left=tuple(f"{step.words} (in part)" if step.begun else step.words for step in left),
+    )
 
 
 def undone(found: Undoable, steps: Sequence[Step]) -> Draft:

@@ -13,7 +13,7 @@ from foregate.agent.tools.tool import Inverse
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import codec, strict_json
-from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.resource import Resource, ResourceKind
@@ -23,12 +23,35 @@ from foregate.schemas.tool_result import Change
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One way back: `check` raises WorkspaceError when the world has moved on, `verify` when it is not as before."""
+    """One way back.
+
+    `as_left` raises WorkspaceError when the world is not as the call left it, `possible` when nothing could be put back
+    (LogError where the bytes are gone), `verify` when things are not as before the call. `midway` tells whether an undo
+    that broke off can have left what is there now.
+    """
 
     words: str
-    check: Callable[[], None]
+    as_left: Callable[[], None]
+    possible: Callable[[], None]
     take_back: Callable[[], None]
     verify: Callable[[], None]
+    midway: Callable[[], bool] = lambda: False
+
+    def check(self, broke_off: bool) -> None:
+        """Raise when the step must not or cannot be taken; where an undo `broke_off` before, it may go on midway."""
+        if not (broke_off and self.midway()):
+            self.as_left()
+        self.possible()
+
+    @property
+    def done(self) -> bool:
+        """Whether everything is as it was before the call."""
+        return holds(self.verify)
+
+    @property
+    def begun(self) -> bool:
+        """Whether things are neither as they were before the call nor as it left them."""
+        return not self.done and not holds(self.as_left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +80,15 @@ def steps_of(changes: Sequence[Change], before: Sequence[Json], place: Place) ->
     return steps
 
 
+def holds(check: Callable[[], None]) -> bool:
+    """Whether a check raises nothing."""
+    try:
+        check()
+    except ForegateError:
+        return False
+    return True
+
+
 def step_of(place: Place, change: Change, image: BeforeImage) -> Step:
     """Return the step for one change."""
     if image.type == "repository":
@@ -76,20 +108,25 @@ def own_step(place: Place, change: Change, image: BeforeImage) -> Step:
         data = inverse.now(name)
         return strict_json.sha256(data) if data is not None else ""
 
-    def check() -> None:
+    def as_left() -> None:
         if state() != change.after:
-            raise WorkspaceError(
-                f"`{name[:80]}` has changed since; undo what came after it first, or change it by hand"
-            )
+            raise moved_on(f"`{name[:80]}`")
+
+    def possible() -> None:
+        if image.image:
+            place.blobs.get(image.image)
 
     def verify() -> None:
         if state() != image.image:
             raise WorkspaceError(f"`{name[:80]}` could not be brought back as it was; look at it")
 
     def take_back() -> None:
-        inverse.put_back(name, place.blobs.get(image.image) if image.image else None)
+        try:
+            inverse.put_back(name, place.blobs.get(image.image) if image.image else None)
+        except OSError as error:
+            raise WorkspaceError(f"`{name[:80]}` could not be put back: {error.strerror}") from None
 
-    return Step(f"restore `{name}`" if image.image else f"remove `{name}`", check, take_back, verify)
+    return Step(f"restore `{name}`" if image.image else f"remove `{name}`", as_left, possible, take_back, verify)
 
 
 def moved_pair(changes: Sequence[Change], images: Mapping[str, BeforeImage]) -> tuple[Change, Change] | None:
@@ -118,15 +155,24 @@ def path_step(place: Place, change: Change, image: BeforeImage) -> Step:
         else:
             tree.put_back(place.workspace, path, place.blobs.get(image.image), place.blobs)
 
-    def check() -> None:
+    def as_left() -> None:
+        if state_of(place, change.resource) != change.after:
+            raise moved_on(f"`{path[:80]}`")
+
+    def midway() -> bool:
+        if image.type == "directory" and image.image:
+            return tree.partly_back(place.workspace, path, place.blobs.get(image.image))
+        return image.type == "link" and not place.workspace.look(path).kind
+
+    def possible() -> None:
         if image.type and not image.image:
             raise WorkspaceError(f"no copy was kept of `{path[:80]}`; change it by hand")
-        if state_of(place, change.resource) != change.after:
-            raise WorkspaceError(
-                f"`{path[:80]}` has changed since; undo what came after it first, or change it by hand"
-            )
-        if image.image:
-            place.blobs.get(image.image)
+        kept = place.blobs.get(image.image) if image.image else b""
+        for entry in tree.described(kept)["entries"] if image.type == "directory" else ():
+            if "hash" in entry:
+                place.blobs.get(entry["hash"])
+        for one in (path, *image.parents):
+            place.workspace.changeable(one)
 
     def verify() -> None:
         now = place.workspace.look(path, max_hash=place.policy.files.max_hash)
@@ -139,7 +185,12 @@ def path_step(place: Place, change: Change, image: BeforeImage) -> Step:
             raise WorkspaceError(f"`{path[:80]}` could not be brought back as it was; look at it")
 
     words = {"": f"remove `{path}`", "directory": f"bring the folder `{path}` back"}
-    return Step(words.get(image.type, f"restore `{path}`"), check, take_back, verify)
+    return Step(words.get(image.type, f"restore `{path}`"), as_left, possible, take_back, verify, midway)
+
+
+def moved_on(what: str) -> WorkspaceError:
+    """Return the error for a thing that is not as the call left it."""
+    return WorkspaceError(f"{what} has changed since; undo what came after it first, or change it by hand")
 
 
 def remove(place: Place, path: str, image: BeforeImage) -> None:
@@ -163,11 +214,15 @@ def move_step(place: Place, source: Change, destination: Change, image: BeforeIm
     """Return the step that moves something back to where it was."""
     old, new = source.resource.id, destination.resource.id
 
-    def check() -> None:
+    def as_left() -> None:
         if place.workspace.look(old).kind:
             raise WorkspaceError(f"`{old[:80]}` is there again; move it away or undo what made it")
         if state_of(place, destination.resource) != destination.after:
-            raise WorkspaceError(f"`{new[:80]}` has changed since; undo what came after it first, or change it by hand")
+            raise moved_on(f"`{new[:80]}`")
+
+    def possible() -> None:
+        for path in (old, new, *(image.parents if image is not None else ())):
+            place.workspace.changeable(path)
 
     def take_back() -> None:
         place.workspace.move(new, old)
@@ -178,7 +233,7 @@ def move_step(place: Place, source: Change, destination: Change, image: BeforeIm
         if state_of(place, source.resource) != source.before or place.workspace.look(new).kind:
             raise WorkspaceError(f"`{old[:80]}` could not be brought back as it was; look at it")
 
-    return Step(f"move `{new}` back to `{old}`", check, take_back, verify)
+    return Step(f"move `{new}` back to `{old}`", as_left, possible, take_back, verify)
 
 
 def repository_step(place: Place, change: Change, image: BeforeImage) -> Step:
@@ -187,14 +242,19 @@ def repository_step(place: Place, change: Change, image: BeforeImage) -> Step:
     repository = find(place.workspace, place.policy, change.resource.id)
     head, index = repository.head(), f"{repository.git}/index"
 
-    def check() -> None:
+    def as_left() -> None:
         repository.safe()
         if repository.state() != change.after:
-            raise WorkspaceError("the repository has changed since; undo what came after it first, or use git by hand")
+            raise moved_on("the repository")
+
+    def possible() -> None:
         if place.workspace.look(f"{index}.lock").kind:
             raise WorkspaceError("another git command is at work in the repository; wait for it")
         if kept["index"]:
             place.blobs.get(kept["index"])
+        if kept["head"]:
+            repository.run("cat-file", "-e", f"{kept['head']}^{{commit}}")
+        place.workspace.changeable(index)
 
     def take_back() -> None:
         if head != kept["head"]:
@@ -210,7 +270,9 @@ def repository_step(place: Place, change: Change, image: BeforeImage) -> Step:
             raise WorkspaceError("the repository could not be set back as it was; look at it with git")
 
     words = f"set the branch back to {kept['head'][:12] or 'no commit'}; " if head != kept["head"] else ""
-    return Step(f"{words}set what is staged in {shlex.quote(change.resource.id)} back", check, take_back, verify)
+    return Step(
+        f"{words}set what is staged in {shlex.quote(change.resource.id)} back", as_left, possible, take_back, verify
+    )
 
 
 def state_of(place: Place, resource: Resource) -> str:

@@ -227,6 +227,18 @@ class Workspace:
             raise WorkspaceError(f"`{name}` is not a regular file; name one")
         return found
 
+    def changeable(self, path: str) -> None:
+        """Raise WorkspaceError where nothing could be put at `path` or taken away, as its folder is none or closed."""
+        above = path.rpartition("/")[0] or "."
+        try:
+            with self.directory(above) as fd:
+                if not os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
+                    raise WorkspaceError(f"cannot change `{path[:80]}`: its folder does not allow it")
+        except FileNotFoundError:
+            self.changeable(above)
+        except OSError as error:
+            raise cannot("change", path, error) from None
+
     def make_link(self, path: str, target: bytes) -> None:
         """Put a link at `path`, where nothing may be; used only to bring back one that was there."""
         try:

@@ -20,9 +20,11 @@ from foregate.agent.tools.python_tool import tool
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.undo import undo
 from foregate.agent.workspace import Workspace
+from foregate.schemas import strict_json
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.telemetry.memory_blobs import MemoryBlobs
 from foregate.telemetry.memory_log import MemoryLog
+from tests.full_disk import no_room_for
 from tests.policies import EVERYTHING_OFF, policy_with
 
 Do = Callable[..., Awaitable[Session]]
@@ -271,3 +273,112 @@ async def test_taking_back_is_announced_first_and_finished_by_the_next_process_w
     kinds = [event.kind for event in await session.log.read(session.lease.session)]
     assert (kinds.count("checkpoint"), kinds.count("effect_undone")) == (1, 1)
     assert snapshot(furnished) == before
+
+
+SIZE = 1 << 16
+
+
+@pytest.fixture
+def levelled(folder: Path) -> Tool:
+    """A tool that deletes a file and overwrites two; taking it back begins with the last one."""
+    (folder / "first").write_text("1")
+    (folder / "big").write_bytes(b"2" * SIZE)
+    (folder / "d").mkdir()
+    (folder / "d/last").write_text("3")
+    names = {"one": "file", "two": "file", "three": "file"}
+
+    @tool(effect="edit", external=False, reversible=True, needs_approval=False, targets=names)
+    def level(one: str, two: str, three: str) -> str:
+        """Delete a file and overwrite two."""
+        (folder / one).unlink()
+        for name in (two, three):
+            (folder / name).write_text("x")
+        return "done"
+
+    return level
+
+
+LEVEL: Call = ("level", {"one": "first", "two": "big", "three": "d/last"})
+
+
+async def test_an_undo_that_breaks_off_says_what_is_back_and_what_is_not_and_the_next_goes_on(
+    folder: Path, do: Do, levelled: Tool
+) -> None:
+    before = snapshot(folder)
+    session = await do(LEVEL, tools=[levelled])
+    with no_room_for(SIZE):
+        report = await undo(session)
+    assert (report.done, report.restored) == (False, ("restore `d/last`",))
+    assert report.left == ("restore `big`", "restore `first`")
+    assert [sentence.partition(":")[0] for sentence in report.sentences] == [
+        "cannot write `big`",
+        "this was done",
+        "this was not",
+    ]
+    assert ((folder / "d/last").read_text(), (folder / "big").read_text()) == ("3", "x")
+    events = await session.log.read("s")
+    assert "effect_undone" not in [event.kind for event in events]
+    assert (events[-1].kind, events[-1].body["restored"]) == ("checkpoint", ["restore `d/last`"])
+    for preview in (True, False):
+        again = await undo(session, preview=preview)
+        assert (again.done, again.steps) == (True, report.left)
+    assert snapshot(folder) == before
+    assert (await session.log.read("s"))[-1].body["resources"] == ["first", "big", "d/last"]
+
+
+async def test_the_rest_is_not_taken_back_where_somebody_has_changed_it_meanwhile(
+    folder: Path, do: Do, levelled: Tool
+) -> None:
+    session = await do(LEVEL, tools=[levelled])
+    with no_room_for(SIZE):
+        assert not (await undo(session)).done
+    (folder / "first").write_text("mine")
+    moved = snapshot(folder)
+    report = await undo(session)
+    assert report.sentences == ("`first` has changed since; undo what came after it first, or change it by hand",)
+    assert snapshot(folder) == moved
+
+
+@pytest.mark.parametrize("lost", ["bytes", "folder", "place"])
+async def test_nothing_is_touched_when_the_last_step_cannot_be_taken(
+    folder: Path, do: Do, levelled: Tool, lost: str
+) -> None:
+    session = await do(("level", {"one": "d/last", "two": "first", "three": "big"}), tools=[levelled])
+    if lost == "bytes":
+        del session.blobs._bytes[strict_json.sha256(b"3")]  # type: ignore[attr-defined]
+    elif lost == "folder":
+        (folder / "d").rmdir()
+        (folder / "d").write_text("a file")
+    else:
+        (folder / "d/last").write_text("mine")
+    moved = snapshot(folder)
+    for preview in (True, False):
+        report = await undo(session, preview=preview)
+        assert (report.done, report.left, len(report.sentences)) == (False, (), 1)
+    assert snapshot(folder) == moved
+    assert "checkpoint" not in [event.kind for event in await session.log.read("s")]
+
+
+async def test_a_folder_that_came_back_in_part_is_called_so_and_completed(furnished: Path, do: Do) -> None:
+    (furnished / "tree/zzz").write_bytes(b"z" * SIZE)
+    (furnished / "tree/sub/link").symlink_to("f")
+    before = snapshot(furnished)
+    session = await do(("delete_path", {"path": "tree", "recursive": True}))
+    with no_room_for(SIZE):
+        report = await undo(session)
+    assert (report.restored, report.left) == ((), ("bring the folder `tree` back (in part)",))
+    assert report.sentences[1] == "this was done: nothing"
+    assert (furnished / "tree/sub/f").exists()
+    (furnished / "tree/mine").touch()
+    assert "has changed since" in (await undo(session)).reason
+    (furnished / "tree/mine").unlink()
+    assert (await undo(session)).done
+    assert snapshot(furnished) == before
+
+
+async def test_a_folder_with_a_lost_file_is_not_brought_back_in_part(furnished: Path, do: Do) -> None:
+    session = await do(("delete_path", {"path": "tree", "recursive": True}))
+    del session.blobs._bytes[strict_json.sha256(b"\0\xff")]  # type: ignore[attr-defined]
+    report = await undo(session)
+    assert (report.done, report.left) == (False, ())
+    assert not (furnished / "tree").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import sqlite3
@@ -11,11 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.loop import run
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.cli.exit_codes import STATUS
 from foregate.home import Home
+from foregate.opening import Setting, open_session
 from foregate.schemas.event import STATUSES
 from foregate.telemetry.sqlite_log import SqliteLog
 from tests.cli.conftest import Cli
+from tests.full_disk import no_room_for
+from tests.policies import EVERYTHING_OFF, policy_with
 
 
 def test_every_status_has_an_exit_code_of_its_own() -> None:
@@ -113,6 +119,33 @@ def test_undo_shows_first_and_then_restores(cli: Cli) -> None:
     code, _, err = cli("undo", "last")
     assert code == 1
     assert "nothing" in err
+
+
+def test_an_undo_that_breaks_off_says_so_in_three_sentences_and_the_next_goes_on(cli: Cli) -> None:
+    size = 4 << 20
+    Path("tree").mkdir()
+    Path("tree/a").write_text("a")
+    Path("tree/b").write_bytes(b"b" * size)
+
+    async def delete() -> None:
+        model = ScriptedModel([calls(("delete_path", {"path": "tree", "recursive": True})), says("gone")])
+        opened = await open_session(Setting(model=model, policy=policy_with(EVERYTHING_OFF)))
+        await run(opened.session, "delete tree")
+        await opened.close()
+
+    asyncio.run(delete())
+    with no_room_for(size):
+        code, out, err = cli("undo", "last")
+    assert (code, out) == (1, "")
+    assert err.splitlines() == [
+        "foregate: cannot write `tree/b`: File too large",
+        "foregate: this was done: nothing",
+        "foregate: this was not: bring the folder `tree` back (in part); undo again goes on with it",
+    ]
+    assert cli("audit", "verify", "last")[0] == 0
+    assert cli("undo", "last", "--preview")[1].splitlines()[1:] == ["  bring the folder `tree` back"]
+    assert cli("undo", "last")[0] == 0
+    assert (Path("tree/a").read_text(), Path("tree/b").stat().st_size) == ("a", size)
 
 
 def test_an_undo_where_the_world_moved_on_is_refused(cli: Cli) -> None:

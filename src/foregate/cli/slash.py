@@ -113,8 +113,8 @@ class Slash:
             self._say("nothing was undone")
             return
         report = await undo(chat.session, before.call)
-        if not report.done:
-            chat.screen.row(report.reason, "yellow")
+        for sentence in () if report.done else report.sentences:
+            chat.screen.row(sentence, "yellow")
 
     async def _sure(self, question: str) -> bool:
         try:

@@ -36,7 +36,8 @@ def undo(
         for step in report.steps:
             typer.echo(f"  {visible(step)}")
     else:
-        typer.echo(f"foregate: {visible(report.reason)}", err=True)
+        for sentence in report.sentences:
+            typer.echo(f"foregate: {visible(sentence)}", err=True)
     raise typer.Exit(COMPLETED if report.done else ERROR)
 
 
