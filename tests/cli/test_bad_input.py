@@ -196,7 +196,7 @@ def test_the_right_key_and_model_answer(cli: Cli, endpoint: Endpoint, monkeypatc
     endpoint(message("hello yourself"))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     code, out, _ = cli("run", "hello")
-    assert (code, out) == (0, "| hello yourself\n")
+    assert (code, out) == (0, "hello yourself\n")
 
 
 def test_an_error_about_a_name_with_line_breaks_and_escapes_is_one_line(cli: Cli) -> None:

@@ -73,17 +73,24 @@ async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> Outc
 
 
 async def report(opened: Opened, outcome: Outcome, screen: Screen, as_json: bool, events: bool) -> None:
-    """Print the answer to standard output, and what is in the way to standard error."""
+    """Print the answer to standard output, and what is in the way to standard error.
+
+    Bars tell the model's words from Foregate's on a terminal; into a file or a pipe goes the bare text.
+    """
     from rich.console import Console
 
     from foregate.cli.screen import Screen
     from foregate.cli.scripting import outcome_json
+    from foregate.cli.visible import visible
 
     if as_json:
         typer.echo(await outcome_json(opened, outcome))
     elif not events:
-        answer = Screen(Console(highlight=False, emoji=False, markup=False))
-        answer.show(outcome.said)
-        answer.added(outcome)
+        if sys.stdout.isatty():
+            answer = Screen(Console(highlight=False, emoji=False, markup=False))
+            answer.show(outcome.said)
+            answer.added(outcome)
+        elif outcome.text:
+            typer.echo(visible(outcome.text, lines=True))
         screen.reported(outcome)
         screen.say(f"session {opened.name}", "dim")
