@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -21,6 +22,14 @@ from foregate.telemetry.memory_log import MemoryLog
 
 settings.register_profile("foregate", deadline=None, max_examples=60)
 settings.load_profile("foregate")
+
+
+@pytest.fixture(autouse=True)
+def no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of OpenTelemetry from outside: a test that wants one sets it."""
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+
 
 OpenSession = Callable[..., Awaitable[Session]]
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from foregate.agent.workspace import Workspace
     from foregate.policy.load import LoadedPolicy
     from foregate.policy.policy import Policy
+    from foregate.telemetry.otel.exporting import Telemetry
 
 REHEARSAL = "rehearsal"
 """The name that asks for the rehearsal model by itself."""
@@ -62,6 +63,7 @@ class Opened:
     notes: tuple[str, ...] = ()
     _own_log: Callable[[], None] | None = None
     _own_model: Callable[[], Awaitable[None]] | None = None
+    _telemetry: Telemetry | None = None
 
     async def close(self, *, end: bool = True) -> None:
         """Close the session; with `end` False, or while a task is open, its log stays open for a later resume."""
@@ -77,6 +79,8 @@ class Opened:
                 await self._own_model()
             if self._own_log is not None:
                 self._own_log()
+            if self._telemetry is not None:
+                await self._telemetry.close()
 
 
 async def open_session(setting: Setting) -> Opened:
@@ -120,6 +124,7 @@ async def _open(
     from foregate.agent.workspace import Workspace
     from foregate.guarding import guarded
     from foregate.policy.policy import Policy
+    from foregate.telemetry.otel.switch import open_telemetry
 
     name = await find_session(log, setting.resume) if setting.resume else await fresh_name(log)
     workspace = Workspace(await workspace_of(log, name) if setting.resume else setting.workspace)
@@ -132,7 +137,10 @@ async def _open(
     except BaseException:
         workspace.close()
         raise
+    telemetry, said = open_telemetry(setting.environ, provider_of(model))
     try:
+        if telemetry is not None and setting.resume:
+            telemetry.recall(await log.read(name))
         session = Session(
             log=log,
             lease=lease,
@@ -142,7 +150,7 @@ async def _open(
             policy=policy,
             workspace=workspace,
             person=setting.person,
-            listeners=setting.listeners,
+            listeners=(*setting.listeners, *([telemetry.hear] if telemetry is not None else ())),
         )
         await (session.resume() if setting.resume else session.start())
         if setting.dry_run and not session.state.dry_run:
@@ -150,8 +158,10 @@ async def _open(
     except BaseException:
         await log.release(lease)
         workspace.close()
+        if telemetry is not None:
+            await telemetry.close()
         raise
-    return Opened(session, loaded, workspace, name, bool(setting.resume), notes)
+    return Opened(session, loaded, workspace, name, bool(setting.resume), (*notes, *said), _telemetry=telemetry)
 
 
 async def workspace_of(log: Log, name: str) -> str:
@@ -176,6 +186,13 @@ def choose_model(wanted: Model | str | None, environ: Mapping[str, str]) -> tupl
         return RehearsalModel(), ()
     model = from_environment(environ, model=wanted or "")
     return (model, ()) if model is not None else (RehearsalModel(), (NO_ENDPOINT,))
+
+
+def provider_of(model: Model) -> str:
+    """Return whose kind of endpoint a model is, as OpenTelemetry names it: the wire spoken, not who serves it."""
+    from foregate.agent.models.openai import OpenAIModel
+
+    return "openai" if isinstance(model, OpenAIModel) else "foregate" if model.name == REHEARSAL else "custom"
 
 
 def choose_policy(setting: Setting, workspace: Path) -> tuple[LoadedPolicy | None, Policy]:

@@ -1,0 +1,70 @@
+"""What people, models and tools said, for export: only where it is asked for, masked first, and bounded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson
+from foregate.schemas.strict_json import Json
+from foregate.telemetry.masking import mask
+
+SHOWN = 4096
+"""Characters of one text that are exported."""
+KEPT = 32
+"""Messages that are kept for one request; older ones are left out."""
+
+
+def shown(value: Json, patterns: tuple[str, ...]) -> str:
+    """Return a text, or JSON as text, masked and then cut: a cut could leave half a secret that no pattern knows.
+
+    JSON is masked inside its texts, where no escape hides anything, and once more as a whole, for its keys.
+    """
+    hidden = mask(value, patterns)
+    text = hidden if isinstance(hidden, str) else mask(json.dumps(hidden, ensure_ascii=False), patterns)
+    text = strict_json.scrub(text)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]} [cut]"
+
+
+def arguments(raw: str, patterns: tuple[str, ...]) -> str:
+    """Return a call's arguments as JSON text. They are read first, for an escape could hide a secret from a pattern."""
+    try:
+        return shown(strict_json.parse(raw), patterns)
+    except InvalidJson:
+        return shown(raw, patterns)
+
+
+def said(role: str, text: str, patterns: tuple[str, ...]) -> Json:
+    """Return a message of words, in the form of the conventions."""
+    return {"role": role, "parts": [{"type": "text", "content": shown(text, patterns)}]}
+
+
+def told(call: str, text: str, patterns: tuple[str, ...]) -> Json:
+    """Return the message that answers a call."""
+    return {"role": "tool", "parts": [{"type": "tool_call_response", "id": call, "response": shown(text, patterns)}]}
+
+
+def answered(body: Mapping[str, Json], patterns: tuple[str, ...]) -> Json:
+    """Return the message a model gave, its calls with it."""
+    message = said("assistant", body["text"], patterns)
+    message["parts"] += [
+        {
+            "type": "tool_call",
+            "id": call["id"],
+            "name": shown(call["name"][:128], patterns),
+            "arguments": arguments(call["arguments"], patterns),
+        }
+        for call in body["calls"]
+    ]
+    return {**message, "finish_reason": body["finish_reason"]}
+
+
+def wanted(calls: Iterable[Mapping[str, Json]]) -> dict[str, str]:
+    """Return the arguments of calls as they were sent, by call."""
+    return {call["id"]: call["arguments"] for call in calls}
+
+
+def messages(found: list[Json]) -> str:
+    """Return messages as the JSON text an attribute holds."""
+    return json.dumps(found[-KEPT:], ensure_ascii=False)

@@ -1,0 +1,242 @@
+"""Handing spans and metrics to an OTLP endpoint, in the background, such that no failure of it reaches a session.
+
+A session only puts its events on a bounded queue. One thread projects them; spans wait in a bounded queue that drops
+the oldest, and threads of OpenTelemetry send them in batches. What cannot be projected or sent is lost, which is no
+harm: the log is the record, and holds everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from queue import Full, Queue
+from threading import Thread
+from typing import Any, Self
+
+import requests
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import (
+    MetricExporter,
+    MetricExportResult,
+    MetricsData,
+    PeriodicExportingMetricReader,
+)
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+from foregate import __version__
+from foregate.schemas.event import Event
+from foregate.telemetry.diagnostics import diagnostics
+from foregate.telemetry.otel import names
+from foregate.telemetry.otel.ids import ChosenIds
+from foregate.telemetry.otel.instruments import Instruments
+from foregate.telemetry.otel.projection import AGENT, Projection
+from foregate.telemetry.otel.switch import Wanted
+
+# Without a handler Python would print the exporters' warnings; an application that has one still gets them.
+logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
+
+PATIENCE = 2.0
+"""Seconds a session that closes waits for what is left to be sent."""
+
+BACKLOG = 4096
+"""Events that may wait to be projected; a projection takes less time than what it tells of, so few ever do."""
+
+Fault = Callable[[str, str], None]
+"""Notes that something went wrong: an event name for the diagnostics and the kind of failure, never any content."""
+
+
+class Faults:
+    """Notes the first failure of each sort in the diagnostics; a dead endpoint fails every few seconds."""
+
+    def __init__(self) -> None:
+        self._noted: set[str] = set()
+
+    def __call__(self, what: str, why: str) -> None:
+        """Write one line of diagnostics; never raises."""
+        if what not in self._noted:
+            self._noted.add(what)
+            with suppress(Exception):  # standard error may be gone, or FOREGATE_LOG be no level
+                diagnostics().warning(what, why=why)
+
+
+class Telemetry:
+    """Listens to a session's events and exports what they come to. No method raises, whatever the endpoint does.
+
+    Without an exporter for spans, or for metrics, there are none of them.
+    """
+
+    def __init__(
+        self,
+        spans: SpanExporter | None,
+        metrics: MetricExporter | None,
+        provider: str,
+        *,
+        content: bool = False,
+        faults: Fault | None = None,
+    ) -> None:
+        self._fault = faults or Faults()
+        exporters: tuple[object, ...] = (spans, metrics)
+        self._hurries = [found.hurry for found in exporters if isinstance(found, _Careful)]
+        resource, ids = described(), ChosenIds()
+        readers = [PeriodicExportingMetricReader(metrics)] if metrics is not None else []
+        self._meters = MeterProvider(readers, resource, shutdown_on_exit=False)
+        self._tracers = TracerProvider(resource=resource, id_generator=ids, shutdown_on_exit=False)
+        if spans is not None:
+            self._tracers.add_span_processor(BatchSpanProcessor(spans))
+        tracer = self._tracers.get_tracer(AGENT, __version__, schema_url=names.SCHEMA_URL)
+        meter = self._meters.get_meter(AGENT, __version__, schema_url=names.SCHEMA_URL)
+        self._projection = Projection(tracer, ids, Instruments(meter), provider, content=content)
+        self._waiting: Queue[Callable[[], None] | None] = Queue(BACKLOG)
+        self._projecting = started(self._project)
+
+    def hear(self, event: Event) -> None:
+        """Take in an event as it is recorded."""
+        self._put(partial(self._projection.take, event))
+
+    def recall(self, events: Sequence[Event]) -> None:
+        """Take in the events of a session that is resumed, without exporting them again."""
+        self._put(partial(self._projection.recall, events, time.time_ns()))
+
+    async def close(self) -> None:
+        """Send what is left, for at most PATIENCE seconds, then let go of it."""
+        for hurry in self._hurries:
+            self._quietly(hurry)
+        ends = (self._tracers.shutdown, self._meters.shutdown)
+        threads = [started(partial(self._end, shutdown)) for shutdown in ends]
+        if not await asyncio.to_thread(ended, threads):
+            self._fault("telemetry_not_exported", "no answer in time")
+
+    def _put(self, act: Callable[[], None] | None) -> None:
+        try:
+            self._waiting.put_nowait(act)
+        except Full:
+            self._fault("telemetry_not_projected", "too many events wait")
+
+    def _project(self) -> None:
+        """Project what waits until there is nothing more to come."""
+        while (act := self._waiting.get()) is not None:
+            try:
+                act()
+            except Exception as error:
+                self._fault("telemetry_not_projected", type(error).__name__)
+
+    def _end(self, shutdown: Callable[[], None]) -> None:
+        """Shut an exporter down once all that waits is projected."""
+        self._waiting.put(None)
+        self._projecting.join()
+        self._quietly(shutdown)
+
+    def _quietly(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception as error:
+            self._fault("telemetry_not_exported", type(error).__name__)
+
+
+class Line(requests.Session):
+    """A connection to the address named and no other: no redirects, no proxies, no passwords from `.netrc`.
+
+    `down` tells whether the last attempt found nobody. Once it is `closing`, a failed attempt is not made again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trust_env, self.max_redirects = False, 0
+        self.down = self.closing = False
+
+    def send(self, request: requests.PreparedRequest, **how: Any) -> requests.Response:
+        """Send a request; see requests.Session."""
+        try:
+            response = super().send(request, **how)
+        except requests.ConnectionError as error:
+            self.down = True
+            if self.closing:
+                raise requests.RequestException(type(error).__name__) from None  # the one sort that is not retried
+            raise
+        self.down = False
+        return response
+
+
+class _Careful:
+    """What both exporters share: their line, and where their failures are noted."""
+
+    line: Line
+    faults: Fault
+    shutdown: Callable[..., None]
+
+    def over(self, line: Line, faults: Fault) -> Self:
+        """Return the exporter, made to use this line."""
+        self.line, self.faults = line, faults
+        return self
+
+    def hurry(self) -> None:
+        """Make ready for the end: what is left is tried once, or not at all where nobody was there a moment ago."""
+        self.line.closing = True
+        if self.line.down:
+            self.shutdown()
+
+
+class _Spans(_Careful, OTLPSpanExporter):
+    """The exporter of spans."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send a batch; see SpanExporter."""
+        result = super().export(spans)
+        if result is not SpanExportResult.SUCCESS:
+            self.faults("telemetry_not_exported", "spans")
+        return result
+
+
+class _Metrics(_Careful, OTLPMetricExporter):
+    """The exporter of metrics."""
+
+    def export(
+        self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **more: Any
+    ) -> MetricExportResult:
+        """Send what was measured; see MetricExporter."""
+        result = super().export(metrics_data, timeout_millis, **more)
+        if result is not MetricExportResult.SUCCESS:
+            self.faults("telemetry_not_exported", "metrics")
+        return result
+
+
+def exporter(wanted: Wanted, provider: str) -> Telemetry:
+    """Return the telemetry that exports over HTTP to the addresses wanted."""
+    faults, spans, metrics = Faults(), Line(), Line()
+    return Telemetry(
+        _Spans(wanted.traces, session=spans).over(spans, faults) if wanted.traces else None,
+        _Metrics(wanted.metrics, session=metrics).over(metrics, faults) if wanted.metrics else None,
+        provider,
+        content=wanted.content,
+        faults=faults,
+    )
+
+
+def described() -> Resource:
+    """Return who exports: this service and this run of it, and whatever the standard variables say over that."""
+    run = {"service.name": AGENT, "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
+    return Resource.create(run).merge(OTELResourceDetector().detect())
+
+
+def started(act: Callable[[], None]) -> Thread:
+    """Return a thread that does `act`, and that no process waits for at its end."""
+    thread = Thread(target=act, name="foregate-telemetry", daemon=True)
+    thread.start()
+    return thread
+
+
+def ended(threads: Sequence[Thread]) -> bool:
+    """Wait for the threads, for at most PATIENCE seconds; tell whether all have ended."""
+    until = time.monotonic() + PATIENCE
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    return not any(thread.is_alive() for thread in threads)

@@ -1,0 +1,333 @@
+"""The projection: a fold over the events of sessions that starts, fills and ends spans, and measures.
+
+It reads nothing but events. The times of spans are the times of events, and their numbers are derived from the
+session's first event, so projecting a log again gives the same spans. `invoke_agent` is a task, or the stretch of it
+that one process saw through without a pause; a later stretch is a trace of its own, linked to the first. Under it
+stand `chat` (a request to the model, the planner or the critic), `prelude` (the gates at work on one response, each
+verdict an event of it) and `execute_tool`. A child task stands under the `execute_tool` of the call that started it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from opentelemetry.context import Context
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+    set_span_in_context,
+)
+
+from foregate import __version__
+from foregate.schemas.event import STATUSES, Event
+from foregate.schemas.strict_json import Json
+from foregate.telemetry.decisions import decision_points
+from foregate.telemetry.otel import content, names, rows
+from foregate.telemetry.otel.ids import ChosenIds, derived
+from foregate.telemetry.otel.instruments import NANOSECONDS, Instruments
+from foregate.telemetry.otel.rows import Attributes
+from foregate.telemetry.otel.views import SessionView, TaskView, nanoseconds
+
+AGENT: Final = "foregate"
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+
+
+class Projection:
+    """Spans and metrics of any number of sessions. `provider` names whose kind of endpoint the model is.
+
+    `content` tells whether what people, models and tools said is told too. `ids` is what `tracer` asks for numbers.
+    """
+
+    def __init__(
+        self, tracer: Tracer, ids: ChosenIds, instruments: Instruments, provider: str, *, content: bool = False
+    ) -> None:
+        self._tracer, self._ids, self._instruments = tracer, ids, instruments
+        self._provider, self._content = provider, content
+        self._sessions: dict[str, SessionView] = {}
+
+    def recall(self, events: Iterable[Event], now: int) -> None:
+        """Take in what another process recorded and exported, without exporting it again.
+
+        `now` is when this process goes on, in nanoseconds since 1970.
+        """
+        self._instruments.muted = True
+        try:
+            for event in events:
+                self.take(event)
+        finally:
+            self._instruments.muted = False
+            for view in self._sessions.values():
+                view.interrupted(now)
+
+    def take(self, event: Event) -> None:
+        """Take in one event; those of a session come in order."""
+        view = self._view(event)
+        now = max(view.last, nanoseconds(event))  # a clock that was set back ends no span before it started
+        self._in_session(view, event)
+        if view.task is not None:
+            self._in_task(view, view.task, event, now)
+        view.last = now
+
+    def _view(self, event: Event) -> SessionView:
+        if (known := self._sessions.get(event.session)) is not None:
+            return known
+        view = SessionView(event.session, event.hash, last=nanoseconds(event))
+        above = [other for name, other in self._sessions.items() if event.session.startswith(f"{name}.")]
+        if above:
+            parent = max(above, key=lambda other: len(other.name))
+            view.parent, view.cause = parent, event.session[len(parent.name) + 1 :]
+            view.model, view.tools, view.patterns = parent.model, parent.tools, parent.patterns
+            if event.kind != "session_started":
+                # A child has one task, and this one began in another process.
+                view.task = TaskView(1, parent.task.depth + 1 if parent.task is not None else 1)
+        self._sessions[event.session] = view
+        return view
+
+    def _in_session(self, view: SessionView, event: Event) -> None:
+        body = event.body
+        if event.kind == "session_started":
+            view.model = body["model"]
+        if event.kind in ("session_started", "catalog_changed"):
+            view.tools = frozenset(spec["name"] for spec in body["catalogue"])
+        if event.kind in ("session_started", "policy_changed") and "policy" in body:
+            view.patterns = tuple(body["policy"]["sensitive"]["patterns"])
+        if event.kind == "task_started":
+            view.task = TaskView(body["task"], body["depth"])
+        if event.kind == "session_ended":
+            del self._sessions[view.name]
+
+    def _in_task(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
+        match event.kind:
+            case "task_started" | "user_message":
+                stretch = self._stretch(view, task, event, now)
+                if event.kind == "user_message" and self._content:
+                    task.said.append(content.said("user", event.body["text"], view.patterns))
+                    stretch.set_attribute(names.INPUT_MESSAGES, content.messages(task.said[-1:]))
+            case "model_response":
+                self._responded(view, task, event, now)
+            case "need_raised":
+                task.pause_judging(now)
+                task.asked = now
+                self._prelude(view, task, event, now)
+            case "need_answered":
+                self._answered(view, task, event, now)
+            case "turn_judged":
+                self._judged(view, task, event, now)
+            case "tool_started":
+                task.tools[event.body["call"]] = self._tool(view, task, event, now)
+            case "tool_finished" | "outcome_unknown":
+                self._finished(view, task, event, now)
+            case "call_answered" if self._content:
+                task.said.append(content.told(event.body["call"], event.body["message"], view.patterns))
+            case "task_paused":
+                self._paused(view, task, event, now)
+            case "task_ended":
+                self._ended(view, task, event, now)
+
+    def _stretch(self, view: SessionView, task: TaskView, event: Event, now: int) -> Span:
+        """Return the open `invoke_agent` span, started by this event where there is none.
+
+        What a person says ends a wait, so the span begins with it; anything else was under way since the last event.
+        """
+        if task.stretch is not None:
+            return task.stretch
+        over, first = view.over(), task.first
+        self._ids.trace = derived(128, view.identity, task.number, 0 if first is None else event.seq)
+        about: Attributes = {
+            names.OPERATION: names.INVOKE_AGENT,
+            names.AGENT: AGENT,
+            names.AGENT_VERSION: __version__,
+            names.CONVERSATION: view.name,
+            names.PROVIDER: self._provider,
+            names.REQUEST_MODEL: view.model,
+            names.TASK: task.number,
+            names.DEPTH: task.depth,
+            names.POLICY: event.policy,
+        }
+        links = [] if first is None else [Link(first)]
+        start = now if event.kind in ("task_started", "user_message", "need_answered") else view.last
+        span = self._span(f"{names.INVOKE_AGENT} {AGENT}", view, event, start, over, about, links=links)
+        task.stretch = span
+        task.first = first or span.get_span_context()
+        return span
+
+    def _prelude(self, view: SessionView, task: TaskView, event: Event, now: int) -> Span:
+        """Return the open `prelude` span of the response in hand; it begins with the response."""
+        if task.prelude is None:
+            start = now if task.responded is None else task.responded
+            task.prelude = self._span(names.PRELUDE, view, event, start, self._stretch(view, task, event, now))
+        return task.prelude
+
+    def _responded(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
+        body, stretch = event.body, self._stretch(view, task, event, now)
+        about = rows.response(body)
+        if self._content:
+            about[names.INPUT_MESSAGES] = content.messages(task.said)
+            about[names.OUTPUT_MESSAGES] = content.messages([content.answered(body, view.patterns)])
+            task.said.clear()
+            task.wanted = content.wanted(body["calls"])
+        self._request(view, event, now, stretch, "chat", body["usage"], about)
+        task.responded = task.judging = now if body["calls"] else None
+        task.spent = 0
+
+    def _request(
+        self, view: SessionView, event: Event, now: int, parent: Span, purpose: str, usage: Json, about: Attributes
+    ) -> None:
+        """Tell of a request whose answer is this event; it was made when the session's last event had been recorded."""
+        key, counts = rows.request(self._provider, view.model), rows.tokens(usage)
+        told: Attributes = {**key, **rows.usage(counts), **about, names.PURPOSE: purpose, names.EVENT: event.seq}
+        told[names.CONVERSATION] = view.name
+        span = self._span(f"{names.CHAT} {view.model}", view, event, view.last, parent, told, SpanKind.CLIENT)
+        failure = about.get(names.ERROR_TYPE)
+        self._end(span, now, str(failure) if failure else "")
+        if failure:
+            key[names.ERROR_TYPE] = str(failure)
+        self._instruments.asked(now - view.last, counts, key)
+
+    def _answered(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
+        answer, prelude = event.body["answer"], self._prelude(view, task, event, now)
+        value = answer.get("value")
+        if answer["who"] == "person":
+            choice = rows.one_of(value["choice"], rows.CHOICES) if value else "none"
+            about = {names.GATE: answer["gate"], names.CHOICE: choice}
+            waited = max(0, now - task.asked) / NANOSECONDS
+            prelude.add_event(names.APPROVAL, {**about, names.WAITED: waited}, now)
+            self._instruments.approved(about)
+        else:
+            told: Attributes = {} if value is not None else {names.ERROR_TYPE: "unusable_answer"}
+            if self._content and value is not None:
+                text = content.shown(value, view.patterns)
+                told[names.OUTPUT_MESSAGES] = content.messages([content.said("assistant", text, ())])
+            purpose = "plan" if answer["who"] == "planner" else "critique"
+            self._request(view, event, now, prelude, purpose, event.body.get("usage", {}), told)
+        task.judging = now if task.responded is not None else None
+
+    def _judged(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
+        turn = event.body["turn"]
+        actor = turn.get("actor", "model")
+        standings = [verdict["standing"] for verdict in event.body["judgement"]["verdicts"]]
+        if actor == "model":
+            span = self._prelude(view, task, event, now)
+            if task.judging is not None:
+                task.pause_judging(now)
+                self._instruments.judged(task.spent)
+            task.prelude = task.responded = None
+            task.holds += standings.count("hold")
+        else:
+            span = self._span(names.PRELUDE, view, event, view.last, self._stretch(view, task, event, now))
+            if self._content:
+                task.wanted.update(content.wanted(turn.get("proposed", ())))
+        about: Attributes = {names.TURN: turn["turn"], names.ACTOR: actor, names.EVENT: event.seq}
+        span.set_attributes({**about, names.POLICY: event.policy, names.RULING: rows.strictest(standings)})
+        for point in decision_points([event]):
+            told = rows.decision(point, event.policy, view.tools)
+            if self._content:
+                said = {names.SUMMARY: point.summary, names.TARGET: point.target}
+                told.update({name: content.shown(text, view.patterns) for name, text in said.items() if text})
+            span.add_event(names.DECISION, told, now)
+            self._instruments.decided(rows.counted(point))
+        span.end(now)
+
+    def _tool(self, view: SessionView, task: TaskView, event: Event, now: int) -> Span:
+        """Return a new `execute_tool` span."""
+        body = event.body
+        tool = rows.one_of(body["tool"], view.tools)
+        about: Attributes = {
+            names.OPERATION: names.EXECUTE_TOOL,
+            names.TOOL_NAME: tool,
+            names.TOOL_TYPE: "function",
+            names.TOOL_CALL: body["call"],
+            names.CONVERSATION: view.name,
+            names.EVENT: event.seq,
+        }
+        if event.kind == "tool_started":
+            about[names.JUDGED] = body["permit"]["judged"]
+            about[names.EFFECT], about[names.SIDE_EFFECT] = body["effect"], body["class"]
+        if self._content:
+            about[names.TARGET] = content.shown(body["target"], view.patterns)
+            about[names.TOOL_ARGUMENTS] = content.arguments(task.wanted.get(body["call"], ""), view.patterns)
+        name, stretch = f"{names.EXECUTE_TOOL} {tool}", self._stretch(view, task, event, now)
+        return self._span(name, view, event, now, stretch, about)
+
+    def _finished(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
+        """End the span of a call; one that another process started is told of by the event that parks it."""
+        body = event.body
+        span = task.tools.pop(body["call"], None) or self._tool(view, task, event, now)
+        unknown = event.kind == "outcome_unknown"
+        failure = "outcome_unknown" if unknown else "" if body["ok"] else body.get("error", "")
+        if failure or not (unknown or body["ok"]):
+            failure = rows.one_of(failure, rows.TOOL_ERRORS)
+            span.set_attribute(names.ERROR_TYPE, failure)
+        if self._content:
+            text = body["reason"] if unknown else body["content"]
+            span.set_attribute(names.TOOL_RESULT, content.shown(text, view.patterns))
+            task.said.append(content.told(body["call"], text, view.patterns))
+        self._end(span, now, failure)
+        if not unknown:
+            about = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: rows.one_of(body["tool"], view.tools)}
+            self._instruments.ran(body["duration"], {**about, names.ERROR_TYPE: failure} if failure else about)
+
+    def _ended(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
+        self._stretch(view, task, event, now)
+        status = event.body["status"]
+        told = rows.task_end(event.body, task.holds)
+        if self._content:
+            answer = content.said("assistant", event.body["text"], view.patterns)
+            told[names.OUTPUT_MESSAGES] = content.messages([answer])
+        failure = status if status == "failed" else ""
+        if failure:
+            told[names.ERROR_TYPE] = failure
+        self._leave(task, told, now, failure)
+        self._instruments.ended(task.holds, {names.STATUS: rows.one_of(status, STATUSES)})
+        view.task = None
+
+    def _paused(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
+        told: Attributes = {names.STATUS: rows.one_of(event.body["reason"], rows.PAUSES)}
+        if self._content and "question" in event.body:
+            question = content.said("assistant", event.body["question"], view.patterns)
+            told[names.OUTPUT_MESSAGES] = content.messages([question])
+        self._leave(task, told, now)
+
+    def _leave(self, task: TaskView, told: Attributes, now: int, failure: str = "") -> None:
+        """End everything of the stretch that is open: the task pauses, or is over."""
+        for span in (*task.tools.values(), *([task.prelude] if task.prelude is not None else [])):
+            self._end(span, now, "")
+        if task.stretch is not None:
+            task.stretch.set_attributes(told)
+            self._end(task.stretch, now, failure)
+        task.stretch = task.prelude = task.responded = task.judging = None
+        task.tools.clear()
+
+    def _span(
+        self,
+        name: str,
+        view: SessionView,
+        event: Event,
+        start: int,
+        parent: Span | None,
+        about: Attributes | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+        links: Sequence[Link] = (),
+    ) -> Span:
+        """Start a span whose number follows from the event and the name; under no `parent` it begins a trace."""
+        if parent is not None:
+            self._ids.trace = parent.get_span_context().trace_id
+        self._ids.span = derived(64, view.identity, self._ids.trace, event.seq, name)
+        if self._instruments.muted:
+            return NonRecordingSpan(SpanContext(self._ids.trace, self._ids.span, False, _SAMPLED))
+        context = Context() if parent is None else set_span_in_context(parent, Context())
+        return self._tracer.start_span(name, context, kind, about, links, start)
+
+    @staticmethod
+    def _end(span: Span, now: int, failure: str) -> None:
+        if failure:
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(now)

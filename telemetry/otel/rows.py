@@ -1,0 +1,95 @@
+"""From what an event says to the attributes of a span, an event or a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from opentelemetry.util.types import AttributeValue
+
+from foregate.schemas.event import STATUSES
+from foregate.schemas.model_response import FINISH_REASONS
+from foregate.schemas.ruling import Standing
+from foregate.schemas.strict_json import Json
+from foregate.telemetry.decisions import DecisionPoint
+from foregate.telemetry.otel import names
+
+Attributes = dict[str, AttributeValue]
+
+CHOICES = ("yes", "no", "grant", "anyway", "stop", "more")
+"""What a person chooses from; words of their own are content."""
+PAUSES = ("needs_input", "awaiting_approval")
+"""Why a task pauses."""
+TOOL_ERRORS = (
+    *("timeout", "cancelled", "tool_error", "arguments", "exit_code", "http_status", "unreachable", "broken"),
+    *("changed_meanwhile", "partly_deleted", "returned", "nothing_staged", "outcome_unknown", *STATUSES),
+)
+"""What tools of ours say they failed of; what any other tool says of it is content."""
+_ORDER = {standing.value: standing.rank for standing in Standing}
+
+
+def one_of(value: object, known: Collection[str]) -> str:
+    """Return a value of a closed list, `_OTHER` for one that is not in it: that could be anybody's words."""
+    return value if isinstance(value, str) and value in known else names.OTHER
+
+
+def decision(point: DecisionPoint, policy: str, tools: Collection[str]) -> Attributes:
+    """Return what is told of a gate's verdict: nothing a model, a tool or a person worded.
+
+    A tool is named only when it is one of the catalogue's; any other name is the model's own word.
+    """
+    found: Attributes = {**counted(point), names.SEVERITY: point.severity, names.ADDRESS: point.address}
+    found[names.POLICY] = policy
+    if point.tool:
+        found[names.TOOL_NAME] = one_of(point.tool, tools)
+    if point.rules:
+        found[names.RULES] = point.rules
+    if point.consequence is not None:
+        found[names.CONSEQUENCE] = point.consequence.kind
+    return found
+
+
+def counted(point: DecisionPoint) -> dict[str, str]:
+    """Return what verdicts are counted by."""
+    ruling = strictest([ruling.standing.value for ruling in point.rulings])
+    return {names.GATE: point.gate, names.MODE: point.mode, names.CODE: point.code, names.RULING: ruling}
+
+
+def strictest(standings: Iterable[str]) -> str:
+    """Return the strictest of the standings, `allow` where there is none."""
+    return max(standings, key=_ORDER.__getitem__, default=Standing.ALLOW.value)
+
+
+def request(provider: str, model: str) -> dict[str, str]:
+    """Return what requests to a model are counted by."""
+    return {names.OPERATION: names.CHAT, names.PROVIDER: provider, names.REQUEST_MODEL: model}
+
+
+def response(body: Mapping[str, Json]) -> Attributes:
+    """Return what is told of an answer beside its tokens."""
+    found: Attributes = {names.FINISH_REASONS: (one_of(body["finish_reason"], FINISH_REASONS),)}
+    if body["model"]:
+        found[names.RESPONSE_MODEL] = body["model"][:128]
+    return found
+
+
+def tokens(usage: Mapping[str, Json]) -> dict[str, int]:
+    """Return the tokens of a request by type."""
+    return {"input": usage.get("input_tokens", 0), "output": usage.get("output_tokens", 0)}
+
+
+def usage(counts: Mapping[str, int]) -> Attributes:
+    """Return the tokens of a request as a span tells them."""
+    return {names.INPUT_TOKENS: counts["input"], names.OUTPUT_TOKENS: counts["output"]}
+
+
+def task_end(body: Mapping[str, Json], holds: int) -> Attributes:
+    """Return what is told of a task at its end."""
+    return {
+        names.STATUS: one_of(body["status"], STATUSES),
+        names.HOLDS: holds,
+        names.TURNS: body["turns"],
+        names.MODEL_CALLS: body["model_calls"],
+        names.TOOL_CALLS: body["tool_calls"],
+        names.TOKENS: body["tokens"],
+        names.COST: body["cost"],
+    }

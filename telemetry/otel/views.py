@@ -1,0 +1,81 @@
+"""What the projection remembers of the sessions it hears of: as little as later spans need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from opentelemetry.trace import Span, SpanContext
+
+from foregate.schemas.event import Event
+from foregate.schemas.strict_json import Json
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class TaskView:
+    """A task. A *stretch* is the part of it between its start or a pause and the next pause or its end.
+
+    `first` is its first stretch, to which later ones are linked. Times are nanoseconds since 1970; `responded` is when
+    the response in hand came, `judging` since when the gates are at work on it (None while nobody judges) and `spent`
+    what they took before; `asked` is when somebody was last asked for something. `said` is what was said since the
+    last request, and `wanted` the calls of the response in hand with their arguments; both are kept only where content
+    is exported.
+    """
+
+    number: int
+    depth: int = 0
+    first: SpanContext | None = None
+    stretch: Span | None = None
+    prelude: Span | None = None
+    tools: dict[str, Span] = field(default_factory=dict)
+    holds: int = 0
+    responded: int | None = None
+    judging: int | None = None
+    spent: int = 0
+    asked: int = 0
+    said: list[Json] = field(default_factory=list)
+    wanted: dict[str, str] = field(default_factory=dict)
+
+    def pause_judging(self, now: int) -> None:
+        """Stop the clock of the gates."""
+        if self.judging is not None:
+            self.spent, self.judging = self.spent + max(0, now - self.judging), None
+
+
+@dataclass(slots=True)
+class SessionView:
+    """A session: its name, what its numbers are derived from, its tools and patterns, and the time of its last event.
+
+    `parent` is the session that started it as a child, and `cause` the call it did so for.
+    """
+
+    name: str
+    identity: str
+    parent: SessionView | None = None
+    cause: str = ""
+    model: str = ""
+    tools: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
+    last: int = 0
+    task: TaskView | None = None
+
+    def over(self) -> Span | None:
+        """Return the span the task stands under: the call of the parent that started it, else the parent's task."""
+        above = self.parent.task if self.parent is not None else None
+        return above.tools.get(self.cause, above.stretch) if above is not None else None
+
+    def interrupted(self, now: int) -> None:
+        """Forget what only the process that wrote the last event could finish."""
+        self.last = now
+        if self.task is not None:
+            self.task.stretch = self.task.prelude = self.task.responded = self.task.judging = None
+            self.task.spent = 0
+            self.task.tools.clear()
+
+
+def nanoseconds(event: Event) -> int:
+    """Return the time of an event as nanoseconds since 1970."""
+    moment = datetime.fromisoformat(event.time.replace("Z", "+00:00"))
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000

@@ -1,0 +1,96 @@
+"""Switching telemetry on: the standard variables, and what is said where it cannot be had."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from foregate.agent.models.rehearsal import RehearsalModel
+from foregate.agent.models.scripted import ScriptedModel
+from foregate.opening import Setting, choose_model, open_session, provider_of
+from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.otel.switch import CONTENT, MISSING, Wanted, open_telemetry, variables, wanted
+
+COMMON, TRACES = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+URL = "http://127.0.0.1:4318"
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, Wanted()),
+        ({COMMON: " "}, Wanted()),
+        ({COMMON: URL}, Wanted(f"{URL}/v1/traces", f"{URL}/v1/metrics")),
+        ({COMMON: f"{URL}/otlp/"}, Wanted(f"{URL}/otlp/v1/traces", f"{URL}/otlp/v1/metrics")),
+        ({TRACES: f"{URL}/here"}, Wanted(f"{URL}/here")),
+        ({COMMON: URL, TRACES: f"{URL}/here"}, Wanted(f"{URL}/here", f"{URL}/v1/metrics")),
+        ({COMMON: URL, "OTEL_METRICS_EXPORTER": "none"}, Wanted(f"{URL}/v1/traces")),
+        ({COMMON: URL, "OTEL_SDK_DISABLED": "true"}, Wanted()),
+        ({TRACES: URL, CONTENT: "true"}, Wanted(URL, content=True)),
+        ({TRACES: URL, CONTENT: "SPAN_ONLY"}, Wanted(URL, content=True)),
+        ({TRACES: URL, CONTENT: "event_only"}, Wanted(URL)),
+        ({TRACES: URL, CONTENT: "yes please"}, Wanted(URL)),
+        ({TRACES: URL, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, Wanted(URL)),
+    ],
+)
+def test_the_environment_says_where_each_signal_goes(environ: dict[str, str], expected: Wanted) -> None:
+    assert wanted(environ) == expected
+
+
+@pytest.mark.parametrize(
+    ("environ", "sentence"),
+    [
+        ({COMMON: "localhost:4318"}, f"{COMMON} is not http"),
+        ({TRACES: "ftp://host/x"}, f"{TRACES} is not http"),
+        ({COMMON: "http://user:pass@host:port"}, f"{COMMON} is not http"),
+        ({COMMON: URL, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "not `http/protobuf`"),
+        ({COMMON: URL, "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/json"}, "not `http/protobuf`"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence_and_opens_nothing(environ: dict[str, str], sentence: str) -> None:
+    telemetry, (said,) = open_telemetry(environ, "custom")
+    assert telemetry is None
+    assert sentence in said
+    assert "pass" not in said
+
+
+def test_missing_libraries_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "foregate.telemetry.otel.exporting", None)
+    assert open_telemetry({COMMON: URL}, "custom") == (None, (MISSING,))
+
+
+async def test_settings_the_libraries_refuse_stop_no_session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
+    opened = await open_session(
+        Setting(workspace=folder, model=ScriptedModel([]), log=MemoryLog(), environ={TRACES: f"{URL}/v1/traces"})
+    )
+    await opened.close()
+    assert opened.notes == (
+        "OpenTelemetry cannot be set up (ValueError), so nothing is exported; check the OTEL_* variables",
+    )
+
+
+def test_without_an_endpoint_nothing_of_opentelemetry_is_imported(tmp_path: Path) -> None:
+    code = (
+        "import sys; from foregate.cli.app import main; code = main(['run', 'hello', '--model', 'rehearsal']);"
+        "print(code, sorted(name for name in sys.modules if name.startswith(('opentelemetry', 'google.protobuf'))))"
+    )
+    home = {"FOREGATE_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, env=home
+    )
+    assert ran.stdout.splitlines()[-1].endswith(" []")
+
+
+def test_the_provider_is_the_wire_that_is_spoken() -> None:
+    model, _ = choose_model("big", {"OPENAI_BASE_URL": f"{URL}/v1"})
+    assert provider_of(model) == "openai"
+    assert provider_of(RehearsalModel()) == "foregate"
+    assert provider_of(ScriptedModel([])) == "custom"
+
+
+def test_only_variables_of_opentelemetry_are_passed_on() -> None:
+    assert variables({COMMON: URL, "OPENAI_API_KEY": "k", "PATH": "/bin"}) == {COMMON: URL}
