@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -49,6 +50,8 @@ async def demo(console: Console | None = None, place: Path | None = None) -> Non
         screen.say(INTRODUCTION)
         opened = await opening(screen, folder, home)
         try:
+            for note in opened.notes:
+                screen.say(note, "yellow")
             await talk(screen, opened, folder)
         finally:
             await opened.close()
@@ -56,10 +59,14 @@ async def demo(console: Console | None = None, place: Path | None = None) -> Non
 
 
 async def opening(screen: Screen, folder: Path, home: Path) -> Opened:
-    """Open the session: real tools, a durable log, the default policy whatever the environment says."""
+    """Open the session: real tools, a durable log, the default policy whatever the environment says.
+
+    Only OpenTelemetry is as the environment says: a demonstration is what one tries an endpoint with.
+    """
     from foregate.agent.models.rehearsal import RehearsalModel
     from foregate.opening import Setting, open_session
     from foregate.policy.load import default_policy
+    from foregate.telemetry.otel.switch import variables
 
     return await open_session(
         Setting(
@@ -68,7 +75,7 @@ async def opening(screen: Screen, folder: Path, home: Path) -> Opened:
             policy=default_policy(),
             person=DemoPerson(screen),
             listeners=[screen.hear],
-            environ={"FOREGATE_HOME": str(home)},
+            environ={"FOREGATE_HOME": str(home), **variables(os.environ)},
         )
     )
 
