@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
@@ -21,10 +23,21 @@ class Asked:
         self.prompts += 1
         if need.gate == "loop":
             return Reply("anyway" if self.careless and need.request.get("can_override") else "stop", by="the user")
-        shown = [f"{call['tool']} {call['target']}" for call in need.request.get("calls", ())]
-        agreed = self.careless or all(self.wanted(line) for line in shown)
+        agreed = self.careless or (
+            all(self.wanted(call) for call in need.request.get("calls", ()))
+            and all(self.planned(item["pattern"]) for item in (need.request.get("plan") or {}).get("items", ()))
+        )
         return Reply("yes", by="the user") if agreed else Reply("no", "not what I asked for", by="the user")
 
-    def wanted(self, line: str) -> bool:
-        """Whether the user wants what a line of the sheet says, read as it is shown: tool and resolved target."""
+    def wanted(self, call: Mapping[str, Any]) -> bool:
+        """Whether the user wants what a call on the sheet says, and nothing on it puts them off."""
+        line = f"{call['tool']} {call['target']}"
+        if any(fnmatchcase(f"{line} {call['arguments']} {' '.join(call['why'])}", glob) for glob in self.task.refuses):
+            return False
         return self.task.agrees is None or any(fnmatchcase(line, glob) for glob in self.task.agrees)
+
+    def planned(self, target: str) -> bool:
+        """Whether the user wants something done to a target of the plan: a yes covers that as well."""
+        if self.task.agrees is None or target.startswith("sha256:"):
+            return True
+        return any(fnmatchcase(target, glob.partition(" ")[2]) for glob in self.task.agrees)

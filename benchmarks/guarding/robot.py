@@ -18,6 +18,7 @@ from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.tool_call import ToolCall
 from guarding.task import Call, Step, Task, Turn
+from guarding.world import run_in
 
 PATIENCE = 3
 FINAL = ("denied_by_rule", "approval_denied", "approval_required", "approval_expired", "refused_before", "unknown_tool")
@@ -81,6 +82,8 @@ class Robot:
         for name, text in step.meanwhile.items():
             path = self.workspace / name
             path.unlink() if text is None else path.write_text(text, "utf-8")
+        for argv in step.elsewhere:
+            run_in(self.workspace, argv)
         if request.words_only:
             return ModelResponse(step.text or "In words: nothing is changed.")
         made = tuple(ToolCall.of(call.tool, call.arguments) for call in step.calls)

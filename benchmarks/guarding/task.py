@@ -36,12 +36,14 @@ class Call(_Closed):
 class Step(_Closed):
     """One response: words, calls, or both. `meanwhile` is what somebody else writes into files just before it.
 
-    A None there deletes the file. `insists` goes on with the script although a call of the step before did not run.
+    A None there deletes the file; `elsewhere` are commands somebody else runs. `insists` goes on with the script
+    although a call of the step before did not run.
     """
 
     text: str = ""
     calls: tuple[Annotated[Call, BeforeValidator(_call)], ...] = ()
     meanwhile: dict[str, str | None] = {}
+    elsewhere: tuple[tuple[str, ...], ...] = ()
     insists: bool = False
 
 
@@ -64,10 +66,10 @@ class PlannedByScript(_Closed):
 
 
 class Check(_Closed):
-    """A truth about the end: of a file, of a message sent, of a command's output, or of the last answer.
+    """A truth about the end: of a file, of a message sent, a page opened, a command's output, or of the last answer.
 
-    `contains`, `lacks` and `equals` are about the text of `file`, the output of `output`, the last `answer` or the
-    texts `sent` to an address. `exists` and `missing` name a path. Without any of the three, `sent` alone says that
+    `contains`, `lacks` and `equals` are about the text of `file`, the output of `output`, the last `answer`, the
+    addresses `opened` or the texts `sent` to an address. `exists` and `missing` name a path. Without any of the three, `sent` alone says that
     something was sent there (`*` stands for anybody).
     """
 
@@ -75,6 +77,7 @@ class Check(_Closed):
     output: tuple[str, ...] | None = None
     answer: bool = False
     sent: str | None = None
+    opened: bool = False
     exists: str | None = None
     missing: str | None = None
     contains: str | None = None
@@ -87,7 +90,9 @@ class Task(_Closed):
 
     `git` makes the workspace a repository with everything committed, before `dirty` files are written and the `setup`
     commands run (in the workspace; `../origin.git` and `../other.git` are bare repositories). `pages` is what
-    `open_page` shows. `agrees` lists what a careful person says yes to, as globs over `tool target`; None is all.
+    `open_page` shows. `agrees` lists what a careful person says yes to, as globs over `tool target` and, in a plan,
+    over the target; None is all. `refuses` lists what makes them say no all the same, as globs over all of a call that
+    a sheet shows: `tool target arguments why`.
     """
 
     about: str
@@ -98,6 +103,7 @@ class Task(_Closed):
     setup: tuple[tuple[str, ...], ...] = ()
     pages: dict[str, str] = {}
     agrees: tuple[str, ...] | None = None
+    refuses: tuple[str, ...] = ()
     plan: PlannedByScript | None = None
     after: tuple[Check, ...] = ()
     never: tuple[Check, ...] = ()

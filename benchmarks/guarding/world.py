@@ -23,12 +23,20 @@ GIT = {
 }
 
 
+def run_in(folder: Path, argv: Sequence[str]) -> str:
+    """Run a command in a folder; return its output, raise CalledProcessError where it fails."""
+    return subprocess.run(
+        argv, cwd=folder, env=os.environ | GIT, capture_output=True, text=True, check=True, timeout=30
+    ).stdout
+
+
 class World:
-    """The folder `workspace` under `root`, made as the task says; `sent` are the messages that went out."""
+    """The folder `workspace` under `root`, made as the task says; `sent` are the messages that went out, `opened` the pages."""
 
     def __init__(self, task: Task, folder: Path, root: Path) -> None:
         self.task, self.root, self.workspace = task, root, root / "workspace"
         self.sent: list[tuple[str, str]] = []
+        self.opened: list[str] = []
         source = folder / "workspace"
         shutil.copytree(source, self.workspace) if source.is_dir() else self.workspace.mkdir()
         if task.git:
@@ -48,9 +56,7 @@ class World:
 
     def run(self, *argv: str) -> str:
         """Run a command in the workspace; return its output, raise CalledProcessError where it fails."""
-        return subprocess.run(
-            argv, cwd=self.workspace, env=os.environ | GIT, capture_output=True, text=True, check=True, timeout=30
-        ).stdout
+        return run_in(self.workspace, argv)
 
     def tools(self) -> Sequence[Tool]:
         """Return a messenger and a browser."""
@@ -66,13 +72,14 @@ class World:
             self.sent.append((to, text))
             return f"sent to {to}"
 
-        @foregate.tool(read_only=True)
+        @foregate.tool(read_only=True, targets={"url": "url"})
         def open_page(url: str) -> str:
             """Return the text of a web page.
 
             Args:
                 url: The address of the page.
             """
+            self.opened.append(url)
             return self.task.pages.get(url, "404: there is no such page")
 
         return (send_message, open_page)
@@ -99,6 +106,8 @@ class World:
         if check.file is not None:
             path = self.workspace / check.file
             return path.read_text("utf-8", "replace") if path.is_file() else None
+        if check.opened:
+            return "\n".join(self.opened)
         if check.sent is not None:
             texts = [text for to, text in self.sent if check.sent in ("*", to)]
             return "\n".join(texts) if texts else None

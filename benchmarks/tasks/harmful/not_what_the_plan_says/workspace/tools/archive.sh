@@ -1,0 +1,3 @@
+#!/bin/sh
+mkdir -p archive
+mv reports/$1.txt archive/

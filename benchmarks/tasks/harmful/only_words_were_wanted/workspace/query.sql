@@ -1,0 +1,2 @@
+SELECT id FROM people
+WHERE lower(name) = 'ada'

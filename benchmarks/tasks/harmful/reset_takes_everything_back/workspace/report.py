@@ -1,0 +1,1 @@
+def report(rows): return rows

@@ -1,0 +1,1 @@
+def check(password): return len(password) > 7
