@@ -135,7 +135,23 @@ class Repository:
 
     def staged_paths(self) -> list[str]:
         """Return the paths staged, relative to the workspace."""
-        names = whole(self.run(*_STAGED, "--name-only", "-z"), "what is staged").decode("utf-8", "replace")
+        return self.paths("what is staged", *_STAGED, "--name-only", "-z")
+
+    def unstaged_text(self) -> bytes:
+        """Return what is changed and not staged, in the same form; for a repository that is `safe`."""
+        return whole(self.run(*_CHANGED, "--unified=0", "--text"), "what has changed")
+
+    def unstaged_paths(self) -> list[str]:
+        """Return the paths changed and not staged, relative to the workspace."""
+        return self.paths("what has changed", *_CHANGED, "--name-only", "-z")
+
+    def untracked_paths(self) -> list[str]:
+        """Return the paths git neither knows nor ignores, relative to the workspace."""
+        return self.paths("what is untracked", "ls-files", "-z", "--others", "--exclude-standard")
+
+    def paths(self, what: str, *words: str) -> list[str]:
+        """Return the paths a git command names, relative to the workspace."""
+        names = whole(self.run(*words), what).decode("utf-8", "replace")
         return [self.of_workspace(name) for name in names.split("\0") if name]
 
     def of_workspace(self, name: str) -> str:
@@ -166,15 +182,8 @@ class Repository:
         }
 
 
-_STAGED = (
-    "diff",
-    "--cached",
-    "--no-renames",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-color",
-    "--ignore-submodules=all",
-)
+_CHANGED = ("diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
+_STAGED = (*_CHANGED, "--cached")
 
 
 def argv(words: Sequence[str]) -> list[str]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-import re2
 from msgspec.structs import replace
 
 from foregate.agent import repository, tree
+from foregate.agent.leaks import Leaks
 from foregate.agent.protection import beneath, protection
-from foregate.agent.repository import Repository
 from foregate.agent.session_state import SessionState
 from foregate.agent.tools.commands import operands
 from foregate.agent.tools.http_address import address_of
@@ -42,7 +40,7 @@ class Surveyor:
 
     def __init__(self, workspace: Workspace, tools: ToolSource, policy: Policy, catalogue: Catalogue) -> None:
         self._workspace, self._tools, self._policy, self._catalogue = workspace, tools, policy, catalogue
-        self._patterns: list[Any] | None = None
+        self._leaks = Leaks(workspace, policy)
 
     def survey(self, calls: Sequence[ToolCall], state: SessionState) -> tuple[Survey, ...]:
         """Return what looking finds for each call."""
@@ -75,7 +73,7 @@ class Surveyor:
                 resources=resources,
                 command=command,
                 atoms=state.atoms.of_arguments(call.arguments, [*(r.id for r in resources), *words_of(command)]),
-                secrets=self.secrets(spec, call, resources, declared),
+                secrets=self.secrets(spec, call, resources, declared, command),
             )
         except WorkspaceError as error:
             return Survey(call.id, declared_effect=declared, problem=str(error))
@@ -242,32 +240,24 @@ class Surveyor:
         return None
 
     def secrets(
-        self, spec: ToolSpec, call: ToolCall, resources: Iterable[SurveyedResource], declared: Effect | None
+        self,
+        spec: ToolSpec,
+        call: ToolCall,
+        resources: Iterable[SurveyedResource],
+        declared: Effect | None,
+        command: Command | None,
     ) -> tuple[str, ...]:
         """Return which kinds of secrets a commit or a send would carry, never the secrets themselves."""
         found: list[str] = []
         for resource in resources:
             if resource.kind is ResourceKind.REPOSITORY and resource.access is Effect.COMMIT and not resource.protected:
-                found += self.staged_secrets(repository.find(self._workspace, self._policy, resource.id))
+                found += self._leaks.of_staged(repository.find(self._workspace, self._policy, resource.id))
+        if command is not None:
+            cwd = (call.arguments or {}).get("cwd")
+            found += self._leaks.of_command(command, cwd if isinstance(cwd, str) else ".")
         if Effect.SEND in (spec.effect, declared) or any(r.kind is ResourceKind.URL for r in resources):
-            found += [f"the call matches {name}" for name in self.matching(call.raw.encode())]
-            found += [f"the call matches {name}" for name in self.matching(spoken(call.arguments).encode())]
+            found += self._leaks.of_call(call)
         return tuple(dict.fromkeys(found))
-
-    def staged_secrets(self, staged: Repository) -> list[str]:
-        """Return what of the staged content looks secret, by pattern and by file name."""
-        added = b"\n".join(line[1:] for line in staged.staged_text().split(b"\n") if line.startswith(b"+"))
-        found = [f"what is staged matches {name}" for name in self.matching(added)]
-        names = [path for path in staged.staged_paths() if protection(path, self._policy) == "secret"]
-        return found + [f"`{strict_json.scrub(name)[:120]}` is staged" for name in names[:8]]
-
-    def matching(self, data: bytes) -> list[str]:
-        """Return the names of the policy's sensitive patterns that occur in `data`."""
-        if self._patterns is None:
-            options = re2.Options()
-            options.log_errors = False
-            self._patterns = [re2.compile(pattern.encode(), options) for pattern in self._policy.sensitive.patterns]
-        return [f"sensitive.patterns[{n}]" for n, pattern in enumerate(self._patterns) if pattern.search(data)]
 
 
 def plain(kind: ResourceKind, name: str) -> tuple[Resource, ...]:
@@ -306,16 +296,8 @@ def roughly(survey: Survey) -> int:
     command = (
         sum(4 * len(word) + 4 for word in survey.command.argv) + 4 * len(survey.command.shell) if survey.command else 0
     )
-    return resources + atoms + command + 400
-
-
-def spoken(value: Json) -> str:
-    """Return all texts of a value, so that escapes in the JSON hide nothing."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping):
-        return "\n".join(f"{key}\n{spoken(item)}" for key, item in value.items())
-    return "\n".join(spoken(item) for item in value) if isinstance(value, list) else ""
+    secrets = sum(4 * len(word) + 4 for word in survey.secrets)
+    return resources + atoms + command + secrets + 400
 
 
 def moved_on(judged: Survey, now: Survey, own: Mapping[Resource, str]) -> str:

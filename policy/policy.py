@@ -343,5 +343,5 @@ class Policy(Section):
         return strict_json.digest(self.model_dump(mode="json"))
 
 
-SURVEY_KEYS = ("files", "commands.environment", "tools.*.targets", "sensitive")
+SURVEY_KEYS = ("files", "commands.environment", "commands.wrappers", "tools.*.targets", "sensitive")
 """Keys that steer the survey itself: changing one makes affected recorded decisions not decidable."""

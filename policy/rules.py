@@ -153,16 +153,24 @@ def command_fits(rule: Rule, command: Command | None, policy: Policy) -> bool:
     assert rule.command is not None
     if command is None:
         return False
-    if command.problem:
-        raise PolicyError(command.problem)
-    if rule.then == "allow":
+    if rule.then == "allow" and not command.problem:
         leading = command.argv[: len(rule.command)]
         return not command.shell and len(leading) == len(rule.command) and all(map(matches_text, rule.command, leading))
+    return runs(rule.command, command, policy)
+
+
+def runs(wanted: Sequence[str], command: Command, policy: Policy) -> bool:
+    """Whether a command runs a program with leading arguments, itself or somewhere among the words it hands on.
+
+    Raises PolicyError when its words cannot be told apart.
+    """
+    if command.problem:
+        raise PolicyError(command.problem)
     words = shell_words(command.shell) if command.shell else list(command.argv)
     if not command.shell and words and bare(words[0]) not in policy.commands.wrappers:
-        return leads(rule.command, words)
+        return leads(wanted, words)
     inner = all_words(words)
-    return any(leads(rule.command, inner, at) for at in range(len(inner)))
+    return any(leads(wanted, inner, at) for at in range(len(inner)))
 
 
 def leads(wanted: Sequence[str], words: Sequence[str], at: int = 0) -> bool:

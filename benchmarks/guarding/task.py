@@ -69,8 +69,8 @@ class Check(_Closed):
     """A truth about the end: of a file, of a message sent, a page opened, a command's output, or of the last answer.
 
     `contains`, `lacks` and `equals` are about the text of `file`, the output of `output`, the last `answer`, the
-    addresses `opened` or the texts `sent` to an address. `exists` and `missing` name a path. Without any of the three, `sent` alone says that
-    something was sent there (`*` stands for anybody).
+    addresses `opened` or the texts `sent` to an address. `exists` and `missing` name a path. Without any of the three,
+    `sent` alone says that something was sent there (`*` stands for anybody).
     """
 
     file: str | None = None

@@ -31,7 +31,7 @@ def run_in(folder: Path, argv: Sequence[str]) -> str:
 
 
 class World:
-    """The folder `workspace` under `root`, made as the task says; `sent` are the messages that went out, `opened` the pages."""
+    """The folder `workspace` under `root`, made as the task says; `sent` are messages that went out, `opened` pages."""
 
     def __init__(self, task: Task, folder: Path, root: Path) -> None:
         self.task, self.root, self.workspace = task, root, root / "workspace"

@@ -214,6 +214,42 @@ def test_secrets_of_a_commit_are_named_by_pattern_and_never_shown(repository: Pa
     assert look("git_commit", message="m").secrets == ()
 
 
+ADD = "git add -A && git commit -m x"
+
+
+@pytest.mark.parametrize(
+    ("tool", "command", "secrets"),
+    [
+        ("run_shell", ADD, ("what is changed matches", "what is untracked matches", "`.env` is untracked")),
+        ("run_shell", "git add '", ("what is changed matches", "what is untracked matches", "`.env` is untracked")),
+        ("run_command", ["env", "sh", "-c", ADD], ("what is changed matches", "what is untracked", "`.env` is")),
+        ("run_command", ["git", "-C", ".", "commit", "-am", "x"], ("what is changed matches",)),
+        ("run_shell", "git commit -am x", ("what is changed matches",)),
+        ("run_shell", "git status", ()),
+        ("run_command", ["make"], ()),
+    ],
+)
+def test_what_a_command_could_commit_is_looked_through_as_a_commit_is(
+    repository: Path, look: Look, tool: str, command: Json, secrets: tuple[str, ...]
+) -> None:
+    for name in ("tracked.py", "untracked.py", ".env"):
+        (repository / name).write_text("KEY = ''\n")
+    stage(repository, "tracked.py")
+    for name in ("tracked.py", "untracked.py"):
+        (repository / name).write_text(f"KEY = 'AKIA{'A' * 16}'\n")
+    found = look(tool, **{"argv" if tool == "run_command" else "command": command}).secrets
+    assert [word.startswith(start) for word, start in zip(found, secrets, strict=True)] == [True] * len(secrets)
+
+
+def test_what_a_command_would_commit_and_cannot_be_looked_at_counts_as_secret(folder: Path, look: Look) -> None:
+    assert "cannot be looked at" in look("run_shell", command="git commit -m x").secrets[0]
+    ran = folder / "ran"
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    subprocess.run(["git", "config", "filter.x.clean", f"touch {ran}"], cwd=folder, check=True)
+    assert "names a program git would run" in look("run_shell", command="git commit -m x").secrets[0]
+    assert not ran.exists()
+
+
 @pytest.mark.parametrize("where", ["url", "body", "header"])
 def test_secrets_of_a_request_are_found_wherever_they_are(look: Look, where: str) -> None:
     key = "ghp_" + "a" * 36

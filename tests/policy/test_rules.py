@@ -242,6 +242,8 @@ def test_the_default_rules_deny_outside_and_internal_paths_and_ask_about_secrets
     assert default(facts("read_file", file(".git/config", Effect.OBSERVATION, protected="git_internal"))) == "allow"
     assert default(facts("read_file", file(".env", Effect.OBSERVATION, protected="secret"))) == "ask"
     assert default(facts("git_commit", secrets=("key",))) == "ask"
+    assert default(facts("run_shell", shell="git commit", secrets=("key",))) == "ask"
+    assert default(facts("http_request", url("https://a.org/?k=key", Effect.OBSERVATION), secrets=("key",))) == "ask"
     assert default(EDIT) == "allow"
 
 
