@@ -224,6 +224,8 @@ class UncertaintyWeights(Section):
 
     target_unmentioned: Thousandths
     target_untrusted: Thousandths
+    target_namesake: Thousandths
+    target_kept: Thousandths
     destructive_without_scope: Thousandths
     vague_request: Thousandths
     conflicting_constraints: Thousandths
@@ -239,6 +241,7 @@ class Scores(Section):
     vague_words: tuple[str, ...]
     filler_words: tuple[str, ...]
     confirmations: tuple[str, ...]
+    keep_words: tuple[str, ...]
     conflicts: tuple[tuple[str, str], ...]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from foregate.policy.policy import Policy
-from foregate.policy.request import Request, named, request_of
+from foregate.policy.request import Request, kept_in, named, namesake, request_of
 from foregate.schemas.call_facts import CallFacts, Reason, Score
 from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import Origin
@@ -18,6 +18,8 @@ NONE = Score(0)
 SLOTS: Mapping[str, str] = {
     "target_unmentioned": "target",
     "target_untrusted": "target",
+    "target_namesake": "target",
+    "target_kept": "scope",
     "vague_request": "target",
     "destructive_without_scope": "scope",
     "conflicting_constraints": "constraint",
@@ -96,6 +98,13 @@ def _doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
         if target:
             who = "nobody named or looked at" if how is Origin.NOBODY else "only outside content names"
             yield Reason(name, weight, f"{who} `{target[:120]}`")
+    for resource in targets(facts):
+        if meant := namesake(resource.id, request.things):
+            why = f"the request names `{meant[:120]}`, not `{resource.id[:120]}`"
+            yield Reason("target_namesake", weights.target_namesake, why)
+            break
+    if kept := next(filter(None, (spared(r, request) for r in targets(facts))), ""):
+        yield Reason("target_kept", weights.target_kept, f"the request says to keep `{kept[:120]}`")
     if unscoped(facts, turn, request, origins):
         yield Reason("destructive_without_scope", weights.destructive_without_scope, "the request sets no bounds to it")
     if request.vague:
@@ -138,7 +147,7 @@ def targets(facts: CallFacts) -> list[SurveyedResource]:
 
 def known_from(resource: SurveyedResource, request: Request, origins: Mapping[str, Origin]) -> Origin:
     """Return the best source a target is known from: the request, this workspace, only outside content, or nobody."""
-    if named(resource.id, request):
+    if named(resource.id, request.things):
         return Origin.USER
     origin = origins.get(resource.id, origins.get(resource.id.rstrip("/"), Origin.NOBODY))
     if origin is Origin.NOBODY and (resource.changed_before or resource.evidence):
@@ -154,5 +163,16 @@ def unscoped(facts: CallFacts, turn: Turn, request: Request, origins: Mapping[st
         return False
     touched = targets(facts)
     if touched:
-        return not all(named(r.id, request) or origins.get(r.id) is Origin.USER for r in touched)
+        return not all(
+            r.changed_before or named(r.id, request.things) or origins.get(r.id) is Origin.USER for r in touched
+        )
     return not request.names
+
+
+def spared(resource: SurveyedResource, request: Request) -> str:
+    """Return what a request says to keep and a deletion or move of a resource would take away, "" when nothing."""
+    if not request.kept or resource.access not in (Effect.DELETE, Effect.MOVE):
+        return ""
+    if named(resource.id, request.kept):
+        return resource.id
+    return kept_in(resource.id, request.kept) if resource.kind is ResourceKind.DIRECTORY else ""

@@ -174,6 +174,87 @@ def test_an_accepted_plan_or_a_named_target_bounds_a_deletion() -> None:
     assert "destructive_without_scope" in doubts(two)
 
 
+def test_to_delete_what_nobody_named_is_reason_enough_to_ask_but_not_what_this_task_changed_itself() -> None:
+    seen = {"evidence": READ_BEFORE}
+    log = facts("delete_path", folder("data/orders", **seen), said="why does it stop? see logs/shop.log")
+    assert (log.uncertainty.value >= THRESHOLD, log.uncertainty.slots) == (True, ("scope",))
+    own = facts("delete_path", file("try.py", Effect.DELETE, changed_before=True, **seen), said="count the words")
+    assert own.uncertainty.value == 0
+    edit = facts("edit_file", file("data/orders", **seen), said="why does it stop? see logs/shop.log")
+    assert edit.uncertainty.value == 0
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "remove the old .log files",
+        "remove *.log",
+        "remove logs/*.log",
+        "remove the log files",
+        "remove what is in logs",
+        "remove `logs/a.log`",
+    ],
+)
+def test_files_are_also_named_by_their_ending(said: str) -> None:
+    assert (
+        facts("delete_path", file("logs/a.log", Effect.DELETE, evidence=READ_BEFORE), said=said).uncertainty.value == 0
+    )
+    other = file("logs/a.dialog", Effect.DELETE, evidence=READ_BEFORE)
+    assert bool(doubts(facts("delete_path", other, said=said))) == ("in logs" not in said)
+
+
+@pytest.mark.parametrize(
+    ("said", "bounded"),
+    [("delete the build folder", True), ("remove the old build", True), ("delete what you can, then build it", False)],
+)
+def test_a_verb_behind_the_names_a_thing_and_a_verb_alone_does_not(said: str, bounded: bool) -> None:
+    call = facts("delete_path", folder("build", evidence=READ_BEFORE), said=said)
+    assert (call.uncertainty.value < THRESHOLD) == bounded
+
+
+@pytest.mark.parametrize(
+    ("said", "target", "mistaken"),
+    [
+        ("switch debug off in live/config.ini", "test/config.ini", True),
+        ("switch debug off in `live/config.ini`", "a/test/config.ini", True),
+        ("switch debug off in live/config.ini", "live/config.ini", False),
+        ("switch debug off in config.ini", "test/config.ini", False),
+        ("switch debug off in live/config.ini as in test", "test/config.ini", False),
+        ("switch debug off in live/config.ini", "live/other.ini", False),
+        ("switch debug off in live/xconfig.ini", "test/config.ini", False),
+    ],
+)
+def test_another_path_with_the_end_of_the_one_that_was_named_is_asked_about(
+    said: str, target: str, mistaken: bool
+) -> None:
+    call = facts("edit_file", file(target, evidence=READ_BEFORE), said=said)
+    assert ("target_namesake" in doubts(call)) == mistaken
+    assert (call.uncertainty.value >= THRESHOLD) == mistaken
+
+
+KEPT = [
+    ("delete old, but keep old/contract.txt", "old", True),
+    ("delete the folder old except contract.txt", "old", True),
+    ("delete everything in old but not `old/contract.txt`", "old/contract.txt", True),
+    ("delete old. Don't touch contract.txt!", "old/contract.txt", True),
+    ("keep old/contract.txt and old/b.txt, delete old/a.txt", "old/b.txt", True),
+    ("keep old/contract.txt and delete old/a.txt", "old/a.txt", False),
+    ("keep it short: delete old", "old", False),
+    ("delete old, keep new/a.txt", "old", False),
+    ("delete old, then keep going", "old", False),
+]
+
+
+@pytest.mark.parametrize(("said", "target", "kept"), KEPT)
+def test_what_the_request_says_to_keep_is_asked_about_before_it_is_deleted_or_moved(
+    said: str, target: str, kept: bool
+) -> None:
+    make = file if target.endswith(".txt") else folder
+    for tool, access in (("delete_path", Effect.DELETE), ("move_path", Effect.MOVE)):
+        assert ("target_kept" in doubts(facts(tool, make(target, access), said=said))) == kept
+    assert "target_kept" not in doubts(facts("edit_file", file(target), said=said))
+
+
 def test_a_target_is_named_by_whole_words_only() -> None:
     for request in ("fix data.py", "fix a.pyc", "fix a", "fix x/a.py.bak"):
         assert "target_unmentioned" in doubts(facts("edit_file", file("x/a.py.txt"), said=request))
