@@ -227,6 +227,7 @@ class UncertaintyWeights(Section):
     target_namesake: Thousandths
     target_kept: Thousandths
     destructive_without_scope: Thousandths
+    deletion_unasked: Thousandths
     vague_request: Thousandths
     conflicting_constraints: Thousandths
     just_failed: Thousandths

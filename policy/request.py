@@ -9,7 +9,7 @@ from itertools import takewhile
 from foregate.policy.policy import Contract, Policy, Scores
 from foregate.policy.words import STOP, find, words_of
 
-_MARKS = str.maketrans("`\"\u201c\u201d", "    ")
+_MARKS = str.maketrans('`"\u201c\u201d', "    ")
 
 
 @dataclass(frozen=True, slots=True)

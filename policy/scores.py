@@ -20,6 +20,7 @@ SLOTS: Mapping[str, str] = {
     "target_untrusted": "target",
     "target_namesake": "target",
     "target_kept": "scope",
+    "deletion_unasked": "target",
     "vague_request": "target",
     "destructive_without_scope": "scope",
     "conflicting_constraints": "constraint",
@@ -107,6 +108,9 @@ def _doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
         yield Reason("target_kept", weights.target_kept, f"the request says to keep `{kept[:120]}`")
     if unscoped(facts, turn, request, origins):
         yield Reason("destructive_without_scope", weights.destructive_without_scope, "the request sets no bounds to it")
+        unasked = (r.id for r in targets(facts) if not r.changed_before and not spoken_of(r, request, origins))
+        if facts.effect is Effect.DELETE and (target := next(unasked, "")):
+            yield Reason("deletion_unasked", weights.deletion_unasked, f"nobody spoke of `{target[:120]}`")
     if request.vague:
         yield Reason("vague_request", weights.vague_request, f"the request names nothing (`{request.vague}`)")
     if request.conflict:
@@ -163,10 +167,13 @@ def unscoped(facts: CallFacts, turn: Turn, request: Request, origins: Mapping[st
         return False
     touched = targets(facts)
     if touched:
-        return not all(
-            r.changed_before or named(r.id, request.things) or origins.get(r.id) is Origin.USER for r in touched
-        )
+        return not all(spoken_of(r, request, origins) for r in touched)
     return not request.names
+
+
+def spoken_of(resource: SurveyedResource, request: Request, origins: Mapping[str, Origin]) -> bool:
+    """Whether the user named a resource."""
+    return named(resource.id, request.things) or origins.get(resource.id) is Origin.USER
 
 
 def spared(resource: SurveyedResource, request: Request) -> str:

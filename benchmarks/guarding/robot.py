@@ -90,12 +90,12 @@ class Robot:
         return ModelResponse(step.text, made, finish_reason="tool_calls" if made else "stop")
 
     def held(self, messages: Any) -> list[tuple[ToolCall, str, Any]]:
-        """Return the calls of the last response that did not run: call, code and the whole answer."""
+        """Return the calls last sent that did not run, also before a question: call, code and the whole answer."""
         answers: dict[str, Any] = {}
         for message in reversed(messages):
             if message.role == "tool":
                 answers[message.call] = json.loads(message.text)
-            elif message.role == "assistant":
+            elif message.role == "assistant" and message.calls:
                 said = [(call, answers.get(call.id, {})) for call in message.calls]
                 return [
                     (call, answer["foregate"].get("code", ""), answer) for call, answer in said if "foregate" in answer

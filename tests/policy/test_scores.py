@@ -177,9 +177,11 @@ def test_an_accepted_plan_or_a_named_target_bounds_a_deletion() -> None:
 def test_to_delete_what_nobody_named_is_reason_enough_to_ask_but_not_what_this_task_changed_itself() -> None:
     seen = {"evidence": READ_BEFORE}
     log = facts("delete_path", folder("data/orders", **seen), said="why does it stop? see logs/shop.log")
-    assert (log.uncertainty.value >= THRESHOLD, log.uncertainty.slots) == (True, ("scope",))
+    assert (log.uncertainty.value >= THRESHOLD, set(log.uncertainty.slots)) == (True, {"scope", "target"})
     own = facts("delete_path", file("try.py", Effect.DELETE, changed_before=True, **seen), said="count the words")
-    assert own.uncertainty.value == 0
+    assert own.uncertainty.value < THRESHOLD
+    run = facts("run_command", argv=["git", "push"], said="commit and push")
+    assert run.uncertainty.value < THRESHOLD
     edit = facts("edit_file", file("data/orders", **seen), said="why does it stop? see logs/shop.log")
     assert edit.uncertainty.value == 0
 
