@@ -114,10 +114,9 @@ def by_ending(folder: str, name: str) -> tuple[str, ...]:
 
 def namesake(target: str, words: Set[str]) -> str:
     """Return the path words name that ends as the target does, "" when they name the target or no such path."""
-    if named(target, words):
-        return ""
     last = f"/{target.casefold().rstrip('/').rpartition('/')[2]}"
-    return min((word for word in words if word.endswith(last)), default="")
+    twins = [word for word in words if word.endswith(last)]
+    return min(twins) if twins and not named(target, words) else ""
 
 
 def kept_in(folder: str, words: Set[str]) -> str:

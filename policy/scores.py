@@ -89,26 +89,26 @@ def _dangers(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
 
 
 def _doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
-    weights, request = policy.scores.uncertainty, asked(turn, policy)
+    weights, request, aimed = policy.scores.uncertainty, asked(turn, policy), targets(facts)
     origins = {atom.text: atom.origin for atom in facts.survey.atoms}
     for name, weight, how in (
         ("target_unmentioned", weights.target_unmentioned, Origin.NOBODY),
         ("target_untrusted", weights.target_untrusted, Origin.EXTERNAL),
     ):
-        target = next((r.id for r in targets(facts) if known_from(r, request, origins) is how), "")
+        target = next((r.id for r in aimed if known_from(r, request, origins) is how), "")
         if target:
             who = "nobody named or looked at" if how is Origin.NOBODY else "only outside content names"
             yield Reason(name, weight, f"{who} `{target[:120]}`")
-    for resource in targets(facts):
+    for resource in aimed:
         if meant := namesake(resource.id, request.things):
             why = f"the request names `{meant[:120]}`, not `{resource.id[:120]}`"
             yield Reason("target_namesake", weights.target_namesake, why)
             break
-    if kept := next(filter(None, (spared(r, request) for r in targets(facts))), ""):
+    if request.kept and (kept := next(filter(None, (spared(r, request) for r in aimed)), "")):
         yield Reason("target_kept", weights.target_kept, f"the request says to keep `{kept[:120]}`")
     if unscoped(facts, turn, request, origins):
         yield Reason("destructive_without_scope", weights.destructive_without_scope, "the request sets no bounds to it")
-        unasked = (r.id for r in targets(facts) if not r.changed_before and not spoken_of(r, request, origins))
+        unasked = (r.id for r in aimed if not r.changed_before and not spoken_of(r, request, origins))
         if facts.effect is Effect.DELETE and (target := next(unasked, "")):
             yield Reason("deletion_unasked", weights.deletion_unasked, f"nobody spoke of `{target[:120]}`")
     if request.vague:
@@ -178,7 +178,7 @@ def spoken_of(resource: SurveyedResource, request: Request, origins: Mapping[str
 
 def spared(resource: SurveyedResource, request: Request) -> str:
     """Return what a request says to keep and a deletion or move of a resource would take away, "" when nothing."""
-    if not request.kept or resource.access not in (Effect.DELETE, Effect.MOVE):
+    if resource.access not in (Effect.DELETE, Effect.MOVE):
         return ""
     if named(resource.id, request.kept):
         return resource.id
