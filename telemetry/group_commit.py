@@ -1,20 +1,22 @@
-"""One thread that writes: whatever is waiting when it commits becomes durable together."""
+"""One writer at a time: whatever is waiting when it commits becomes durable together."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import sqlite3
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.protocols import Lease
-from foregate.telemetry.sqlite_file import cannot, writing
+from foregate.telemetry.sqlite_file import begun, cannot, committing, writing
 
 T = TypeVar("T")
 
@@ -22,6 +24,9 @@ LINGER = 0.01
 """Seconds an event nobody waits for may stay in memory, so that neighbours share its commit."""
 BACKLOG = 4 * 1024 * 1024
 """Characters of one session that may wait to be written; beyond it appending waits for the disk."""
+PROMPT = 0.01
+"""Seconds the last commit may have taken for the next to be made where it is waited for. Handing it to the thread and
+back costs as much as the commit; but meanwhile nothing else of that loop runs, no key and no Ctrl-C is answered."""
 
 Row = tuple[str, int, str, str]
 """Session, number, canonical text, hash."""
@@ -49,12 +54,19 @@ class Held:
 
 
 class GroupCommit:
-    """Owns the writing connection. Everything that writes runs on its one thread, in order."""
+    """Owns the writing connection. Whoever writes holds `_writing`: the thread here, or a loop while that is prompt.
+
+    A disk that was slow at the last commit, a file another process is writing, and jobs are for the thread, and so is
+    what nobody waits for. A disk that turns slow holds a loop up once.
+    """
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path = connection, path
+        self._writing = threading.Lock()
+        self._took = math.inf
         self._changed = threading.Condition()
         self._ready: dict[int, Held] = {}
+        self._since = 0.0
         self._jobs: list[tuple[Callable[[sqlite3.Connection], object], Future[object]]] = []
         self._urgent = self._closing = self._idle = False
         self._thread = threading.Thread(target=self._work, name=f"foregate-log {path.name}", daemon=True)
@@ -66,22 +78,46 @@ class GroupCommit:
             self._refuse_when_closed()
             held.rows += rows
             held.size += sum(len(row[2]) for row in rows)
+            if not self._ready:
+                self._since = time.monotonic()
             self._ready[id(held)] = held
             if self._idle:
                 self._changed.notify()
 
     async def settled(self, held: Held) -> None:
         """Return when all rows of `held` are durable; raise LogError when they cannot be."""
+        held.check()
+        if held.durable >= held.seq:
+            return
+        await asyncio.sleep(0)  # whoever else is about to settle appends first, and one commit is for all
+        if held.durable < held.seq and not self._at_once():
+            await self._handed_over(held)
+        held.check()
+
+    def _at_once(self) -> bool:
+        """Write here and now what is ready; False when that is for the thread."""
+        if self._took > PROMPT or not self._writing.acquire(blocking=False):
+            return False
+        try:
+            if self._closing or not begun(self._connection):
+                return False
+            self._store(self._take(), committing(self._connection))
+        except sqlite3.Error:
+            return False  # it could not even begin: the thread meets the same and says so
+        finally:
+            self._writing.release()
+        return True
+
+    async def _handed_over(self, held: Held) -> None:
+        """Return when the thread has written the rows of `held`, or has failed to."""
         with self._changed:
-            held.check()
-            if held.durable >= held.seq:
+            if held.failed is not None or held.durable >= held.seq:
                 return
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             held.waiting.append((held.seq, done))
             self._urgent = True
             self._changed.notify()
         await done
-        held.check()
 
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Run `job` on the writing thread after everything handed over before; return what it returns."""
@@ -108,26 +144,39 @@ class GroupCommit:
 
     def _work(self) -> None:
         while True:
-            with self._changed:
-                while not (self._ready or self._jobs or self._closing):
-                    self._idle = True
-                    self._changed.wait()
-                self._idle = False
-                until = time.monotonic() + LINGER
-                while not (self._urgent or self._jobs or self._closing) and (left := until - time.monotonic()) > 0:
-                    self._changed.wait(left)
-                batch = [(held, held.rows) for held in self._ready.values()]
-                for held, _ in batch:
-                    held.rows, held.size = [], 0
-                self._ready.clear()
-                jobs, self._jobs, self._urgent = self._jobs, [], False
-                last = self._closing and not batch and not jobs
-            if last:
-                self._connection.close()
-                return
-            self._store(batch)
-            for job, future in jobs:
-                self._run(job, future)
+            self._rest()
+            with self._writing:
+                with self._changed:
+                    batch = self._take()
+                    jobs, self._jobs, self._urgent = self._jobs, [], False
+                    last = self._closing and not batch and not jobs
+                if last:
+                    self._connection.close()
+                    return
+                if batch:
+                    self._store(batch, writing(self._connection, self._path))
+                for job, future in jobs:
+                    self._run(job, future)
+
+    def _rest(self) -> None:
+        """Return when there is something to do: somebody waits, or what nobody waits for has lingered."""
+        with self._changed:
+            while not (self._urgent or self._jobs or self._closing):
+                self._idle = not self._ready
+                left = None if self._idle else self._since + LINGER - time.monotonic()
+                if left is not None and left <= 0:
+                    break
+                self._changed.wait(left)
+            self._idle = False
+
+    def _take(self) -> list[tuple[Held, list[Row]]]:
+        """Return all rows that are ready; for whoever holds `_writing`, so that no row overtakes another."""
+        with self._changed:
+            batch = [(held, held.rows) for held in self._ready.values()]
+            for held, _ in batch:
+                held.rows, held.size = [], 0
+            self._ready.clear()
+            return batch
 
     def _run(self, job: Callable[[sqlite3.Connection], object], future: Future[object]) -> None:
         if not future.set_running_or_notify_cancel():
@@ -139,23 +188,28 @@ class GroupCommit:
         except BaseException as error:
             future.set_exception(error)
 
-    def _store(self, batch: list[tuple[Held, list[Row]]]) -> None:
+    def _store(self, batch: list[tuple[Held, list[Row]]], transaction: AbstractContextManager[None]) -> None:
         """Commit the batch as one; when that fails, each session on its own, so that one cannot fail the others."""
+        started = time.monotonic()
+        sound = [(held, rows) for held, rows in batch if held.failed is None]
         try:
-            if sound := [(held, rows) for held, rows in batch if held.failed is None]:
-                with writing(self._connection, self._path):
-                    for held, rows in sound:
-                        self._insert(held, rows)
+            with transaction:
+                for held, rows in sound:
+                    self._insert(held, rows)
         except BaseException as error:
             if len(batch) > 1 and isinstance(error, (sqlite3.Error, SessionHeld)):
                 for alone in batch:
-                    self._store([alone])
+                    self._store([alone], writing(self._connection, self._path))
                 return
             for held, _ in batch:
                 self._fail(held, error)
+            if not isinstance(error, Exception):
+                raise
         else:
             for held, rows in sound:
                 held.durable = rows[-1][1]
+        finally:
+            self._took = time.monotonic() - started
         self._wake([held for held, _ in batch])
 
     def _insert(self, held: Held, rows: list[Row]) -> None:

@@ -19,13 +19,10 @@ T = TypeVar("T")
 
 APPLICATION = 0x46475445
 """SQLite's application id of our files: "FGTE"."""
-VERSION = 1
-"""The version of the tables, kept in SQLite's user_version."""
 PATIENCE = 10.0
 """Seconds to wait for another process's write before giving up."""
 
-_TABLES = (
-    """CREATE TABLE leases (
+_LEASES = """CREATE TABLE leases (
   number INTEGER PRIMARY KEY,
   session TEXT NOT NULL UNIQUE,
   owner TEXT NOT NULL,
@@ -36,18 +33,28 @@ _TABLES = (
   fence INTEGER NOT NULL,
   seq INTEGER NOT NULL,
   hash TEXT NOT NULL
-) STRICT""",
-    """CREATE TABLE events (
+) STRICT"""
+_EVENTS = """CREATE TABLE events (
   session TEXT NOT NULL,
   seq INTEGER NOT NULL,
   text TEXT NOT NULL,
   hash TEXT NOT NULL,
-  kind TEXT GENERATED ALWAYS AS (CASE WHEN json_valid(text) THEN json_extract(text, '$.kind') END) VIRTUAL,
   PRIMARY KEY (session, seq)
-) STRICT""",
-    "CREATE INDEX events_by_kind ON events (session, kind, seq)",
-)
-"""`kind` is computed from the text that is hashed, so that no index can tell another story than the chain."""
+) STRICT"""
+KIND = "CASE WHEN json_valid(text) THEN json_extract(text, '$.kind') END"
+"""The kind of an event, from the text that is hashed, so that no column can tell another story than the chain."""
+_KEY = "  PRIMARY KEY"
+_TABLES = {
+    1: (
+        _LEASES,
+        _EVENTS.replace(_KEY, f"  kind TEXT GENERATED ALWAYS AS ({KIND}) VIRTUAL,\n{_KEY}"),
+        "CREATE INDEX events_by_kind ON events (session, kind, seq)",
+    ),
+    2: (_LEASES, _EVENTS),
+}
+"""What a file of each version holds. One of the first is used as it is: its index only makes each commit dearer."""
+VERSION = max(_TABLES)
+"""The version new files get, kept in SQLite's user_version."""
 
 
 def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
@@ -101,16 +108,34 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def writing(connection: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection]:
+def writing(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
     """Run a block as one write transaction: committed whole at its end, or not at all."""
     patiently(path, lambda: connection.execute("BEGIN IMMEDIATE"))
+    with committing(connection):
+        yield
+
+
+@contextmanager
+def committing(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit the transaction under way at the end of a block, or roll it back when the block or that fails."""
     try:
-        yield connection
+        yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def begun(connection: sqlite3.Connection) -> bool:
+    """Begin a write transaction; False when another process is writing."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if not _busy(error):
+            raise
+        return False
+    return True
 
 
 def patiently(path: Path, act: Callable[[], T]) -> T:
@@ -123,7 +148,7 @@ def patiently(path: Path, act: Callable[[], T]) -> T:
         try:
             return act()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            if not _busy(error):
                 raise
             if time.monotonic() > until:
                 raise LogError(
@@ -131,6 +156,10 @@ def patiently(path: Path, act: Callable[[], T]) -> T:
                     "close what holds it and try again"
                 ) from None
         time.sleep(random.uniform(0.0001, 0.001))  # noqa: S311 - jitter keeps writers apart, nothing is kept secret
+
+
+def _busy(error: sqlite3.OperationalError) -> bool:
+    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def cannot(verb: str, path: Path, error: Exception) -> LogError:
@@ -195,7 +224,7 @@ def _ours(connection: sqlite3.Connection, path: Path) -> bool:
         raise _foreign(path)
     if version > VERSION:
         raise LogError(f"the log `{path}` was written by a newer Foregate (tables {version}); upgrade to read it")
-    if tables != set(_TABLES):
+    if tables != set(_TABLES.get(version, ())):
         raise LogError(f"`{path}` is not a Foregate log any more: its tables were changed; restore it from a copy")
     return True
 
@@ -209,7 +238,7 @@ def _marks(connection: sqlite3.Connection) -> tuple[int, int, set[str]]:
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    for statement in _TABLES:
+    for statement in _TABLES[VERSION]:
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id={APPLICATION}")
     connection.execute(f"PRAGMA user_version={VERSION}")

@@ -17,11 +17,12 @@ from foregate.schemas.protocols import Head, Lease
 from foregate.telemetry import chain
 from foregate.telemetry.group_commit import BACKLOG, GroupCommit, Held
 from foregate.telemetry.holder import Holder, me
-from foregate.telemetry.sqlite_file import cannot, open_log, open_reader, patiently, writing
+from foregate.telemetry.sqlite_file import KIND, cannot, open_log, open_reader, patiently, writing
 
 Row = tuple[Any, ...]
 
 _NAME = 200
+_LAST = f"SELECT seq, hash, {KIND} FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1"  # noqa: S608
 
 
 class SqliteLog:
@@ -67,9 +68,7 @@ class SqliteLog:
             raise SessionHeld(
                 f"session `{session}` is open in {other.name}; close it there, or start another session here"
             )
-        last = connection.execute(
-            "SELECT seq, hash, kind FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1", (session,)
-        ).fetchone() or (0, GENESIS, "")
+        last = connection.execute(_LAST, (session,)).fetchone() or (0, GENESIS, "")
         if last[:2] != (seq, hash_):
             raise TamperedLog(
                 f"session `{session}` ends at event {last[0]}, but event {seq} was written; "
@@ -115,9 +114,7 @@ class SqliteLog:
 
     async def head(self, session: str) -> Head:
         """Return the last event's number and hash; see Log."""
-        rows = await self._asked(
-            session, "SELECT seq, hash, kind FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1", (session,)
-        )
+        rows = await self._asked(session, _LAST, (session,))
         seq, hash_, kind = rows[0] if rows else (0, GENESIS, "")
         return Head(seq, hash_, kind == "session_ended")
 
@@ -166,7 +163,7 @@ class SqliteLog:
 
     def events(self, session: str, *, after: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
         """Yield durable events after a number, of some kinds or of all, in order, one by one. Unverified."""
-        of_kind = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        of_kind = f" AND {KIND} IN ({', '.join('?' * len(kinds))})" if kinds else ""
         query = f"SELECT seq, text, hash FROM events WHERE session = ? AND seq > ?{of_kind} ORDER BY seq"  # noqa: S608
         for row in self._stream(session, query, (after, *kinds)):
             yield _event(*row)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sqlite3
-import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +23,15 @@ from foregate.telemetry.sqlite_log import SqliteLog
 NOW = "2026-01-01T00:00:00.000000Z"
 
 
+@pytest.fixture(params=[math.inf, -1.0], ids=["loop", "thread"])
+def prompt(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
+    """What counts as a prompt disk: any, so that loops commit where they wait, or none, so that the thread does."""
+    monkeypatch.setattr("foregate.telemetry.group_commit.PROMPT", request.param)
+    return float(request.param)
+
+
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path: Path, prompt: float) -> Path:
     """Where the log is, in a folder that is not there yet."""
     return tmp_path / "home" / "events.db"
 
@@ -189,9 +197,11 @@ import asyncio, resource, sys
 from pathlib import Path
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import Draft
+from foregate.telemetry import group_commit
 from foregate.telemetry.sqlite_log import SqliteLog
 
 async def main():
+    group_commit.PROMPT = float(sys.argv[2])
     log = SqliteLog(Path(sys.argv[1]))
     lease = await log.claim("s", create=True)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
@@ -209,8 +219,11 @@ asyncio.run(main())
 """
 
 
-def test_a_full_disk_stops_the_session_and_keeps_what_was_acknowledged(log: SqliteLog, path: Path) -> None:
-    child = subprocess.run([sys.executable, "-I", "-c", FULL_DISK, path], capture_output=True, text=True, check=True)
+def test_a_full_disk_stops_the_session_and_keeps_what_was_acknowledged(
+    log: SqliteLog, path: Path, prompt: float
+) -> None:
+    command = [sys.executable, "-I", "-c", FULL_DISK, path, str(prompt)]
+    child = subprocess.run(command, capture_output=True, text=True, check=True)
     stored, newlines, advice = child.stdout.split()
     assert (newlines, advice) == ("0", "True")
     assert 0 < int(stored) <= len(list(chain.verified(log.lines("s"), "s"))) < 100
@@ -230,14 +243,90 @@ async def test_a_session_whose_last_events_are_gone_is_not_written_to_again(log:
 
 async def test_sessions_that_settle_together_share_a_commit(log: SqliteLog) -> None:
     leases = [await log.claim(f"s{number}", create=True) for number in range(20)]
-    statements: list[str] = []
-    log._writer._connection.set_trace_callback(statements.append)
-    for lease in leases:
+    commits = threads_of_commits(log)
+
+    async def turn(lease: Lease) -> None:
         await say(log, lease, "one")
-    await asyncio.gather(*(log.settle(lease) for lease in leases))
-    log._writer._connection.set_trace_callback(None)
-    assert 1 <= statements.count("COMMIT") <= 3
+        await log.settle(lease)
+
+    await asyncio.gather(*map(turn, leases))
+    assert len(commits) <= 3
     assert [log.kept_head(f"s{number}")[0] for number in range(20)] == [1] * 20
+
+
+def threads_of_commits(log: SqliteLog) -> list[int]:
+    """Return a list that grows by the thread of each commit from now on."""
+    threads: list[int] = []
+
+    def note(statement: str) -> None:
+        if statement == "COMMIT":
+            threads.append(threading.get_ident())
+
+    with log._writer._writing:
+        log._writer._connection.set_trace_callback(note)
+    return threads
+
+
+async def test_a_loop_commits_itself_only_when_the_last_commit_was_prompt(
+    log: SqliteLog, prompt: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("foregate.telemetry.group_commit.LINGER", 3600.0)
+    lease = await log.claim("s", create=True)
+    commits = threads_of_commits(log)
+    await say(log, lease, "one")
+    await log.settle(lease)
+    assert [thread == threading.get_ident() for thread in commits] == [prompt == math.inf]
+
+
+async def test_an_event_nobody_waits_for_is_written_soon_all_the_same(log: SqliteLog) -> None:
+    lease = await log.claim("s", create=True)
+    await say(log, lease, "one")
+    async with asyncio.timeout(60):
+        while log.kept_head("s")[0] == 0:  # noqa: ASYNC110 - nobody waits, so nobody is told
+            await asyncio.sleep(0)
+
+
+async def test_while_another_process_writes_a_settling_session_waits_and_its_loop_does_not(
+    log: SqliteLog, path: Path
+) -> None:
+    lease = await log.claim("s", create=True)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    await say(log, lease, "one")
+    settling = asyncio.create_task(log.settle(lease))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not settling.done()
+    other.execute("ROLLBACK")
+    other.close()
+    await settling
+    assert log.kept_head("s")[0] == 1
+
+
+async def test_no_event_is_lost_or_doubled_when_loops_and_the_thread_take_turns_to_commit(
+    log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"s{number}" for number in range(6)]
+    leases = [await log.claim(name, create=True) for name in names]
+
+    async def work(lease: Lease, number: int) -> None:
+        for turn in range(60):
+            monkeypatch.setattr("foregate.telemetry.group_commit.PROMPT", (math.inf, -1.0)[(turn + number) % 2])
+            await say(log, lease, f"{turn} a", f"{turn} b")
+            if turn % (number + 1) == 0:
+                await log.settle(lease)
+        await log.settle(lease)
+
+    async def half(numbers: range) -> None:
+        await asyncio.gather(*(work(leases[number], number) for number in numbers))
+
+    elsewhere = threading.Thread(target=lambda: asyncio.run(half(range(3))))
+    elsewhere.start()
+    await half(range(3, 6))
+    await asyncio.to_thread(elsewhere.join)
+    wanted = [f"{turn} {half}" for turn in range(60) for half in "ab"]
+    for name in names:
+        assert [event.body["text"] for event in chain.verified(log.lines(name), name)] == wanted
 
 
 async def test_a_backlog_waits_for_the_disk_instead_of_growing(log: SqliteLog) -> None:
@@ -256,73 +345,6 @@ async def test_an_event_that_cannot_be_written_leaves_the_chain_as_it_was(log: S
     await say(log, lease, "one")
     await log.settle(lease)
     assert len(list(chain.verified(log.lines("s"), "s"))) == 1
-
-
-async def test_only_the_owner_may_read_the_file_and_enter_its_folder(log: SqliteLog, path: Path) -> None:
-    lease = await log.claim("s", create=True)
-    await say(log, lease, "one")
-    await log.settle(lease)
-    modes = {item.name: stat.S_IMODE(item.stat().st_mode) for item in [path.parent, *path.parent.iterdir()]}
-    assert modes == {"home": 0o700, "events.db": 0o600, "events.db-wal": 0o600, "events.db-shm": 0o600}
-
-
-async def test_a_log_others_could_read_is_closed_to_them_when_opened(log: SqliteLog, path: Path) -> None:
-    path.chmod(0o644)
-    SqliteLog(path).close()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def foreign_text(path: Path) -> None:
-    """Write a text file."""
-    path.write_text("these are notes, not a database at all")
-
-
-def foreign_database(path: Path) -> None:
-    """Write somebody else's database."""
-    with sqlite3.connect(path) as other:
-        other.execute("CREATE TABLE notes (text)")
-    other.close()
-
-
-def other_tables(path: Path) -> None:
-    """Write a log of ours that somebody added a trigger to."""
-    SqliteLog(path).close()
-    with sqlite3.connect(path) as other:
-        other.execute("CREATE TRIGGER t AFTER INSERT ON events BEGIN DELETE FROM events; END")
-    other.close()
-
-
-def newer(path: Path) -> None:
-    """Write a log of a later version."""
-    SqliteLog(path).close()
-    with sqlite3.connect(path) as other:
-        other.execute("PRAGMA user_version = 99")
-    other.close()
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (foreign_text, "is not a Foregate log; name another file"),
-        (foreign_database, "is not a Foregate log; name another file"),
-        (other_tables, "is not a Foregate log any more"),
-        (newer, "written by a newer Foregate"),
-        (Path.mkdir, "cannot open the log"),
-    ],
-)
-def test_a_file_that_is_not_our_log_is_refused_and_left_alone(tmp_path: Path, make: object, sentence: str) -> None:
-    path = tmp_path / "file"
-    make(path)  # type: ignore[operator]
-    before = path.read_bytes() if path.is_file() else b""
-    with pytest.raises(LogError, match=sentence):
-        SqliteLog(path)
-    assert (path.read_bytes() if path.is_file() else b"") == before
-
-
-def test_a_log_that_must_be_there_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="there is no log at"):
-        SqliteLog(tmp_path / "none.db", create=False)
-    assert not (tmp_path / "none.db").exists()
 
 
 async def test_a_closed_log_says_so(path: Path) -> None:
