@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeAlias
 
@@ -23,6 +24,7 @@ Json: TypeAlias = Any
 MAX_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 64
 MAX_DIGITS = 4300
+MAX_RECORD_DEPTH = 200
 
 
 def parse(text: str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Json:
@@ -65,6 +67,16 @@ def encode_record(value: Json) -> bytes:
     return data
 
 
+def decode_record(text: str) -> Json:
+    """Return the value a line of the log holds; raise InvalidJson when it is no JSON, or too deep to walk."""
+    if _deeper_than(text, MAX_RECORD_DEPTH):
+        raise InvalidJson(f"it is nested deeper than {MAX_RECORD_DEPTH}")
+    try:
+        return _RECORDS.decode(text)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise InvalidJson(f"it is not JSON: {error}") from None
+
+
 def sha256(data: bytes) -> str:
     """Return the SHA-256 of `data` as 64 lower-case hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
@@ -90,24 +102,12 @@ def _deeper_than(text: str, limit: int) -> bool:
     """Whether brackets outside strings nest deeper than `limit`; cheap when there are few brackets at all."""
     if text.count("[") + text.count("{") <= limit:
         return False
+    outside = "".join(_ESCAPE.sub("", text).split('"')[::2])
     depth = 0
-    in_string = escaped = False
-    for char in text:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                in_string = False
-        elif char == '"':
-            in_string = True
-        elif char in "[{":
-            depth += 1
-            if depth > limit:
-                return True
-        elif char in "]}":
-            depth -= 1
+    for bracket in _BRACKET.findall(outside):
+        depth += 1 if bracket in "[{" else -1
+        if depth > limit:
+            return True
     return False
 
 
@@ -237,3 +237,6 @@ _DECODER = json.JSONDecoder(
     parse_int=_bounded_int,
 )
 _ENCODER = msgspec.json.Encoder(order="deterministic")
+_RECORDS = msgspec.json.Decoder()
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pydantic_core import from_json
-
 from foregate import __version__
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, TamperedLog
@@ -61,7 +59,7 @@ def seal(
 
 def read(text: str, hash: str) -> Event:  # noqa: A002
     """Return the event a stored line holds, unverified; raise InvalidJson when it holds none."""
-    content = from_json(text, allow_inf_nan=False)
+    content = strict_json.decode_record(text)
     try:
         event = Event(hash=hash, **content)
     except TypeError:
@@ -84,8 +82,6 @@ def verified(lines: Iterable[tuple[int, str, str]], session: str) -> Iterator[Ev
             raise TamperedLog(f"event {seq} was changed: its hash does not match", seq)
         try:
             event = read(text, stored)
-        except ValueError as error:
-            raise TamperedLog(f"event {seq} cannot be read: {error}", seq) from None
         except InvalidJson as error:
             raise TamperedLog(f"event {seq} cannot be read: {error}", seq) from None
         if event.seq != seq or event.session != session or event.prev != prev:

@@ -219,7 +219,7 @@ class SqliteLog:
 def _event(seq: int, text: str, hash_: str) -> Event:
     try:
         return chain.read(text, hash_)
-    except (ValueError, TypeError, InvalidJson) as error:
+    except InvalidJson as error:
         raise LogError(
             f"event {seq} cannot be read ({error}); `foregate audit verify` tells what was changed"
         ) from None

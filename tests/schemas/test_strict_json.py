@@ -66,8 +66,36 @@ def test_each_thing_that_is_not_strict_json_is_one_clear_sentence(text: str, wor
     assert "\n" not in str(caught.value)
 
 
-def test_brackets_inside_strings_do_not_count_as_depth() -> None:
-    assert strict_json.parse(json.dumps("[" * 100)) == "[" * 100
+@pytest.mark.parametrize("text", ["[" * 100, '"[' * 100, '\\"[' * 100, "\\" + "[" * 100])
+def test_brackets_inside_strings_do_not_count_as_depth(text: str) -> None:
+    assert strict_json.parse(json.dumps(text)) == text
+    assert strict_json.parse(json.dumps([text])) == [text]
+
+
+@pytest.mark.parametrize("inside", ["", "\\", '\\"', '"', "]" * 65])
+def test_no_string_hides_the_depth_of_the_brackets_after_it(inside: str) -> None:
+    text = f"[{json.dumps(inside)}," + "[" * 64 + "]" * 65
+    with pytest.raises(InvalidJson, match="deeper"):
+        strict_json.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("[" * 201 + "]" * 201, "deeper"),
+        ("[" * 200_000, "deeper"),
+        ("NaN", "not JSON"),
+        ("1e999", "not JSON"),
+        ('"\\ud800"', "not JSON"),
+        ('"\udcff"', "not JSON"),
+        ("{} {}", "not JSON"),
+        ("", "not JSON"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_one_clear_sentence(text: str, word: str) -> None:
+    with pytest.raises(InvalidJson, match=word) as caught:
+        strict_json.decode_record(text)
+    assert "\n" not in str(caught.value)
 
 
 def test_oversize_is_refused_before_anything_is_parsed() -> None:
