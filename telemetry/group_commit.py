@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import sqlite3
 import threading
 import time
@@ -24,9 +23,12 @@ LINGER = 0.01
 """Seconds an event nobody waits for may stay in memory, so that neighbours share its commit."""
 BACKLOG = 4 * 1024 * 1024
 """Characters of one session that may wait to be written; beyond it appending waits for the disk."""
-PROMPT = 0.01
-"""Seconds the last commit may have taken for the next to be made where it is waited for. Handing it to the thread and
-back costs as much as the commit; but meanwhile nothing else of that loop runs, no key and no Ctrl-C is answered."""
+PROMPT = 0.001
+"""Seconds a commit may take for a loop to make the next where it waits. Handing it to the thread and back costs as much
+as the commit; but while a loop commits nothing else of it runs, and no key and no Ctrl-C is answered."""
+WARY = 20
+"""Commits left to the thread after one that took longer: the disk is slow, or others want the processor, and then a
+thread that has just computed waits longer for it than one that mostly sleeps."""
 
 Row = tuple[str, int, str, str]
 """Session, number, canonical text, hash."""
@@ -56,14 +58,14 @@ class Held:
 class GroupCommit:
     """Owns the writing connection. Whoever writes holds `_writing`: the thread here, or a loop while that is prompt.
 
-    A disk that was slow at the last commit, a file another process is writing, and jobs are for the thread, and so is
-    what nobody waits for. A disk that turns slow holds a loop up once.
+    A disk that is new or was slow lately, a file another process is writing, jobs, and what nobody waits for are for
+    the thread. A disk that turns slow holds a loop up once.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path = connection, path
         self._writing = threading.Lock()
-        self._took = math.inf
+        self._wary = 1
         self._changed = threading.Condition()
         self._ready: dict[int, Held] = {}
         self._since = 0.0
@@ -96,7 +98,7 @@ class GroupCommit:
 
     def _at_once(self) -> bool:
         """Write here and now what is ready; False when that is for the thread."""
-        if self._took > PROMPT or not self._writing.acquire(blocking=False):
+        if self._wary or not self._writing.acquire(blocking=False):
             return False
         try:
             if self._closing or not begun(self._connection):
@@ -209,7 +211,7 @@ class GroupCommit:
             for held, rows in sound:
                 held.durable = rows[-1][1]
         finally:
-            self._took = time.monotonic() - started
+            self._wary = WARY if time.monotonic() - started > PROMPT else max(self._wary - 1, 0)
         self._wake([held for held, _ in batch])
 
     def _insert(self, held: Held, rows: list[Row]) -> None:

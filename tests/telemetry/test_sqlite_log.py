@@ -18,6 +18,7 @@ from foregate.schemas.errors import LogError, SessionHeld, TamperedLog
 from foregate.schemas.event import GENESIS, Draft
 from foregate.schemas.protocols import Head, Lease
 from foregate.telemetry import chain
+from foregate.telemetry.group_commit import WARY
 from foregate.telemetry.sqlite_log import SqliteLog
 
 NOW = "2026-01-01T00:00:00.000000Z"
@@ -37,9 +38,10 @@ def path(tmp_path: Path, prompt: float) -> Path:
 
 
 @pytest.fixture
-def log(path: Path) -> Iterator[SqliteLog]:
-    """An open log."""
+def log(path: Path, prompt: float) -> Iterator[SqliteLog]:
+    """An open log, whose disk has shown how prompt it is."""
     log = SqliteLog(path)
+    log._writer._wary = int(prompt < 0)
     yield log
     log.close()
 
@@ -267,15 +269,34 @@ def threads_of_commits(log: SqliteLog) -> list[int]:
     return threads
 
 
-async def test_a_loop_commits_itself_only_when_the_last_commit_was_prompt(
+async def test_a_loop_commits_itself_until_a_commit_was_not_prompt(
     log: SqliteLog, prompt: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("foregate.telemetry.group_commit.LINGER", 3600.0)
     lease = await log.claim("s", create=True)
     commits = threads_of_commits(log)
-    await say(log, lease, "one")
-    await log.settle(lease)
-    assert [thread == threading.get_ident() for thread in commits] == [prompt == math.inf]
+    for _ in range(2):
+        await say(log, lease, "one")
+        await log.settle(lease)
+    assert [thread == threading.get_ident() for thread in commits] == [prompt == math.inf] * 2
+
+
+async def test_after_a_slow_commit_the_thread_proves_the_disk_before_a_loop_commits_again(
+    log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("foregate.telemetry.group_commit.PROMPT", -1.0)
+    monkeypatch.setattr("foregate.telemetry.group_commit.LINGER", 3600.0)
+    lease = await log.claim("s", create=True)
+    log._writer._wary = 0
+    commits = threads_of_commits(log)
+    for _ in range(WARY + 2):
+        await say(log, lease, "one")
+        await log.settle(lease)
+        monkeypatch.setattr("foregate.telemetry.group_commit.PROMPT", math.inf)
+        with log._writer._writing:
+            pass  # the thread tells who waits before it lets go
+    by_loop = [thread == threading.get_ident() for thread in commits]
+    assert by_loop == [True, *[False] * WARY, True]
 
 
 async def test_an_event_nobody_waits_for_is_written_soon_all_the_same(log: SqliteLog) -> None:
