@@ -7,6 +7,8 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 
 from foregate.schemas.evidence_record import Origin
 from foregate.schemas.strict_json import Json
@@ -75,7 +77,8 @@ class AtomTable:
         A path nobody said as a whole counts as said when its folder and its last part were, a URL when its host was:
         by the less trusted of the two.
         """
-        heard = self._whole(fold(name)) or self._joined(fold(name))
+        word = fold(name)
+        heard = self._whole(word) or self._joined(word)
         return Atom(short(name), heard.origin, heard.seq) if heard else Atom(short(name), Origin.NOBODY)
 
     def of_arguments(
@@ -89,10 +92,10 @@ class AtomTable:
         found = {name: self.first(name) for name in names if name}
         outside = self._heard[Origin.EXTERNAL]
         for text in strings(arguments):
-            if len(text) <= SHORT:
-                found.update((name, self.first(name)) for name in named_in(text) if name not in found)
-            elif outside:
-                found.update((name, self.first(name)) for name in named_in(text) if name in outside)
+            brief = len(text) <= SHORT
+            for name in named_in(text) if brief or outside else ():
+                if name not in found and (brief or name in outside):
+                    found[name] = self.first(name)
         kept: dict[str, Atom] = {}
         for atom in sorted(found.values(), key=lambda atom: _SHOWN_FIRST[atom.origin]):
             size -= len(atom.text) + 40
@@ -114,7 +117,10 @@ class AtomTable:
         return Heard(origin, self._heard[origin][atom]) if origin is not None else None
 
     def _origin(self, atom: str) -> Origin | None:
-        return next((origin for origin, atoms in self._heard.items() if atom in atoms), None)
+        for origin, atoms in self._heard.items():
+            if atom in atoms:
+                return origin
+        return None
 
     def _forget(self) -> None:
         """Forget one atom: the oldest of the least trusted origin that holds more than its share."""
@@ -139,14 +145,24 @@ def heard_in(text: str, *, every_word: bool) -> Iterator[str]:
     text = window(text)
     for match in _WORD.finditer(text):
         raw = match.group()
-        word = fold(raw)
-        if len(word) < 2:
-            continue
-        if _NAMING.search(raw):
+        if names := names_of(raw):
+            yield from names
+        elif (every_word or alone(text, match.start(), match.end())) and len(word := fold(raw)) > 1:
             yield short(word)
-            yield from parts(word)
-        elif every_word or alone(text, match.start(), match.end()):
-            yield short(word)
+
+
+def names_of(raw: str) -> tuple[str, ...]:
+    """Return what a word of a text names: itself and its parts, nothing for a word that is no name."""
+    return _names(raw) if len(raw) > LONGEST else _names_again(raw)
+
+
+def _names(raw: str) -> tuple[str, ...]:
+    word = fold(raw)
+    return (short(word), *parts(word)) if len(word) > 1 and _NAMING.search(raw) else ()
+
+
+_names_again = lru_cache(maxsize=1024)(_names)
+"""The same names stand in the calls, the results and the targets of one turn after the other."""
 
 
 def parts(word: str) -> Iterator[str]:
@@ -173,15 +189,18 @@ def alone(text: str, start: int, end: int) -> bool:
     return before in ("", "\n") and text[end : end + 1] in ("", "\n", "\r")
 
 
-def named_in(text: str) -> Iterator[str]:
+def named_in(text: str) -> Iterable[str]:
     """Yield the names of an argument: its naming words with their parts, and the whole of it when it is one word."""
-    if len(text) <= SHORT and len(text.split(None, 1)) == 1:
-        yield short(fold(text.strip()))
-    for match in _WORD.finditer(text):
-        word = fold(match.group())
-        if len(word) > 1 and _NAMING.search(match.group()):
-            yield short(word)
-            yield from parts(word)
+    if len(text) <= SHORT:
+        return _named_again(text)
+    return chain.from_iterable(names_of(match.group()) for match in _WORD.finditer(text))
+
+
+@lru_cache(maxsize=256)
+def _named_again(text: str) -> tuple[str, ...]:
+    """Return the names of a short argument: a call names the path the last one named, and takes away what that put."""
+    whole = (short(fold(text.strip())),) if len(text.split(None, 1)) == 1 else ()
+    return (*whole, *chain.from_iterable(map(names_of, _WORD.findall(text))))
 
 
 def halves(name: str) -> tuple[str, str]:

@@ -70,13 +70,15 @@ class Ledger:
 
     def _contradicted(self, seq: int, record: EvidenceRecord) -> None:
         """Note when a record disagrees with the newest one that can be compared and nothing of ours explains it."""
+        if record.own_change or not record.hash:
+            return
         compound = record.resource.kind in _COMPOUND
         earlier = max(
             (s for s in self.seen(record.resource) if s.hash and (s.kind is record.kind or not compound)),
             key=lambda seen: seen.seq,
             default=None,
         )
-        if earlier is None or record.own_change or not record.hash or earlier.hash == record.hash:
+        if earlier is None or earlier.hash == record.hash:
             return
         explained = max(self._changed.get(record.resource, 0), self._unseen, self._last_change if compound else 0)
         if explained <= earlier.seq < seq:
