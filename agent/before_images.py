@@ -56,13 +56,13 @@ def keep(
     policy: Policy,
     blobs: Blobs,
     inverse: Inverse | None = None,
-) -> list[Json]:
-    """Store what a call is about to change of its resources, as they are now; return what `tool_started` records.
+) -> list[BeforeImage]:
+    """Store what a call is about to change of its resources, as they are now; return what names it.
 
     What cannot be kept is left out when the call was judged irreversible; raises WorkspaceError when it was judged
     on there being a way back.
     """
-    kept: list[Json] = []
+    kept: list[BeforeImage] = []
     for resource in resources:
         try:
             if inverse is not None and resource.kind is ResourceKind.OTHER:
@@ -74,8 +74,13 @@ def keep(
                 raise
             continue
         if image is not None:
-            kept.append({"image": "", **codec.dump(image)})
+            kept.append(image)
     return kept
+
+
+def recorded(kept: Sequence[BeforeImage]) -> list[Json]:
+    """Return what `tool_started` records of the images; each names its blob, also where there is none."""
+    return [{"image": "", **codec.dump(image)} for image in kept]
 
 
 def before_image(resource: SurveyedResource, workspace: Workspace, policy: Policy, blobs: Blobs) -> BeforeImage | None:
@@ -126,15 +131,14 @@ def missing_parents(workspace: Workspace, path: str) -> tuple[str, ...]:
     return tuple(way for way in ways if not workspace.look(way).kind)
 
 
-def with_changes(result: ToolResult, kept: Sequence[Json], workspace: Workspace, policy: Policy) -> ToolResult:
+def with_changes(result: ToolResult, kept: Sequence[BeforeImage], workspace: Workspace, policy: Policy) -> ToolResult:
     """Return `result` with a change and a read-back for each file with a before-image the tool did not report on.
 
     So what a tool of any source did to the files it names is verified and can be undone.
     """
     reported = {change.resource for change in result.changes}
     changes, records = [], []
-    for entry in kept:
-        image = codec.load(BeforeImage, entry)
+    for image in kept:
         if image.kind is not ResourceKind.FILE or image.resource in reported or image.type not in ("", "file"):
             continue
         try:

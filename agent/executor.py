@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from foregate.agent.before_images import keep, with_changes
+from foregate.agent.before_images import BeforeImage, keep, recorded, with_changes
 from foregate.agent.surveyor import moved_on
 from foregate.agent.tools.confine import judged
 from foregate.agent.tools.output import capped
@@ -95,7 +95,7 @@ def bounded(result: ToolResult, policy: Policy) -> ToolResult:
     return replace(result, content=text, dropped=result.dropped + dropped) if dropped else result
 
 
-def started(permit: Permit, facts: CallFacts, kept: list[Json]) -> Json:
+def started(permit: Permit, facts: CallFacts, kept: Sequence[BeforeImage]) -> Json:
     """Return what is durable before the effect: permit, class, before-images, and what a probe would need."""
     return {
         "call": facts.call.id,
@@ -104,7 +104,7 @@ def started(permit: Permit, facts: CallFacts, kept: list[Json]) -> Json:
         "permit": codec.dump(permit),
         "class": side_effect_class(facts),
         "effect": facts.effect.value,
-        "before": kept,
+        "before": recorded(kept),
     }
 
 

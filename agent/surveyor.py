@@ -29,6 +29,7 @@ from foregate.schemas.tool_spec import Catalogue, TargetParameter, ToolSpec
 _ON_LINKS = (Effect.DELETE, Effect.MOVE)
 """Effects that act on a link itself and not on what it points to."""
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
+_KINDS = {"directory": ResourceKind.DIRECTORY, "file": ResourceKind.FILE, "link": ResourceKind.FILE}
 _MAX_NAME = 512
 
 
@@ -134,9 +135,7 @@ class Surveyor:
         except WorkspaceError:
             return SurveyedResource(kind, name[:_MAX_NAME], access, protected="outside_workspace")
         found = self._workspace.look(path, max_hash=self._policy.files.max_hash)
-        kind = {"directory": ResourceKind.DIRECTORY, "file": ResourceKind.FILE, "link": ResourceKind.FILE}.get(
-            found.kind, ResourceKind.OTHER if found.kind else kind
-        )
+        kind = _KINDS.get(found.kind, ResourceKind.OTHER if found.kind else kind)
         resource = Resource(kind, path)
         surveyed = SurveyedResource(
             kind,

@@ -5,9 +5,9 @@ Words of Foregate stand under the key `foregate` at the top of that object, wher
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
+from foregate.schemas import strict_json
 from foregate.schemas.event import Event
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse
@@ -78,7 +78,4 @@ def unknown(body: Mapping[str, Json]) -> str:
 
 def object_text(value: Mapping[str, Json]) -> str:
     """Return the object as the text a model reads."""
-    return _ENCODER.encode(value)
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
+    return strict_json.canonical(value).decode()

@@ -173,8 +173,9 @@ def changed(
     resource = Resource(ResourceKind.FILE, path)
     now = workspace.look(path, max_hash=policy.files.max_hash)
     image = strict_json.sha256(before) if before is not None else ""
-    change = Change(resource, image, now.hash or strict_json.sha256(after), now.mode)
-    if now.hash and now.hash != strict_json.sha256(after):
+    written = strict_json.sha256(after)
+    change = Change(resource, image, now.hash or written, now.mode)
+    if now.hash and now.hash != written:
         text = f"`{path}` was written and changed again by something else at once; read it before going on"
         return ToolResult(False, text, (), (change,), error="changed_meanwhile")
     record = EvidenceRecord(EvidenceKind.VERIFICATION_RESULT, resource, now.hash, own_change=True)

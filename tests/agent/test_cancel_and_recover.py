@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -96,7 +97,7 @@ async def test_an_observation_under_way_when_the_process_ended_is_simply_taken_a
     await world.kill(session)
     again = await world.open([says("it says teh cat")], resume=True)
     assert (await go_on(again)).status == "completed"
-    assert '"output": "teh cat"' in again.state.messages[-2].text
+    assert json.loads(again.state.messages[-2].text)["output"] == "teh cat"
 
 
 async def test_the_executor_has_no_entrance_but_an_unused_permit_for_exactly_this_call() -> None:
