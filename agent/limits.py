@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from foregate.agent.task_state import TaskState
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import REPEATED_HOLD
@@ -11,18 +13,21 @@ from foregate.schemas.ruling import Standing
 from foregate.schemas.turn import Turn
 
 
-def reached(task: TaskState, policy: Policy, now: str) -> str:
-    """Return one sentence naming the first limit the task has reached, "" while there is none."""
+def reached(task: TaskState, policy: Policy, clock: Callable[[], str]) -> str:
+    """Return one sentence naming the first limit the task has reached, "" while there is none.
+
+    The clock is read only where time is limited.
+    """
     limits, used = policy.limits, task.used
-    for name, value, bound in (
-        ("turns", used["turns"], limits.turns),
-        ("model_calls", used["model_calls"], limits.model_calls),
-        ("tool_calls", used["tool_calls"], limits.tool_calls),
-        ("tokens", used["tokens"], limits.tokens),
-        ("cost", used["cost"], limits.cost),
-        ("wall_clock", task.elapsed(now), limits.wall_clock),
+    for name, bound in (
+        ("turns", limits.turns),
+        ("model_calls", limits.model_calls),
+        ("tool_calls", limits.tool_calls),
+        ("tokens", limits.tokens),
+        ("cost", limits.cost),
+        ("wall_clock", limits.wall_clock),
     ):
-        if bound and value >= bound:
+        if bound and (value := used[name] if name in used else task.elapsed(clock())) >= bound:
             return f"the task has used {value} of {bound} ({name.replace('_', ' ')}, policy limits.{name})"
     return ""
 

@@ -133,6 +133,6 @@ async def between_turns(session: Session) -> Outcome | None:
         await session.hear(words)
     elif task.stuck and not choice:
         return await session.end("blocked", blocker=task.stuck, need="what the ruling asked for")
-    if limit := limits.reached(task, session.policy, session.clock()):
+    if limit := limits.reached(task, session.policy, session.clock):
         return await session.end("budget_exhausted", blocker=limit, need="a higher limit or a smaller request")
     return None

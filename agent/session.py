@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from msgspec.structs import replace
@@ -39,7 +41,14 @@ Listener = Callable[[Event], None]
 
 def utc_now() -> str:
     """Return the time as UTC text with microseconds."""
-    return f"{datetime.now(UTC).isoformat(timespec='microseconds')[:-6]}Z"
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return f"{_second(seconds)}.{nanoseconds // 1000:06d}Z"
+
+
+@lru_cache(maxsize=2)
+def _second(seconds: int) -> str:
+    """Return a second as UTC text: many events fall into one."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 class Session:

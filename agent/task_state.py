@@ -110,4 +110,4 @@ class TaskState:
 
 def when(time: str) -> datetime:
     """Return the moment a UTC text names."""
-    return datetime.fromisoformat(time.replace("Z", "+00:00"))
+    return datetime.fromisoformat(time)
