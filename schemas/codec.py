@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache, lru_cache
+from operator import attrgetter
 from threading import Lock
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -71,7 +72,7 @@ def _writer_of(noun: type[Struct], exclude: frozenset[str] = frozenset()) -> Wri
         data = {}
         for name, default, inner in fields:
             item = getattr(value, name)
-            if item is not default and item != default:
+            if item is not default and (default is NODEFAULT or item != default):
                 data[name] = item if inner is None else inner(item)
         return data
 
@@ -89,7 +90,7 @@ def _writer(kind: Any) -> Writer | None:
     if isinstance(kind, type) and issubclass(kind, Struct):
         return _writer_of(kind)
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return lambda item: item.value
+        return attrgetter("_value_")  # `value` would be looked up by Python code
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return lambda item: item.model_dump(mode="json", exclude_defaults=True)
     if kind in (str, int, bool, type(None)) or origin is Literal:
@@ -103,7 +104,7 @@ def _writer(kind: Any) -> Writer | None:
 
 
 def _each(inner: Writer | None) -> Writer:
-    return list if inner is None else lambda items: [inner(item) for item in items]
+    return list if inner is None else lambda items: list(map(inner, items))
 
 
 def _every(inner: Writer | None) -> Writer:

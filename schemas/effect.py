@@ -19,10 +19,9 @@ class Effect(StrEnum):
     ADMINISTER = "administer"
     UNKNOWN = "unknown"
 
-    @property
-    def changes(self) -> bool:
+    def __init__(self, word: str) -> None:
+        self.changes = word != "observation"
         """Whether the effect is anything but an observation."""
-        return self is not Effect.OBSERVATION
 
     def covers(self, other: Effect) -> bool:
         """Whether leave for this effect is leave for `other`: delete covers edit, edit covers create.

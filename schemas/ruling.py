@@ -24,6 +24,8 @@ class Standing(Enum):
     def __init__(self, _word: str) -> None:
         self.rank = len(type(self).__members__)
         """0 for ALLOW to 3 for DENY."""
+        self.stops = _word in ("hold", "deny")
+        """Whether no further gate is asked about the call."""
 
     def __lt__(self, other: Standing) -> bool:
         return self.rank < other.rank

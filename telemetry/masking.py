@@ -59,11 +59,11 @@ def mask(value: Json, patterns: tuple[str, ...]) -> Json:
 
 
 def _inside(body: Mapping[str, Json], path: Sequence[str], patterns: tuple[str, ...]) -> Mapping[str, Json]:
-    field, *rest = path
-    old = body.get(field)
-    if rest:
-        new = _inside(old, rest, patterns) if isinstance(old, Mapping) else old
-    else:
+    field, rest = path[0], path[1:]
+    old = new = body.get(field)
+    if rest and isinstance(old, Mapping):
+        new = _inside(old, rest, patterns)
+    elif old and not rest:
         new = mask(old, patterns)
     return body if new is old else {**body, field: new}
 
@@ -71,7 +71,7 @@ def _inside(body: Mapping[str, Json], path: Sequence[str], patterns: tuple[str, 
 def _text(text: str, patterns: tuple[str, ...]) -> str:
     searchable = strict_json.scrub(text)
     expression = _expression(patterns)
-    if expression.search(searchable) is None:
+    if expression.search(searchable.encode()) is None:  # bytes cost RE2 no counting of characters
         return text
     parts: list[str] = []
     done = 0
