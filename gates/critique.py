@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from pydantic import ValidationError
 
@@ -34,7 +35,7 @@ class CritiqueGate:
     policy: Policy
     name: str = "critique"
 
-    @property
+    @cached_property
     def mode(self) -> Mode:
         return self.policy.critique.mode
 

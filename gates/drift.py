@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from foregate.gates.counts import fired
 from foregate.policy.contract import contract_of
@@ -25,7 +26,7 @@ class DriftGate:
     policy: Policy
     name: str = "drift"
 
-    @property
+    @cached_property
     def mode(self) -> Mode:
         return self.policy.drift.mode
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from foregate.policy.facts import access_of
 from foregate.policy.policy import Policy, Requirement
@@ -29,7 +30,7 @@ class EvidenceGate:
     catalogue: Catalogue
     name: str = "evidence"
 
-    @property
+    @cached_property
     def mode(self) -> Mode:
         return self.policy.evidence.mode
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from foregate.gates.counts import fired
 from foregate.policy.policy import Policy
@@ -25,7 +26,7 @@ class NarrationGate:
     policy: Policy
     name: str = "narration"
 
-    @property
+    @cached_property
     def mode(self) -> Mode:
         return self.policy.narration.mode
 

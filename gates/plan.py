@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from pydantic import ValidationError
 
@@ -38,7 +39,7 @@ class PlanGate:
     catalogue: Catalogue
     name: str = "plan"
 
-    @property
+    @cached_property
     def mode(self) -> Mode:
         return self.policy.plan.mode
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -101,7 +101,7 @@ def covered(
         and not (same_tool and item.tool and item.tool != facts.call.name)
         and (item.approved or not approved)
     ]
-    exact = next((index for index, item in open_ if item_covers(item, facts.effect, *digest_of(facts))), None)
+    exact = covering(open_, facts.effect, *digest_of(facts))
     if exact is not None:
         return (exact,)
     resources = changed(facts)
@@ -109,12 +109,22 @@ def covered(
         return None
     used: list[int] = []
     for resource in resources:
-        known = (effect_on(resource, facts), resource.kind, resource.id, folder_of(facts, resource.kind))
-        index = next((i for i, item in open_ if item_covers(item, *known)), None)
+        folder = folder_of(facts, resource.kind)
+        index = covering(open_, effect_on(resource, facts), resource.kind, resource.id, folder)
         if index is None:
             return None
         used.append(index)
     return tuple(dict.fromkeys(used))
+
+
+def covering(
+    items: Sequence[tuple[int, ScopeItem]], effect: Effect, kind: ResourceKind, name: str, folder: str = ""
+) -> int | None:
+    """Return the index of the first item that covers an effect on a resource, None when none does."""
+    for index, item in items:
+        if item_covers(item, effect, kind, name, folder):
+            return index
+    return None
 
 
 def digest_of(facts: CallFacts) -> tuple[ResourceKind, str]:

@@ -69,25 +69,30 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
     so_far = SoFar(bench.facts(turn) if facts is None else facts)
     consequence: tuple[str, Consequence] | None = None
     live: Sequence[ToolCall] = turn.calls
+    ids = {call.id for call in live}
     for gate in bench.gates:
         if not live or (bench.holds_all and len(live) < len(turn.calls)):
             break  # what is held as a whole spends nobody's advice or patience
-        opinion = ask(gate, turn, live, so_far)
+        opinion = ask(gate, turn, live, ids, so_far)
         if isinstance(opinion, Need):
             return opinion
         so_far.decisions.append(decision_of(gate, opinion, live, so_far, turn))
         if gate.mode == "shadow":
             continue
-        join(gate.name, opinion, live, so_far)
-        live = [call for call in live if so_far.rulings[call.id][1].standing < Standing.HOLD]
+        if join(gate.name, opinion, live, so_far):
+            live = [call for call in live if not so_far.rulings[call.id][1].standing.stops]
+            ids = {call.id for call in live}
         if opinion.consequence is not None and consequence is None:
             consequence = (gate.name, opinion.consequence)
             so_far.settled = True
     return concluded(turn, so_far, consequence, bench.holds_all)
 
 
-def ask(gate: Gate, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
-    """Ask one gate. One that raises, or leaves a call out, holds what it did not rule on."""
+def ask(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so_far: SoFar) -> Opinion | Need:
+    """Ask one gate about the live calls, whose ids are `ids`.
+
+    One that raises, or leaves a call out, holds what it did not rule on.
+    """
     try:
         opinion = gate(turn, live, so_far)
     except ForegateError as error:
@@ -97,7 +102,7 @@ def ask(gate: Gate, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opin
     if isinstance(opinion, Need):
         quiet = so_far.settled or turn.actor != "model" or (gate.mode == "shadow" and not shadow_asks(gate))
         return unasked(gate, opinion, live) if quiet else opinion
-    if not turn.grants and opinion.rulings.keys() == {call.id for call in live}:
+    if not turn.grants and opinion.rulings.keys() == ids:
         return opinion
     rulings = {call.id: opinion.rulings.get(call.id) or failed(gate, "no ruling") for call in live}
     rulings = {call_id: honoured(gate.name, ruling, turn, so_far, call_id) for call_id, ruling in rulings.items()}
@@ -138,20 +143,26 @@ def honoured(gate: str, ruling: Ruling, turn: Turn, so_far: SoFar, call_id: str)
     return ruling
 
 
-def join(gate: str, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar) -> None:
-    """Join a gate's rulings by max; `approval` alone replaces an ASK. A consequence holds every change asked about."""
+def join(gate: str, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar) -> bool:
+    """Join a gate's rulings by max; return whether they stop a call.
+
+    `approval` alone replaces an ASK. A consequence holds every change asked about.
+    """
+    stopped = False
     for call in live:
         ruling = opinion.rulings[call.id]
-        if opinion.consequence is not None and so_far.facts[call.id].changes and ruling.standing < Standing.HOLD:
+        if opinion.consequence is not None and so_far.facts[call.id].changes and not ruling.standing.stops:
             ruling = Ruling(Standing.HOLD, "not_asked_now", "held until what was asked first is settled")
         before = so_far.rulings.get(call.id)
         replaces = gate == "approval" and before is not None and before[1].standing is Standing.ASK
-        if before is None or replaces or before[1].standing < ruling.standing:
+        if before is None or replaces or before[1].standing.rank < ruling.standing.rank:
             so_far.rulings[call.id] = (gate, ruling)
+            stopped = stopped or ruling.standing.stops
     if opinion.plan is not None:
         so_far.plan, so_far.plan_first = opinion.plan, opinion.first
     so_far.uses.update(opinion.uses)
     so_far.grants.extend(opinion.grants)
+    return stopped
 
 
 def concluded(turn: Turn, so_far: SoFar, consequence: tuple[str, Consequence] | None, holds_all: bool) -> Judgement:

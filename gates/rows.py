@@ -9,7 +9,7 @@ from operator import attrgetter
 from foregate.schemas.decision import CallRuling, Decision, Mode
 from foregate.schemas.opinion import Opinion
 from foregate.schemas.protocols import Gate, SoFar
-from foregate.schemas.ruling import Number, Ruling, Standing
+from foregate.schemas.ruling import Ruling, Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 
@@ -24,11 +24,8 @@ def decision_of(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: 
     if not (notable or strictest.numbers or opinion.detail or opinion.summary):
         return plain(gate.name, strictest.code, gate.mode)
     first = live[rulings.index(strictest)]
-    numbers: dict[tuple[str, int, int], Number] = {}
-    rules: dict[str, None] = {}
-    for ruling in rulings:
-        numbers.update({(n.name, n.value, n.bound): n for n in ruling.numbers})
-        rules.update(dict.fromkeys(ruling.rules))
+    numbers = dict.fromkeys(number for ruling in rulings for number in ruling.numbers)
+    rules = dict.fromkeys(rule for ruling in rulings for rule in ruling.rules)
     return Decision(
         gate=gate.name,
         mode=gate.mode,
@@ -37,7 +34,7 @@ def decision_of(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: 
         tool=first.name[:128] if notable else "",
         target=so_far.facts[first.id].target if notable else "",
         rulings=tuple(row_of(call, opinion.rulings[call.id], first) for call in notable),
-        numbers=tuple(numbers.values()),
+        numbers=tuple(numbers),
         rules=tuple(rules),
         repetition=repetition(first, strictest, turn) if notable else "",
         consequence=opinion.consequence,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from foregate.policy.policy import Policy
 from foregate.policy.rules import verdict
@@ -27,7 +28,7 @@ class RulesGate:
     policy: Policy
     name: str = "rules"
 
-    @property
+    @cached_property
     def mode(self) -> Mode:
         return self.policy.rules.mode
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
@@ -24,7 +25,7 @@ class UncertaintyGate:
     policy: Policy
     name: str = "uncertainty"
 
-    @property
+    @cached_property
     def mode(self) -> Mode:
         return self.policy.uncertainty.mode
 

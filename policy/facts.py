@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -66,8 +65,7 @@ def facts_of(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, catalog
     touched = sum(max(1, resource.entries) for resource in survey.resources)
     broad = changes and touched > policy.scope.max_resources
     high_impact = changes and capabilities.high_impact_write
-    known = partial(
-        CallFacts,
+    bare = CallFacts(
         call=call,
         survey=survey,
         spec=spec,
@@ -78,9 +76,10 @@ def facts_of(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, catalog
         high_impact=high_impact,
         broad=broad,
         risky=changes and (external or irreversible or high_impact or broad),
+        risk=scores.NONE,
+        uncertainty=scores.NONE,
     )
-    bare = known(risk=scores.NONE, uncertainty=scores.NONE)
-    return known(risk=scores.risk(bare, turn, policy), uncertainty=scores.uncertainty(bare, turn, policy))
+    return replace(bare, risk=scores.risk(bare, turn, policy), uncertainty=scores.uncertainty(bare, turn, policy))
 
 
 def capabilities_in_force(spec: ToolSpec | None, entry: ToolEntry | None) -> Capabilities:

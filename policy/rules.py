@@ -48,7 +48,7 @@ def verdict(facts: CallFacts, policy: Policy, turn: Turn) -> Decided:
         except (PolicyError, ValueError) as error:
             if rule.then != "allow":
                 unclear = unclear or PolicyError(f"the rule `{rule.id}` cannot be applied to this call: {error}")
-    for then in ("deny", "ask", "allow"):
+    for then in ("deny", "ask", "allow") if hits or unclear else ():
         deciding = [rule for rule in hits if rule.then == then]
         if then == "ask" and unclear is not None:
             raise unclear
@@ -97,7 +97,7 @@ def effect_fits(rule: Rule, facts: CallFacts) -> bool:
 
 def resources_fit(rule: Rule, facts: CallFacts) -> bool:
     """Whether the call's resources fit kind, protection, glob and host: any for a strict rule, all for allow."""
-    if all(matcher is None for matcher in (rule.kind, rule.protected, rule.resource, rule.host)):
+    if rule.kind is None and rule.protected is None and rule.resource is None and rule.host is None:
         return True
     fits = [resource_fits(rule, resource) for resource in facts.resources]
     return bool(fits) and all(fits) if rule.then == "allow" else any(fits)

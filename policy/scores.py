@@ -37,7 +37,7 @@ def noisy_or(reasons: Iterable[Reason]) -> Score:
 
     Integer arithmetic, rounded once at the end, so that every machine gets the same number.
     """
-    kept = tuple(reason for reason in reasons if reason.weight > 0)
+    kept = tuple([reason for reason in reasons if reason.weight > 0])
     safe, scale = 1, 1
     for reason in kept:
         safe *= 1000 - reason.weight
@@ -91,11 +91,12 @@ def _dangers(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
 def _doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
     weights, request, aimed = policy.scores.uncertainty, asked(turn, policy), targets(facts)
     origins = {atom.text: atom.origin for atom in facts.survey.atoms}
+    known = [(r.id, known_from(r, request, origins)) for r in aimed]
     for name, weight, how in (
         ("target_unmentioned", weights.target_unmentioned, Origin.NOBODY),
         ("target_untrusted", weights.target_untrusted, Origin.EXTERNAL),
     ):
-        target = next((r.id for r in aimed if known_from(r, request, origins) is how), "")
+        target = next((target for target, source in known if source is how), "")
         if target:
             who = "nobody named or looked at" if how is Origin.NOBODY else "only outside content names"
             yield Reason(name, weight, f"{who} `{target[:120]}`")
