@@ -14,13 +14,15 @@ from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 
 _RANK = attrgetter("standing.rank")
+_NOT_REQUIRED = "critique_not_required"
+"""What stands for `critique_passed`."""
 
 
 def decision_of(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar, turn: Turn) -> Decision:
     """Return the row that records an opinion: its code is the strictest ruling's, the first call's on a tie."""
     rulings = [opinion.rulings[call.id] for call in live]
-    strictest, passed = max(rulings, key=_RANK), f"{gate.name}_passed"
-    notable = [call for call in live if opinion.rulings[call.id].code != passed]
+    strictest = max(rulings, key=_RANK)
+    notable = [call for call in live if opinion.rulings[call.id].code not in (f"{gate.name}_passed", _NOT_REQUIRED)]
     if not (notable or strictest.numbers or opinion.detail or opinion.summary):
         return plain(gate.name, strictest.code, gate.mode)
     first = live[rulings.index(strictest)]

@@ -67,14 +67,14 @@ def _writer_of(noun: type[Struct], exclude: frozenset[str] = frozenset()) -> Wri
         for field in msgspec.structs.fields(noun)
         if field.name not in exclude
     ]
+    read = attrgetter(*(name for name, _, _ in fields)) if exclude else msgspec.structs.astuple
 
     def write(value: Struct) -> Json:
-        data = {}
-        for name, default, inner in fields:
-            item = getattr(value, name)
-            if item is not default and (default is NODEFAULT or item != default):
-                data[name] = item if inner is None else inner(item)
-        return data
+        return {
+            name: item if inner is None else inner(item)
+            for (name, default, inner), item in zip(fields, read(value), strict=True)
+            if item is not default and item != default
+        }
 
     return write
 
