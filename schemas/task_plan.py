@@ -1,0 +1,92 @@
+"""A plan a person confirms before it runs: tasks with their dependencies, and what came of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct, field
+
+from foregate.schemas import codec, strict_json
+from foregate.schemas.strict_json import Json
+
+TaskStatus = Literal["pending", "running", "done", "failed", "skipped", "aborted", "paused"]
+OnFailure = Literal["continue_independent", "stop", "rollback", "ask"]
+
+
+class PlannedCall(Struct, frozen=True):
+    """A tool call a task lists itself."""
+
+    tool: str
+    arguments: Mapping[str, Json] = field(default_factory=dict)
+    description: str = ""
+
+
+class PlanTask(Struct, frozen=True):
+    """One task. Without `calls` an execution model fills them in from `action`, `target`, `reason` and `params`.
+
+    `when` is a condition over the results of earlier tasks; a task whose condition is false is skipped.
+    """
+
+    id: int
+    action: str = ""
+    target: str = ""
+    reason: str = ""
+    expected_outcome: str = ""
+    depends_on: tuple[int, ...] = ()
+    params: Mapping[str, Json] = field(default_factory=dict)
+    calls: tuple[PlannedCall, ...] = ()
+    when: Mapping[str, Json] | None = None
+
+
+class TaskPlan(Struct, frozen=True):
+    """A plan. `version` is the format's; `estimated_duration` is in seconds, 0 for unknown."""
+
+    id: str
+    query: str
+    goal: str
+    tasks: tuple[PlanTask, ...]
+    version: int = 1
+    estimated_duration: int = 0
+    requires_confirmation: bool = True
+    on_failure: OnFailure = "continue_independent"
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 over the recorded form: what a confirmation is bound to."""
+        return strict_json.digest(codec.dump(self))
+
+
+class PlanDefect(Struct, frozen=True):
+    """One thing wrong with a plan: the task's number (0 for the plan itself), the field, what is wrong, what to do."""
+
+    task: int
+    field: str
+    problem: str
+    remedy: str
+
+
+class CallResponse(Struct, frozen=True):
+    """What one call of a task gave: whether it ran well, its text, and what went wrong."""
+
+    ok: bool
+    data: str = ""
+    errors: tuple[str, ...] = ()
+
+
+class TaskResult(Struct, frozen=True):
+    """What came of a task. `calls` are call ids of the log; `duration_ms` is in milliseconds."""
+
+    task: int
+    status: TaskStatus
+    calls: tuple[str, ...] = ()
+    responses: tuple[CallResponse, ...] = ()
+    summary: str = ""
+    duration_ms: int = 0
+    error: str = ""
+
+    @property
+    def success(self) -> bool:
+        """Whether the task was done."""
+        return self.status == "done"
