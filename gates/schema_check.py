@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import jsonschema
@@ -10,6 +12,7 @@ import re2
 from jsonschema import Draft202012Validator, ValidationError
 from referencing import Registry
 
+from foregate.schemas import strict_json
 from foregate.schemas.strict_json import Json
 
 
@@ -20,7 +23,7 @@ class SchemaCheck:
         schema = dict(schema)
         if closed and "properties" in schema and "additionalProperties" not in schema:
             schema["additionalProperties"] = False
-        _Validator.check_schema(schema)
+        _sound(strict_json.canonical(schema).decode())
         self._validator = _Validator(schema, registry=Registry())
 
     def defect(self, arguments: Mapping[str, Json]) -> str:
@@ -30,6 +33,12 @@ class SchemaCheck:
             return ""
         where = ".".join(str(part) for part in error.absolute_path)
         return f"the argument `{where}` does not fit: {error.message[:300]}" if where else error.message[:300]
+
+
+@lru_cache(maxsize=256)
+def _sound(schema: str) -> None:
+    """Raise SchemaError for what is no JSON Schema; every session of a process has much the same ones."""
+    _Validator.check_schema(json.loads(schema))
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
