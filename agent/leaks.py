@@ -8,11 +8,11 @@ from typing import Any
 import re2
 
 from foregate.agent import repository
-from foregate.agent.protection import protection
 from foregate.agent.repository import Repository
 from foregate.agent.workspace import Workspace
 from foregate.policy import rules
 from foregate.policy.policy import Policy
+from foregate.policy.protection import protection
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError, WorkspaceError
 from foregate.schemas.strict_json import Json

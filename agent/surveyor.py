@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from foregate.agent import repository, tree
 from foregate.agent.leaks import Leaks
-from foregate.agent.protection import beneath, protection
 from foregate.agent.session_state import SessionState
 from foregate.agent.tools.commands import operands
 from foregate.agent.tools.http_address import address_of
 from foregate.agent.workspace import Look, Workspace
 from foregate.policy import commands
 from foregate.policy.policy import Policy
+from foregate.policy.protection import beneath, protection
 from foregate.schemas import codec, strict_json
 from foregate.schemas.effect import Effect, worst
 from foregate.schemas.errors import NotText, WorkspaceError

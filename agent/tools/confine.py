@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from foregate.agent.protection import off_limits
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
+from foregate.policy.protection import off_limits
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Survey, SurveyedResource

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Mapping
 
 from foregate.agent import tree
-from foregate.agent.protection import off_limits
 from foregate.agent.tools.confine import unchanged, writable
 from foregate.agent.tools.files import PATH, WRITER
 from foregate.agent.tools.looking import seen
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace import Look, Workspace
 from foregate.policy.policy import Policy
+from foregate.policy.protection import off_limits
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from foregate.agent.protection import protection
 from foregate.agent.repository import Repository, find, whole
 from foregate.agent.tools.confine import readable
 from foregate.agent.tools.output import capped
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
+from foregate.policy.protection import protection
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import OBSERVER, Capabilities
 from foregate.schemas.effect import Effect

@@ -9,7 +9,6 @@ from typing import Any
 import re2
 
 from foregate.agent import tree
-from foregate.agent.protection import off_limits, protection
 from foregate.agent.tools.confine import readable
 from foregate.agent.tools.output import capped
 from foregate.agent.tools.tool import Tool
@@ -17,6 +16,7 @@ from foregate.agent.tree import Entry
 from foregate.agent.workspace import Workspace
 from foregate.policy.globs import matches
 from foregate.policy.policy import Policy
+from foregate.policy.protection import off_limits, protection
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.models.scripted import ScriptedModel, calls, says
-from foregate.agent.protection import off_limits
 from foregate.api import Agent
 from foregate.guarding import guarded
 from foregate.policy.load import default_policy
+from foregate.policy.protection import off_limits
 from foregate.schemas.errors import UsageError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foregate.agent.protection import off_limits, protection
 from foregate.policy.policy import Policy
+from foregate.policy.protection import off_limits, protection
 from tests.policies import policy_with
 
 
