@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from foregate.policy.policy import Policy
+from foregate.policy.record import narrowed
 from foregate.schemas import codec
 from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect
@@ -97,6 +96,7 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
     parent = session.state.task
     if not may_delegate(session.policy, session.depth):
         raise UsageError("a child task would be deeper than policy limits.child_depth allows")
+    spent = spent_by(parent, session.clock()) if parent is not None else {}
     name = name or f"{session.lease.session}.{session.state.seq}"
     known = name in await session.log.sessions()
     lease = await session.log.claim(name, create=not known)
@@ -106,7 +106,8 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
         blobs=session.blobs,
         model=session.model,
         tools=session.own_tools,
-        policy=narrowed(session.policy, parent, session.clock()),
+        policy=narrowed(session.policy, spent),
+        layers={**session.layers, "spent": [*session.layers.get("spent", ()), spent]},
         workspace=session.workspace,
         person=session.person,
         clock=session.clock,
@@ -140,24 +141,17 @@ async def introduce(inner: Session, parent: TaskState | None, text: str) -> None
     await inner.hear(text, "parent", **({} if said else {"refusals": refusals}))
 
 
-def narrowed(policy: Policy, parent: TaskState | None, now: str) -> Policy:
-    """Return the policy with every limit cut to what the parent task has left; at least one of each remains."""
-    if parent is None:
-        return policy
-    used, values = parent.counters, policy.model_dump(mode="json")
-    spent = {
-        "turns": used.turns,
-        "model_calls": used.model_calls,
-        "tool_calls": used.tool_calls,
-        "tokens": used.tokens,
-        "cost": used.cost,
-        "wall_clock": parent.elapsed(now),
+def spent_by(parent: TaskState, now: str) -> dict[str, dict[str, int]]:
+    """Return what the parent task has used of each limit, by the limit's section and name."""
+    used = parent.counters
+    return {
+        "limits": {
+            "turns": used.turns,
+            "model_calls": used.model_calls,
+            "tool_calls": used.tool_calls,
+            "tokens": used.tokens,
+            "cost": used.cost,
+            "wall_clock": parent.elapsed(now),
+        },
+        "safety": {"model_calls": used.safety_calls, "rounds": used.safety_rounds},
     }
-    for section, usage in (
-        ("limits", spent),
-        ("safety", {"model_calls": used.safety_calls, "rounds": used.safety_rounds}),
-    ):
-        for name, count in usage.items():
-            if values[section][name]:
-                values[section][name] = max(1, values[section][name] - count)
-    return Policy.model_validate_json(json.dumps(values))

@@ -25,8 +25,8 @@ async def resume(session: Session) -> None:
         session.state.apply(event)
     state = session.state
     if state.policy_hash != session.policy.hash:
-        body = {"policy": session.policy.model_dump(mode="json"), "before": state.policy_hash}
-        await session.record(Draft("policy_changed", "foregate", body))
+        policy = {"policy": session.policy.model_dump(mode="json"), "layers": dict(session.layers)}
+        await session.record(Draft("policy_changed", "foregate", policy | {"before": state.policy_hash}))
     catalogue = [codec.dump(spec) for spec in session.catalogue.values()]
     if state.catalogue_hash != catalogue_hash(catalogue):
         changed = {"catalogue": catalogue, "catalogue_hash": catalogue_hash(catalogue)}

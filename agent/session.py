@@ -68,9 +68,11 @@ class Session:
         clock: Clock = utc_now,
         listeners: Sequence[Listener] = (),
         depth: int = 0,
+        layers: Mapping[str, Json] | None = None,
     ) -> None:
         self.log, self.lease, self.blobs = log, lease, blobs
         self.model, self.policy, self.workspace, self.depth = model, policy, workspace, depth
+        self.layers: Mapping[str, Json] = {"given": True} if layers is None else layers
         self.own_tools = tools
         self.tools: ToolSource = Delegating(tools, self) if may_delegate(policy, depth) else tools
         self.person, self.clock, self.listeners = person, clock, list(listeners)
@@ -92,6 +94,7 @@ class Session:
             "catalogue": catalogue,
             "catalogue_hash": catalogue_hash(catalogue),
             "policy": self.policy.model_dump(mode="json"),
+            "layers": dict(self.layers),
             "depth": self.depth,
             **about,
         }

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path as FilePath
@@ -23,6 +23,7 @@ from foregate.schemas.errors import PolicyError
 
 WORKSPACE_FILE = ".foregate.yaml"
 """The name of a workspace's own policy file, at its root."""
+_WORKSPACE = f"workspace {WORKSPACE_FILE}"
 
 SHIPPED = ("classic",)
 """The names of the policies that come with Foregate, each a file beside default.yaml."""
@@ -34,7 +35,8 @@ class LoadedPolicy:
 
     `provenance` maps dotted paths to `default`, `policy.yaml:12` or `workspace .foregate.yaml:3`; rules stand under
     their id. `tightened` are the keys the workspace file changed, `ignored` those it left looser than they are already.
-    `sources` names the files, in the order they were laid over each other.
+    `sources` names the files, in the order they were laid over each other. `workspace` holds the workspace file's own
+    values, which a session records, so that another user file can be laid beneath them later.
     """
 
     policy: Policy
@@ -42,6 +44,12 @@ class LoadedPolicy:
     tightened: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     sources: tuple[str, ...] = ("default.yaml",)
+    workspace: Mapping[str, Data] = field(default_factory=dict)
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """Return where each value comes from that is not the default's."""
+        return {key: origin for key, origin in self.provenance.items() if origin != "default"}
 
 
 @cache
@@ -77,22 +85,33 @@ def load(user_file: FilePath | None = None, workspace: FilePath | None = None) -
     `.foregate.yaml` in `workspace` may then only tighten. Raises PolicyError with one sentence that names file, line,
     key and what is allowed.
     """
+    own = workspace / WORKSPACE_FILE if workspace is not None else None
+    there = own is not None and (own.exists() or own.is_symlink())
+    user = read_layer(user_file, user_file.name, trusted=True) if user_file is not None else None
+    return laid(user, read_layer(own, _WORKSPACE, trusted=False) if own is not None and there else None)
+
+
+def recorded_layer(values: Mapping[str, Data]) -> Layer | None:
+    """Return a workspace file from the values a session recorded of it; None where it recorded none."""
+    return Layer(_WORKSPACE, _WORKSPACE, dict(values), {}) if values else None
+
+
+def laid(user: Layer | None, own: Layer | None = None) -> LoadedPolicy:
+    """Return the policy of a user's layer over the defaults, tightened by a workspace's own; see `load`."""
     tree = Tree(copy.deepcopy(default_data()))
     layers: list[Layer] = []
-    if user_file is not None:
-        layers.append(read_layer(user_file, user_file.name, trusted=True))
-        lay_over(tree, examined(layers[0]))
+    if user is not None:
+        layers.append(user)
+        lay_over(tree, examined(replace(user, data=copy.deepcopy(user.data))))
     policy = typed(tree, layers) if layers else default_policy()
-    own = workspace / WORKSPACE_FILE if workspace is not None else None
-    if own is None or not (own.exists() or own.is_symlink()):
+    if own is None:
         return LoadedPolicy(policy, provenance(tree), sources=sources(layers))
-    layer = examined(read_layer(own, f"workspace {WORKSPACE_FILE}", trusted=False))
     trial = copy.deepcopy(tree)
-    lay_over(trial, layer)
-    typed(trial, (*layers, layer))
-    tightened, ignored = restrain(tree, layer, policy, default_policy())
-    layers.append(layer)
-    return LoadedPolicy(typed(tree, layers), provenance(tree), tightened, ignored, sources(layers))
+    lay_over(trial, examined(own))
+    typed(trial, (*layers, own))
+    tightened, ignored = restrain(tree, own, policy, default_policy())
+    layers.append(own)
+    return LoadedPolicy(typed(tree, layers), provenance(tree), tightened, ignored, sources(layers), own.data)
 
 
 def check(file: FilePath) -> list[str]:

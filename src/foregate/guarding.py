@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from foregate.policy.policy import Policy
 from foregate.schemas.errors import UsageError
 
 
-def guarded(policy: Policy, workspace: Path, own: Iterable[Path]) -> Policy:
-    """Return the policy with `own` paths that lie in the workspace among `files.protected`.
+def guarded(workspace: Path, own: Iterable[Path]) -> list[str]:
+    """Return the globs that stand for the `own` paths that lie in the workspace, for `files.protected`.
 
     Raises UsageError where the workspace itself lies in one of them: then nothing in it would be the agent's to touch.
     """
@@ -21,11 +19,7 @@ def guarded(policy: Policy, workspace: Path, own: Iterable[Path]) -> Policy:
             raise UsageError(f"the workspace `{root}` lies in Foregate's own folder `{path}`; choose another")
         if root in path.parents:
             found.append(literal(path.relative_to(root).as_posix()))
-    if not found:
-        return policy
-    data = policy.model_dump(mode="json")
-    data["files"]["protected"] = list(dict.fromkeys([*data["files"]["protected"], *found]))
-    return Policy.model_validate_json(json.dumps(data))
+    return found
 
 
 def literal(path: str) -> str:

@@ -124,6 +124,7 @@ async def _open(
     from foregate.agent.workspace import Workspace
     from foregate.guarding import guarded
     from foregate.policy.policy import Policy
+    from foregate.policy.record import record, with_protected
     from foregate.telemetry.otel.switch import open_telemetry
 
     name = await find_session(log, setting.resume) if setting.resume else await fresh_name(log)
@@ -131,7 +132,8 @@ async def _open(
     try:
         loaded, policy = choose_policy(setting, workspace.root)
         named = None if isinstance(setting.policy, Policy) else policy_file(setting.policy, setting.environ)
-        policy = guarded(policy, workspace.root, own if named is None else (*own, named))
+        guard = guarded(workspace.root, own if named is None else (*own, named))
+        policy = with_protected(policy, guard)
         tools = toolbox(setting, workspace, policy, memory)
         lease = await log.claim(name, create=not setting.resume)
     except BaseException:
@@ -151,6 +153,7 @@ async def _open(
             workspace=workspace,
             person=setting.person,
             listeners=(*setting.listeners, *([telemetry.hear] if telemetry is not None else ())),
+            layers=record(loaded, guard),
         )
         await (session.resume() if setting.resume else session.start())
         if setting.dry_run and not session.state.dry_run:

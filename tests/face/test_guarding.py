@@ -11,6 +11,7 @@ from foregate.api import Agent
 from foregate.guarding import guarded
 from foregate.policy.load import default_policy
 from foregate.policy.protection import off_limits
+from foregate.policy.record import with_protected
 from foregate.schemas.errors import UsageError
 
 
@@ -41,14 +42,14 @@ def test_a_workspace_inside_the_own_folder_is_refused(tmp_path: Path) -> None:
     inner = tmp_path / "foregate" / "work"
     inner.mkdir(parents=True)
     with pytest.raises(UsageError, match="choose another"):
-        guarded(default_policy(), inner, [tmp_path / "foregate"])
+        guarded(inner, [tmp_path / "foregate"])
 
 
 def test_own_files_elsewhere_leave_the_policy_as_it_is(tmp_path: Path) -> None:
-    assert guarded(default_policy(), tmp_path, [Path("/nowhere/else")]) is default_policy()
+    assert guarded(tmp_path, [Path("/nowhere/else")]) == []
 
 
 def test_what_lies_beneath_an_own_folder_is_guarded_with_it(tmp_path: Path) -> None:
-    policy = guarded(default_policy(), tmp_path, [tmp_path / "a*b" / "foregate"])
+    policy = with_protected(default_policy(), guarded(tmp_path, [tmp_path / "a*b" / "foregate"]))
     assert off_limits("a*b/foregate/blobs/x", policy)
     assert not off_limits("a*b/other", policy)
