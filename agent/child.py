@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from foregate.policy.policy import Policy
 from foregate.policy.record import narrowed
 from foregate.schemas import codec
 from foregate.schemas.capabilities import OBSERVER

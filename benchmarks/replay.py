@@ -51,11 +51,12 @@ def judged_again(lines: list[tuple[str, str]]) -> float:
     """Judge all turns of freshly read events again; return the nanoseconds per turn."""
     events = [chain.read(text, hash_) for text, hash_ in lines]
     policy = Policy.model_validate_json(json.dumps(events[0].body["policy"]))
-    bench = prelude(policy, catalogue_of([codec.load(ToolSpec, spec) for spec in events[0].body["catalogue"]]))
+    catalogue = catalogue_of([codec.load(ToolSpec, spec) for spec in events[0].body["catalogue"]])
+    bench = prelude(policy, catalogue)
     start = time.perf_counter_ns()
     for turn in recorded(events):
-        result = redecide(turn.turn, Judgement.from_json(turn.judgement), policy, bench)
-        assert result.change == "unchanged"
+        result = redecide(turn.turn, Judgement.from_json(turn.judgement), policy, bench, policy, catalogue)
+        assert result.unchanged
     return (time.perf_counter_ns() - start) / COUNT
 
 

@@ -353,7 +353,3 @@ class Policy(Section):
     def hash(self) -> str:
         """SHA-256 over the canonical JSON of all values."""
         return strict_json.digest(self.model_dump(mode="json"))
-
-
-SURVEY_KEYS = ("files", "commands.environment", "commands.wrappers", "tools.*.targets", "sensitive")
-"""Keys that steer the survey itself: changing one makes affected recorded decisions not decidable."""

@@ -69,9 +69,10 @@ class MemoryLog:
         """Yield (number, canonical text, hash) of each event, for verification."""
         yield from ((event.seq, text, event.hash) for event, text in self._rows(session))
 
-    def events(self, session: str, *, after: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
-        """Yield events after a number, of some kinds or of all, in order."""
-        yield from (event for event, _ in self._rows(session)[max(after, 0) :] if not kinds or event.kind in kinds)
+    def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
+        """Yield events after a number, up to another, of some kinds or of all, in order."""
+        rows = self._rows(session)[max(after, 0) : until or None]
+        yield from (event for event, _ in rows if not kinds or event.kind in kinds)
 
     def kept_head(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event."""

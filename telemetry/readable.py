@@ -14,8 +14,11 @@ class Readable(Protocol):
     def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
         """Yield (number, canonical text, hash) of each durable event as stored."""
 
-    def events(self, session: str, *, after: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
-        """Yield durable events after a number, of some kinds or of all, in order. Unverified."""
+    def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
+        """Yield durable events after a number, up to another unless that is 0, of some kinds or of all, in order.
+
+        Unverified.
+        """
 
     def kept_head(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event as the log noted it apart from the events."""

@@ -161,11 +161,15 @@ class SqliteLog:
         """
         yield from self._stream(session, "SELECT seq, text, hash FROM events WHERE session = ? ORDER BY seq", ())
 
-    def events(self, session: str, *, after: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
-        """Yield durable events after a number, of some kinds or of all, in order, one by one. Unverified."""
-        of_kind = f" AND {KIND} IN ({', '.join('?' * len(kinds))})" if kinds else ""
-        query = f"SELECT seq, text, hash FROM events WHERE session = ? AND seq > ?{of_kind} ORDER BY seq"  # noqa: S608
-        for row in self._stream(session, query, (after, *kinds)):
+    def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
+        """Yield durable events after a number, up to another, of some kinds or of all, one by one. Unverified.
+
+        Raises LogError where an event cannot be read, also for one that no longer says which kind it is.
+        """
+        of_kind = f" AND coalesce({KIND}, ?) IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        upto = " AND seq <= ?" if until else ""
+        query = f"SELECT seq, text, hash FROM events WHERE session = ? AND seq > ?{upto}{of_kind} ORDER BY seq"  # noqa: S608
+        for row in self._stream(session, query, (after, *((until,) if until else ()), *kinds[:1], *kinds)):
             yield _event(*row)
 
     def kept_head(self, session: str) -> tuple[int, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,6 +97,15 @@ async def fresh_name(log: Log) -> str:
             await log.head(name)
         except LogError:
             return name
+
+
+async def find_sessions(log: Log, wanted: Iterable[str]) -> list[str]:
+    """Return the sessions named, each once and in the order named, or all of the log, newest first.
+
+    Raises UsageError for a name `find_session` does not know.
+    """
+    named = dict.fromkeys([await find_session(log, name) for name in wanted])
+    return list(named or await log.sessions())
 
 
 async def find_session(log: Log, wanted: str) -> str:

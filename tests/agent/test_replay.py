@@ -53,7 +53,11 @@ async def exported() -> tuple[list[str], list[str]]:
     lines, expected = [], []
     for story in STORIES:
         for turn in recorded(await events_of(story)):
-            content = {"turn": turn.turn.exported(), "policy": turn.policy, "catalogue": turn.catalogue}
+            content = {
+                "turn": turn.turn.exported(),
+                "policy": turn.in_force.policy,
+                "catalogue": turn.in_force.catalogue,
+            }
             lines.append(json.dumps(content))
             expected.append(strict_json.encode_record(turn.judgement).decode())
     return lines, expected

@@ -22,4 +22,12 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Judge every call, make 
 SessionName = Annotated[
     str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.", show_default=False)
 ]
+SessionNames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SESSION]...",
+        help="Sessions by name, beginning, or `last`; all when none is named.",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]

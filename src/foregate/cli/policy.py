@@ -68,6 +68,44 @@ def check(
     raise typer.Exit(USAGE if problems else COMPLETED)
 
 
+@app.command("what-if", short_help="Judge recorded sessions again under another policy file.")
+def what_if(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or `classic`.")],
+    sessions: options.SessionNames = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Judge recorded turns again as `foregate chat --policy FILE` would have, and show what comes out differently."""
+    from foregate.cli.exit_codes import USAGE
+    from foregate.cli.scripting import one_line
+    from foregate.cli.visible import visible
+    from foregate.cli.waiting import wait
+    from foregate.cli.what_if import lines_of, summary_json
+    from foregate.home import Home, find_sessions
+    from foregate.policy.layers import read_layer
+    from foregate.policy.load import check as problems_of
+    from foregate.policy.load import file_of
+    from foregate.what_if import WhatIf
+
+    named = file_of(file)
+    if problems := problems_of(named):
+        for problem in problems:
+            typer.echo(f"foregate: {visible(problem)}", err=True)
+        raise typer.Exit(USAGE)
+    log = Home.open().log()
+    try:
+        judged = WhatIf(log, read_layer(named, named.name, trusted=True))
+        rows = judged.rows(wait(find_sessions(log, sessions or ())))
+        if as_json:
+            for row in rows:
+                typer.echo(one_line(row.to_json()))
+            typer.echo(one_line(summary_json(judged.tally, named.name)))
+        else:
+            for line in lines_of(rows, judged.tally, named.name):
+                typer.echo(line)
+    finally:
+        log.close()
+
+
 def existing(workspace: Path) -> Path:
     """Return the workspace's path; raise WorkspaceError when it is no folder."""
     from foregate.agent.workspace import Workspace

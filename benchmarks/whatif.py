@@ -1,0 +1,65 @@
+"""What several processes gain when recorded turns are judged again under another policy, as a ratio in one run.
+
+The log is one session, so that the gain comes from the pieces it is cut into. Starting the processes counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from endless import SESSION, opened, policy, turns
+
+from foregate.policy.difference import difference
+from foregate.policy.layers import Layer
+from foregate.policy.load import default_policy
+from foregate.telemetry.sqlite_log import SqliteLog
+from foregate.what_if import WhatIf
+
+COUNT = 6000
+ROUNDS = 3
+
+
+async def written(path: Path) -> None:
+    """Write the log: a session of COUNT turns."""
+    log = SqliteLog(path)
+    session = await opened(log)
+    await turns(session, COUNT)
+    await session.close()
+    log.close()
+
+
+def judged_again(log: SqliteLog, workers: int) -> float:
+    """Judge the session again under its own policy, as a user's file; return the turns per second."""
+    values: dict[str, object] = {}
+    for path, (_, value) in difference(default_policy(), policy()).items():
+        section, key = map(str, path)
+        values[section] = {**values.get(section, {}), key: value}  # type: ignore[dict-item]
+    start = time.perf_counter()
+    judge = WhatIf(log, Layer("bench.yaml", "bench.yaml", values, {}), workers)
+    assert list(judge.rows([SESSION])) == []
+    assert judge.tally.turns >= COUNT
+    return judge.tally.turns / (time.perf_counter() - start)
+
+
+def main() -> None:
+    """Print the median ratio of interleaved rounds, each over the whole session."""
+    several = len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(written(Path(folder) / "log.db"))
+        log = SqliteLog(Path(folder) / "log.db", create=False)
+        rounds = [(judged_again(log, 1), judged_again(log, several)) for _ in range(ROUNDS)]
+        log.close()
+    gain = statistics.median(many / one for one, many in rounds)
+    one, many = (statistics.median(speeds) for speeds in zip(*rounds, strict=True))
+    print(
+        f"whatif    {gain:5.1f}x   ({several} processes against one)     {many:.0f} against {one:.0f} turns per second"
+    )
+
+
+if __name__ == "__main__":
+    main()
