@@ -23,7 +23,7 @@ def decision_of(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: 
     rulings = [opinion.rulings[call.id] for call in live]
     strictest = max(rulings, key=_RANK)
     notable = [call for call in live if opinion.rulings[call.id].code not in (f"{gate.name}_passed", _NOT_REQUIRED)]
-    if not (notable or strictest.numbers or opinion.detail or opinion.summary):
+    if not (notable or strictest.numbers or opinion.detail or opinion.summary or any(r.rules for r in rulings)):
         return plain(gate.name, strictest.code, gate.mode)
     first = live[rulings.index(strictest)]
     numbers = dict.fromkeys(number for ruling in rulings for number in ruling.numbers)

@@ -110,6 +110,28 @@ def verify(
         raise typer.Exit(NOT_VERIFIED)
 
 
+@app.command("stats", short_help="Count what the gates did, and what that cost.")
+def stats(
+    sessions: options.SessionNames = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Count over sessions how often gates were asked, fired and were overridden, what advice cost, who said yes."""
+    from foregate.cli.scripting import one_line
+    from foregate.cli.stats import lines_of
+    from foregate.home import find_sessions
+    from foregate.telemetry.statistics import KINDS, Statistics
+
+    found = Statistics()
+    with _log() as log:
+        for name in wait(find_sessions(log, sessions or ())):
+            found.take(name, log.events(name, kinds=KINDS))
+    if as_json:
+        typer.echo(one_line(found.to_json()))
+        return
+    for line in lines_of(found):
+        typer.echo(line)
+
+
 @contextmanager
 def _log() -> Iterator[SqliteLog]:
     """Yield the log of the home, for reading."""

@@ -1,0 +1,191 @@
+"""What the gates did over whole sessions: how often each was asked, fired and overridden, and what that cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+from foregate.schemas.codes import GATES
+from foregate.schemas.errors import LogError
+from foregate.schemas.event import Event, Kind
+from foregate.schemas.strict_json import Json
+
+KINDS: tuple[Kind, ...] = (
+    "session_started",
+    "policy_changed",
+    "task_started",
+    "turn_judged",
+    "need_raised",
+    "need_answered",
+)
+"""The kinds of events the statistics are made of."""
+_ORDER = (*GATES, "postlude")
+_PASSES = ("allow",)
+
+
+@dataclass(slots=True)
+class GateCounts:
+    """How often a gate was asked about a turn, fired, and was overridden by a person; apart what it did in shadow."""
+
+    asked: int = 0
+    fired: int = 0
+    overridden: int = 0
+    shadow_asked: int = 0
+    shadow_fired: int = 0
+
+
+@dataclass(slots=True)
+class Advice:
+    """What asking the planner or the critic cost: requests to the model, and tokens in and out."""
+
+    calls: int = 0
+    tokens: int = 0
+
+
+@dataclass(slots=True)
+class _Session:
+    """What is known of the session in hand: its open question, and the answers of a person by event."""
+
+    asked_at: str = ""
+    said_yes: dict[int, frozenset[str]] = field(default_factory=dict)
+
+
+class Statistics:
+    """A fold over the events of any number of sessions; memory does not grow with their length."""
+
+    def __init__(self) -> None:
+        self.sessions = self.tasks = self.turns = self.calls = self.held = 0
+        self.gates: dict[str, GateCounts] = {gate: GateCounts() for gate in _ORDER}
+        self.advice = {"planner": Advice(), "critic": Advice()}
+        self.approvals: Counter[str] = Counter()
+        self.questions: Counter[str] = Counter()
+        self.waited: Counter[int] = Counter()
+        self.rules: dict[str, int] = {}
+
+    def take(self, session: str, events: Iterable[Event]) -> None:
+        """Take in a session's events of KINDS; raise LogError for one that cannot be read."""
+        self.sessions += 1
+        known = _Session()
+        for event in events:
+            try:
+                self._event(event, event.body, known)
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                raise LogError(
+                    f"event {event.seq} of session `{session}` cannot be counted ({type(error).__name__}: {error}); "
+                    "`foregate audit verify` tells what was changed"
+                ) from None
+
+    def to_json(self) -> Json:
+        """Return everything as JSON values."""
+        share = self.approvals["yes"] / answered if (answered := self.approvals["answered"]) else None
+        return {
+            "sessions": self.sessions,
+            "tasks": self.tasks,
+            "turns": self.turns,
+            "calls": self.calls,
+            "held": self.held,
+            "held_per_task": round(self.held / self.tasks, 3) if self.tasks else None,
+            "gates": {
+                gate: {name: getattr(counts, name) for name in GateCounts.__slots__}
+                for gate, counts in self.gates.items()
+            },
+            "advice": {who: {"model_calls": cost.calls, "tokens": cost.tokens} for who, cost in self.advice.items()},
+            "approvals": {
+                "asked": self.approvals["asked"],
+                "answered": self.approvals["answered"],
+                "accepted": self.approvals["yes"],
+                "share_accepted": None if share is None else round(share, 3),
+                "median_seconds": self.median_wait,
+            },
+            "repeated_holds": {name: self.questions[name] for name in ("asked", "anyway", "stop", "more")},
+            "rules": dict(self.rules),
+            "rules_never_fired": [name for name, count in self.rules.items() if not count],
+        }
+
+    @property
+    def median_wait(self) -> int | None:
+        """The median of the seconds a person took to answer, None when nobody did."""
+        return round(median(self.waited.elements())) if self.waited else None
+
+    def _event(self, event: Event, body: Mapping[str, Any], known: _Session) -> None:
+        match event.kind:
+            case "session_started" | "policy_changed":
+                for rule in body.get("policy", {}).get("rules", {}).get("list", ()):
+                    self.rules.setdefault(rule["id"], 0)
+            case "task_started":
+                self.tasks += 1
+            case "turn_judged":
+                self._judged(body, known)
+            case "need_raised" if body["need"]["who"] == "person":
+                known.asked_at = event.time
+                (self.approvals if body["need"]["gate"] == "approval" else self.questions)["asked"] += 1
+            case "need_answered":
+                self._answered(event, body, known)
+
+    def _judged(self, body: Mapping[str, Any], known: _Session) -> None:
+        judgement = body["judgement"]
+        self.turns += 1
+        self.calls += len(judgement["verdicts"])
+        self.held += sum(verdict["standing"] not in _PASSES for verdict in judgement["verdicts"])
+        for decision in judgement["decisions"]:
+            self._decision(decision)
+        said_yes = frozenset[str]().union(*(known.said_yes.pop(seq, ()) for seq in body["turn"].get("answers", ())))
+        for verdict in judgement["verdicts"]:
+            if verdict["standing"] in _PASSES and verdict["digest"] in said_yes:
+                self.gates[_asking(verdict["call"], judgement["decisions"])].overridden += 1
+        known.said_yes.clear()
+
+    def _decision(self, decision: Mapping[str, Any]) -> None:
+        counts = self.gates.get(decision["gate"])
+        if counts is None:
+            return
+        passed = all(ruling["standing"] in _PASSES for ruling in decision.get("rulings", ()))
+        fired = not passed or bool(decision.get("consequence")) or decision["code"] == "verification_pending"
+        if decision.get("mode") == "shadow":
+            counts.shadow_asked += 1
+            counts.shadow_fired += fired
+        else:
+            counts.asked += 1
+            counts.fired += fired
+        for rule in decision.get("rules", ()):
+            self.rules[rule] = self.rules.get(rule, 0) + 1
+
+    def _answered(self, event: Event, body: Mapping[str, Any], known: _Session) -> None:
+        answer = body["answer"]
+        if answer["who"] != "person":
+            cost, usage = self.advice[answer["who"]], body.get("usage", {})
+            cost.calls += body.get("model_calls", 1)
+            cost.tokens += usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+            return
+        if answer.get("value") is None:
+            return
+        choice = answer["value"]["choice"]
+        if known.asked_at:
+            self.waited[max(0, round((_when(event.time) - _when(known.asked_at)).total_seconds()))] += 1
+            known.asked_at = ""
+        if answer["gate"] != "approval":
+            self.questions[choice] += 1
+            for grant in body.get("grants", ()):
+                self.gates[grant["gate"]].overridden += 1
+            return
+        self.approvals["answered"] += 1
+        if choice in ("yes", "grant"):
+            self.approvals["yes"] += 1
+            known.said_yes[event.seq] = frozenset(answer["digests"])
+
+
+def _asking(call: str, decisions: Iterable[Mapping[str, Any]]) -> str:
+    """Return the gate whose ruling a person's yes replaced: the first that asked about the call, else `approval`."""
+    for decision in decisions:
+        for ruling in decision.get("rulings", ()):
+            if ruling["call"] == call and ruling["standing"] == "ask" and decision.get("mode") != "shadow":
+                return str(decision["gate"])
+    return "approval"
+
+
+def _when(time: str) -> datetime:
+    return datetime.fromisoformat(time.replace("Z", "+00:00"))
