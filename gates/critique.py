@@ -127,7 +127,10 @@ class CritiqueGate:
 
     def skipped(self, wanted: Sequence[CallFacts], turn: Turn) -> dict[str, Ruling]:
         """Return the rulings when the budget is used up: a person is asked, or the policy lets it go."""
-        number = Number("safety_rounds", turn.counters.safety_rounds, self.policy.safety.rounds, "safety.rounds")
+        safety, used = self.policy.safety, turn.counters
+        number = Number("safety_rounds", used.safety_rounds, safety.rounds, "safety.rounds")
+        if not 0 < safety.rounds <= used.safety_rounds:
+            number = Number("safety_calls", used.safety_calls, safety.model_calls, "safety.model_calls")
         standing = Standing.ASK if self.policy.critique.on_budget_exhausted == "ask" else Standing.ALLOW
         message = "the safety budget is used up, so no critic looked at this"
         held = Ruling(standing, "critique_skipped_budget", message, numbers=(number,))

@@ -110,6 +110,32 @@ def verify(
         raise typer.Exit(NOT_VERIFIED)
 
 
+@app.command("explain", short_help="Explain one decision, and what would have changed it.")
+def explain(
+    decision: Annotated[
+        str,
+        typer.Argument(metavar="DECISION", help="SESSION/SEQ.GATE, or SEQ.GATE of the newest session."),
+    ],
+    as_json: options.AsJson = False,
+) -> None:
+    """Explain a decision: what was asked, the ruling, its numbers, what would have changed it, and what came next."""
+    from rich.console import Console
+
+    from foregate.cli.explain import lines_of
+    from foregate.cli.scripting import one_line
+    from foregate.explanation import explain as explained
+    from foregate.explanation import find_decision
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    with _log() as log:
+        found = explained(log, *wait(find_decision(log, decision)))
+    if as_json:
+        typer.echo(one_line(found.to_json()))
+        return
+    for line in lines_of(found, min(console.width, 100) if console.is_terminal else 80):
+        typer.echo(line)
+
+
 @app.command("stats", short_help="Count what the gates did, and what that cost.")
 def stats(
     sessions: options.SessionNames = None,
