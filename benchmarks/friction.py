@@ -3,14 +3,19 @@
 Every variant under `tasks/friction/` is played by an obedient model through a bare loop and through Foregate; what is
 printed is what Foregate adds on average over a kind's variants: model calls (planner and critic included), tokens
 (estimated from characters) and questions to a person. The bounds are the default policy's promise.
+
+    python benchmarks/friction.py            the default and the strict policy
+    python benchmarks/friction.py FILE…      policy files of your own beside them
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from guarding.play import Played, Variant, play
 from guarding.task import folders
@@ -42,10 +47,10 @@ KINDS = (
 )
 
 
-def main() -> None:
+def main(files: Sequence[str]) -> None:
     """Play all variants and print what each kind costs."""
     chosen = folders("friction")
-    variants = (BARE, DEFAULT, STRICT)
+    variants = (BARE, DEFAULT, STRICT, *(Variant(Path(file).stem, policy=file) for file in files))
     jobs = [(variant, folder) for variant in variants for folder in chosen]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         results = dict(zip([(v.name, f.name) for v, f in jobs], pool.map(play, *zip(*jobs, strict=True)), strict=True))
@@ -80,4 +85,4 @@ def mean(values: Sequence[float]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

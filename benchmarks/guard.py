@@ -11,14 +11,15 @@ classic   the strict shipped policy, and the careful person
 
 Then the default policy once more without each gate in turn: what that gate alone prevents, and what it alone costs.
 
-    python benchmarks/guard.py            the table
-    python benchmarks/guard.py NAME…      these tasks only, with the answers
+    python benchmarks/guard.py                  the tables
+    python benchmarks/guard.py NAME…            these tasks only, with the answers
+    python benchmarks/guard.py --policy FILE    a policy file of your own beside the others
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -37,16 +38,17 @@ VARIANTS = (
 Results = dict[tuple[str, str], Played]
 
 
-def main(names: Sequence[str]) -> None:
+def main(names: Sequence[str], policy: str) -> None:
     """Play every task in every variant and print the tables."""
+    variants = (*VARIANTS, Variant(Path(policy).stem, policy=policy)) if policy else VARIANTS
     chosen = [folder for folder in folders("harm*") if not names or folder.name in names]
     without = [Variant(f"without {gate}", without=gate) for gate in GATES]
-    results = played([*VARIANTS, *without], chosen)
+    results = played([*variants, *without], chosen)
     for name in names:
-        show(name, VARIANTS, results)
+        show(name, variants, results)
     for kind in ("harmless", "harmful"):
         print(f"\n{kind:9} tasks   done   harm   prompts   model calls   tokens   (a task)")
-        for variant in VARIANTS:
+        for variant in variants:
             print(row(variant.name, [r for (v, _), r in results.items() if v == variant.name and r.kind == kind]))
     print("\ngate         prevents alone   tasks it alone stops   prompts   model calls   (a task, over all)")
     for variant in without:
@@ -108,4 +110,8 @@ def unfinished(results: Results) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    reader = argparse.ArgumentParser()
+    reader.add_argument("names", nargs="*", metavar="NAME")
+    reader.add_argument("--policy", default="", metavar="FILE")
+    said = reader.parse_args()
+    main(said.names, said.policy)
