@@ -6,7 +6,6 @@ The log is one session, so that the gain comes from the pieces it is cut into. S
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
 import tempfile
 import time
@@ -18,9 +17,9 @@ from foregate.policy.difference import difference
 from foregate.policy.layers import Layer
 from foregate.policy.load import default_policy
 from foregate.telemetry.sqlite_log import SqliteLog
-from foregate.what_if import WhatIf
+from foregate.what_if import WhatIf, cores
 
-COUNT = 6000
+COUNT = 12_000
 ROUNDS = 3
 
 
@@ -48,7 +47,7 @@ def judged_again(log: SqliteLog, workers: int) -> float:
 
 def main() -> None:
     """Print the median ratio of interleaved rounds, each over the whole session."""
-    several = len(os.sched_getaffinity(0))
+    several = cores()
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(written(Path(folder) / "log.db"))
         log = SqliteLog(Path(folder) / "log.db", create=False)

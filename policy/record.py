@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from pydantic import ValidationError
+
 from foregate.policy.layers import Layer
-from foregate.policy.load import LoadedPolicy, laid, recorded_layer
+from foregate.policy.load import LoadedPolicy, default_data, laid, recorded_layer
 from foregate.policy.policy import Policy
 from foregate.policy.strict_yaml import Data
 from foregate.schemas.strict_json import Json, scrub
@@ -41,6 +43,25 @@ def over(user: Layer | None, layers: Mapping[str, Json]) -> Policy:
     for spent in layers.get("spent", ()):
         policy = narrowed(policy, spent)
     return policy
+
+
+def recorded_policy(data: Json) -> Policy:
+    """Return a policy a session recorded; keys an earlier version did not know have their defaults.
+
+    Raises ValueError for what is no policy.
+    """
+    try:
+        return validated(data)
+    except ValidationError:
+        return validated(filled(data, default_data()))
+
+
+def filled(data: Data, default: Data) -> Data:
+    """Return mappings with the keys they lack from the default's."""
+    if not (isinstance(data, dict) and isinstance(default, dict)):
+        return data
+    known = {key: filled(value, default.get(key)) for key, value in data.items()}
+    return {**{key: value for key, value in default.items() if key not in data}, **known}
 
 
 def origin_of(key: str, layers: Mapping[str, Json] | None, default: bool) -> str:

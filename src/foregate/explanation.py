@@ -14,7 +14,7 @@ from foregate.home import find_session
 from foregate.policy.difference import values
 from foregate.policy.load import default_policy
 from foregate.policy.policy import Policy
-from foregate.policy.record import origin_of, validated
+from foregate.policy.record import origin_of, recorded_policy
 from foregate.policy.strict_yaml import dotted
 from foregate.schemas import codec
 from foregate.schemas.call_facts import CallFacts
@@ -129,7 +129,7 @@ def explain(log: Readable, session: str, seq: int, gate: str) -> Explanation:
 def _explained(log: Readable, session: str, event: Event, point: DecisionPoint) -> Explanation:
     turn = _turn(log, session, event)
     holds = turn.in_force
-    policy = validated(holds.policy)
+    policy = recorded_policy(holds.policy)
     catalogue = catalogue_of([codec.load(ToolSpec, spec) for spec in holds.catalogue])
     judgement = Judgement.from_json(turn.judgement)
     rows = judgement.decisions

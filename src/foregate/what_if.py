@@ -20,7 +20,7 @@ from foregate.gates.redecide import DIVERGING, CallChange
 from foregate.policy.difference import beside
 from foregate.policy.layers import Layer
 from foregate.policy.policy import Policy
-from foregate.policy.record import over, validated
+from foregate.policy.record import over, recorded_policy
 from foregate.policy.strict_yaml import Data, dotted
 from foregate.schemas import codec, strict_json
 from foregate.schemas.errors import InvalidJson, LogError
@@ -112,7 +112,7 @@ class WhatIf:
 
     def __init__(self, log: Readable, user: Layer | None, workers: int = 0) -> None:
         self._log, self._user = log, user
-        self._workers = workers or len(os.sched_getaffinity(0))
+        self._workers = workers or cores()
         self.tally = Tally()
 
     def rows(self, sessions: Sequence[str]) -> Iterator[Row]:
@@ -142,6 +142,11 @@ class WhatIf:
             judge = Judge(self._log, self._user)
             for piece in pieces:
                 yield piece, *judge(piece)
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def pieces_of(log: Readable, session: str) -> Iterator[Piece]:
@@ -221,7 +226,7 @@ class Judge:
         if key not in self._comparisons:
             catalogue = catalogue_of([codec.load(ToolSpec, spec) for spec in holds.catalogue])
             policy = over(self._user, holds.layers or {})
-            self._comparisons[key] = Comparison(validated(holds.policy), policy, catalogue)
+            self._comparisons[key] = Comparison(recorded_policy(holds.policy), policy, catalogue)
         return self._comparisons[key]
 
 

@@ -135,7 +135,7 @@ def test_worker_processes_find_what_one_process_finds_in_the_same_order(
     alone = what_if(cli, NO_EDIT, "--json")
     monkeypatch.setattr("foregate.what_if.CHUNK", 4)
     monkeypatch.setattr("foregate.what_if.WORTH_WORKERS", 0)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr("foregate.what_if.cores", lambda: 2)
     assert what_if(cli, NO_EDIT, "--json") == alone
 
 
@@ -145,7 +145,7 @@ def test_what_a_worker_process_cannot_read_is_one_sentence(
     cli("run", EDIT)
     damage(home, "", "model_response")
     monkeypatch.setattr("foregate.what_if.WORTH_WORKERS", 0)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr("foregate.what_if.cores", lambda: 2)
     code, _, err = what_if(cli, NO_EDIT)
     assert (code, len(err.splitlines())) == (1, 1)
     assert "cannot be judged again" in err

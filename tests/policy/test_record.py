@@ -6,10 +6,11 @@ import copy
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from foregate.policy.layers import read_layer
 from foregate.policy.load import default_policy, load
-from foregate.policy.record import narrowed, origin_of, over, record, with_protected
+from foregate.policy.record import narrowed, origin_of, over, record, recorded_policy, with_protected
 
 SPENT = {"limits": {"turns": 50, "tokens": 9}, "safety": {"model_calls": 15, "rounds": 20}}
 
@@ -45,6 +46,19 @@ def test_another_file_keeps_what_the_workspace_tightened(tmp_path: Path) -> None
     found = over(read_layer(other, "other.yaml", trusted=True), layers)
     assert (found.uncertainty.threshold, found.limits.turns) == (300, 5)
     assert over(None, layers).uncertainty.threshold == 400
+
+
+def test_a_policy_recorded_by_an_earlier_version_has_the_defaults_of_what_it_did_not_know() -> None:
+    data = default_policy().model_dump(mode="json")
+    del data["uncertainty"]
+    del data["plan"]["due"]
+    data["plan"]["mode"] = "off"
+    found = recorded_policy(data)
+    assert (found.plan.due, found.plan.mode) == ("risky", "off")
+    assert found.uncertainty == default_policy().uncertainty
+    for wrong in (3, None, {"nope": 1}, data | {"holds": 3}):
+        with pytest.raises(ValidationError):
+            recorded_policy(wrong)
 
 
 @pytest.mark.parametrize(
