@@ -83,6 +83,15 @@ def recorded(kept: Sequence[BeforeImage]) -> list[Json]:
     return [{"image": "", **codec.dump(image)} for image in kept]
 
 
+def has_image(resource: SurveyedResource, inverse: Inverse | None) -> bool:
+    """Whether `keep` stores anything of a resource before a call changes it; that nothing was there counts."""
+    if resource.kind is ResourceKind.OTHER:
+        return inverse is not None
+    if resource.kind is ResourceKind.REPOSITORY:
+        return resource.access.changes
+    return resource.kind in _PATHS and resource.access in KEPT and resource.restorable
+
+
 def before_image(resource: SurveyedResource, workspace: Workspace, policy: Policy, blobs: Blobs) -> BeforeImage | None:
     """Return the stored image of one resource, None where the call leaves it alone or nothing can be kept of it."""
     if resource.kind is ResourceKind.REPOSITORY and resource.access.changes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -106,12 +107,25 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
     return UndoReport(True, found.call, found.tool, names, words)
 
 
-def chosen(events: Sequence[Event], call_id: str | None) -> Undoable | str:
-    """Return the change to take back, or the reason there is none."""
-    started: dict[str, Mapping[str, Json]] = {}
-    finished: dict[str, Undoable] = {}
-    gone: set[str] = set()
-    lost: set[str] = set()
+@dataclass(slots=True)
+class Past:
+    """What became of the calls of a session, by call id."""
+
+    started: dict[str, Mapping[str, Json]] = field(default_factory=dict)
+    finished: dict[str, Undoable] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
+
+    @property
+    def left(self) -> list[Undoable]:
+        """The changes that were not taken back yet, oldest first."""
+        return [change for call, change in self.finished.items() if call not in self.gone]
+
+
+def past(events: Iterable[Event]) -> Past:
+    """Return what became of the calls."""
+    found = Past()
+    started, finished, gone, lost = found.started, found.finished, found.gone, found.lost
     for event in events:
         call = event.body.get("call", "")
         if event.kind == "tool_started":
@@ -124,16 +138,22 @@ def chosen(events: Sequence[Event], call_id: str | None) -> Undoable | str:
             gone.add(call)
         elif event.kind == "outcome_unknown":
             lost.add(call)
-    left = [change for call, change in finished.items() if call not in gone]
+    return found
+
+
+def chosen(events: Iterable[Event], call_id: str | None) -> Undoable | str:
+    """Return the change to take back, or the reason there is none."""
+    found = past(events)
+    left = found.left
     if call_id is None:
         return left[-1] if left else "nothing that was changed in this session can be undone"
-    if call_id in gone:
+    if call_id in found.gone:
         return f"`{call_id}` has been undone already"
-    if call_id in finished:
-        return finished[call_id]
-    if call_id in lost:
+    if call_id in found.finished:
+        return found.finished[call_id]
+    if call_id in found.lost:
         return f"nobody knows whether `{call_id}` took effect; look, then change things back by hand"
-    if call_id in started:
+    if call_id in found.started:
         return f"`{call_id}` changed nothing that can be undone"
     named = ", ".join(f"{change.call} ({change.tool})" for change in left[-_NAMED:])
     return f"there is no call `{call_id}` in this session; what can be undone: {named or 'nothing'}"

@@ -137,7 +137,7 @@ class ApprovalGate:
             f"approval:{len(again) + 1}",
             tuple(ask.facts.call.id for ask in asks),
             tuple(ask.facts.call.digest for ask in asks),
-            sheet(asks, so_far.plan, [voided.reason for voided in again]),
+            sheet(asks, turn, so_far, [voided.reason for voided in again]),
             "changed_while_waiting" if again else asks[0].code,
             expires,
         )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foregate.gates.advice import scope
-from foregate.gates.plan_scope import by_digest, changed, folder_of, placed
+from foregate.gates.plan_scope import by_digest, changed, covered, folder_of, placed
 from foregate.schemas import codec
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.evidence_record import Origin
 from foregate.schemas.grant import Grant
-from foregate.schemas.plan import PlanInForce
+from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
+from foregate.schemas.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +28,12 @@ class Ask:
     why: str
 
 
-def sheet(asks: Sequence[Ask], plan: PlanInForce | None, changes: Sequence[str]) -> Json:
-    """Return the request a person answers, as JSON."""
-    count = len(asks)
+def sheet(asks: Sequence[Ask], turn: Turn, so_far: SoFar, changes: Sequence[str]) -> Json:
+    """Return the request a person answers, as JSON. `plan` is the one accepted now: a yes approves it as well."""
+    count, plan = len(asks), so_far.plan
     return {
         "question": f"{count} call{'s' if count != 1 else ''} need{'s' if count == 1 else ''} your yes",
-        "calls": [shown(ask) for ask in asks],
+        "calls": [shown(ask) | {"plan_items": items_for(ask.facts, turn, so_far)} for ask in asks],
         "plan": scope(plan),
         "grants": [codec.dump(grant) for ask in asks for grant in offered(ask)],
         "changed": list(changes),
@@ -56,6 +58,21 @@ def shown(ask: Ask) -> Json:
         "risk": facts.risk.value,
         "said_first": said_first(facts),
     }
+
+
+def items_for(facts: CallFacts, turn: Turn, so_far: SoFar) -> Json:
+    """Return the numbers, from 1, of the items that cover a call of the plan accepted now, else of the one in force.
+
+    None where there is no plan; an empty list where no item covers the call. One made for another tool does not.
+    """
+    plan = so_far.plan or turn.plan
+    if plan is None:
+        return None
+    used = so_far.uses.get(facts.call.id)
+    if used is None:
+        spent = Counter(index for items in so_far.uses.values() for index in items)
+        used = covered(facts, plan, spent, same_tool=True) or ()
+    return [index + 1 for index in used]
 
 
 def said_first(facts: CallFacts) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from foregate.agent.tools import patch
 from foregate.agent.tools.confine import readable, unchanged, writable
 from foregate.agent.tools.output import whole_end, whole_start
-from foregate.agent.tools.tool import Tool
+from foregate.agent.tools.tool import Foreseen, Tool
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -23,6 +23,7 @@ from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 WRITER = Capabilities(
     read_only=False, external_side_effect=False, needs_approval=False, idempotent=False, reversible=True
 )
+_ONE_WAY = "give either `old` and `new`, or `diff`, and not both"
 PATH: Mapping[str, Json] = {"type": "string", "minLength": 1, "description": "Path relative to the workspace."}
 
 
@@ -83,17 +84,20 @@ def link_seen(workspace: Workspace, named: str, path: str) -> tuple[EvidenceReco
 def write_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that puts a whole text at a path."""
 
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+    def foresee(arguments: Mapping[str, Json]) -> Foreseen:
         path = writable(workspace, policy, arguments["path"])
         found = workspace.look(path)
         if found.kind not in ("", "file"):
             raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
         before = workspace.read(path) if found.kind else None
         unchanged(path, strict_json.sha256(before) if before is not None else "")
-        data = arguments["content"].encode()
-        workspace.write(path, data)
-        verb = "created" if before is None else "replaced"
-        return changed(workspace, policy, path, before, data, f"{verb} `{path}`: {len(data)} bytes")
+        return Foreseen(path, before, arguments["content"].encode(), ("content",))
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        seen = foresee(arguments)
+        workspace.write(seen.path, seen.after)
+        verb = "created" if seen.before is None else "replaced"
+        return changed(workspace, policy, seen, f"{verb} `{seen.path}`: {len(seen.after)} bytes")
 
     return Tool(
         ToolSpec(
@@ -111,16 +115,16 @@ def write_file(workspace: Workspace, policy: Policy) -> Tool:
             "builtin",
         ),
         run,
+        foresee=foresee,
     )
 
 
 def edit_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that changes a part of a file: one passage that occurs once, or the hunks of a diff."""
 
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        given = {"old", "new", "diff"} & arguments.keys()
-        if given not in ({"old", "new"}, {"diff"}):
-            return ToolResult(False, "give either `old` and `new`, or `diff`, and not both", error="arguments")
+    def foresee(arguments: Mapping[str, Json]) -> Foreseen:
+        if not one_way(arguments):
+            raise WorkspaceError(_ONE_WAY)
         path = writable(workspace, policy, arguments["path"])
         data = workspace.read(path)
         unchanged(path, strict_json.sha256(data))
@@ -128,8 +132,15 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
             after = patch.apply(data, arguments["diff"].encode(), path)
         else:
             after = replaced(data, arguments["old"].encode(), arguments["new"].encode(), path)
-        workspace.write(path, after)
-        return changed(workspace, policy, path, data, after, f"edited `{path}`: {len(data)} -> {len(after)} bytes")
+        return Foreseen(path, data, after, ("old", "new", "diff"))
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        if not one_way(arguments):
+            return ToolResult(False, _ONE_WAY, error="arguments")
+        seen = foresee(arguments)
+        workspace.write(seen.path, seen.after)
+        sizes = f"{len(seen.before or b'')} -> {len(seen.after)} bytes"
+        return changed(workspace, policy, seen, f"edited `{seen.path}`: {sizes}")
 
     return Tool(
         ToolSpec(
@@ -153,7 +164,13 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
             "builtin",
         ),
         run,
+        foresee=foresee,
     )
+
+
+def one_way(arguments: Mapping[str, Json]) -> bool:
+    """Whether an edit is said in one of its two ways, in full, and not in both."""
+    return {"old", "new", "diff"} & arguments.keys() in ({"old", "new"}, {"diff"})
 
 
 def replaced(data: bytes, old: bytes, new: bytes, path: str) -> bytes:
@@ -166,17 +183,14 @@ def replaced(data: bytes, old: bytes, new: bytes, path: str) -> bytes:
     return data[:first] + new + data[first + len(old) :]
 
 
-def changed(
-    workspace: Workspace, policy: Policy, path: str, before: bytes | None, after: bytes, text: str
-) -> ToolResult:
+def changed(workspace: Workspace, policy: Policy, made: Foreseen, text: str) -> ToolResult:
     """Return the result of a change, with what is on disk now read back as evidence."""
-    resource = Resource(ResourceKind.FILE, path)
-    now = workspace.look(path, max_hash=policy.files.max_hash)
-    image = strict_json.sha256(before) if before is not None else ""
-    written = strict_json.sha256(after)
-    change = Change(resource, image, now.hash or written, now.mode)
-    if now.hash and now.hash != written:
-        text = f"`{path}` was written and changed again by something else at once; read it before going on"
+    resource = Resource(ResourceKind.FILE, made.path)
+    now = workspace.look(made.path, max_hash=policy.files.max_hash)
+    image, after = "" if made.before is None else strict_json.sha256(made.before), strict_json.sha256(made.after)
+    change = Change(resource, image, now.hash or after, now.mode)
+    if now.hash and now.hash != after:
+        text = f"`{made.path}` was written and changed again by something else at once; read it before going on"
         return ToolResult(False, text, (), (change,), error="changed_meanwhile")
     record = EvidenceRecord(EvidenceKind.VERIFICATION_RESULT, resource, now.hash, own_change=True)
     return ToolResult(True, text, (record,), (change,))

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
+
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.protocols import ToolSource
@@ -16,6 +18,22 @@ from foregate.schemas.tool_spec import ToolSpec
 
 Run = Callable[[Mapping[str, Json]], Awaitable[ToolResult]]
 Classify = Callable[[Mapping[str, Json]], Effect | None]
+
+
+class Foreseen(Struct, frozen=True):
+    """What a call would make of the file at `path`: its bytes as they are now (None for nothing) and afterwards.
+
+    `shown_by` names the arguments that whoever sees both has seen.
+    """
+
+    path: str
+    before: bytes | None
+    after: bytes
+    shown_by: tuple[str, ...] = ()
+
+
+Foresee = Callable[[Mapping[str, Json]], Foreseen]
+"""Works out a call's change without making it; raises what running would raise, and touches nothing."""
 
 
 class Inverse(Protocol):
@@ -32,13 +50,14 @@ class Inverse(Protocol):
 class Tool:
     """A specification, the function behind it, and the tool's own view of a call's effect, which may only raise it.
 
-    `inverse` serves undo where the tool changes resources of kind `other`.
+    `inverse` serves undo where the tool changes resources of kind `other`; `foresee` shows a person the change.
     """
 
     spec: ToolSpec
     run: Run
     classify: Classify | None = None
     inverse: Inverse | None = None
+    foresee: Foresee | None = None
 
 
 class Toolbox:
@@ -70,6 +89,13 @@ class Toolbox:
         tool = self._tools.get(name)
         return tool.inverse if tool is not None else None
 
+    def foresee(self, call: ToolCall) -> Foreseen | None:
+        """Return what the call would make of a file, None where its tool cannot say; raises what running would."""
+        tool = self._tools.get(call.name)
+        if tool is None or tool.foresee is None or call.arguments is None:
+            return None
+        return tool.foresee(call.arguments)
+
     async def run(self, call: ToolCall) -> ToolResult:
         """Run the call; what the tool raises is a failure the model reads."""
         tool = self._tools[call.name]
@@ -77,6 +103,11 @@ class Toolbox:
             return await tool.run(call.arguments or {})
         except ForegateError as error:
             return ToolResult(False, str(error), error=type(error).__name__)
+
+
+def foreseen_of(tools: ToolSource, call: ToolCall) -> Foreseen | None:
+    """Return what a call to a tool of any source would make of a file; only sources of this process can say."""
+    return tools.foresee(call) if isinstance(tools, Toolbox) else None
 
 
 def inverse_of(tools: ToolSource, name: str) -> Inverse | None:

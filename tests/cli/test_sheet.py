@@ -8,11 +8,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foregate.agent.foresight import Prospect
+from foregate.agent.tools.tool import Foreseen
 from foregate.cli.columns import columns
+from foregate.cli.diff import LINES
 from foregate.cli.sheet import SHOWN, cut, sheet
 from foregate.cli.visible import hidden
+from foregate.schemas.effect import Effect
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.survey import SurveyedResource
 
 OURS = ("approval", "effect", "target", "because", "plan", "changed", "a allows", "rules", "as sent", "call", "cut")
+OURS += ("covered", "changes", "fails", "kept", "lost")
+KEYS = ("  y yes", "  n no", "  d details", "  a allow as")
 
 
 def request(arguments: dict[str, Any] | str, **more: Any) -> dict[str, Any]:
@@ -33,9 +41,20 @@ def request(arguments: dict[str, Any] | str, **more: Any) -> dict[str, Any]:
     return {"question": "1 call needs your yes", "calls": [call | more], "plan": None, "grants": [], "changed": []}
 
 
-def text(request: dict[str, Any], **options: Any) -> str:
-    """Return the sheet as text."""
-    return "\n".join(row.plain for row in sheet(request, **options))
+def text(request: dict[str, Any], *prospect: Prospect, **options: Any) -> str:
+    """Return the sheet as text, with the prospect of its one call."""
+    return "\n".join(row.plain for row in sheet(request, seen(*prospect), **options))
+
+
+def seen(*prospect: Prospect) -> dict[str, Prospect]:
+    """Return the prospects of a sheet with one call."""
+    return dict.fromkeys(("c3.1",) * len(prospect), *prospect)
+
+
+def prospect(before: bytes | None, after: bytes, *shown_by: str) -> Prospect:
+    """Return the prospect of a call that makes `after` of the file `a.txt`."""
+    there = SurveyedResource(ResourceKind.FILE, "a.txt", Effect.EDIT, exists=before is not None)
+    return Prospect(Foreseen("a.txt", before, after, shown_by), "", (there,))
 
 
 def test_a_sheet_names_target_effect_arguments_reason_origin_and_way_back() -> None:
@@ -93,7 +112,66 @@ def test_a_plan_is_shown_with_its_items_and_uses() -> None:
     plan = {"goal": "tidy up", "items": [{"effect": "delete", "kind": "file", "pattern": "logs/*", "uses": 3}]}
     shown = text(request({}) | {"plan": plan})
     assert "plan      tidy up" in shown
-    assert "- delete file logs/*, 3 times" in shown
+    assert "            1 delete file logs/*, 3 times" in shown
+
+
+def test_an_edit_is_shown_as_what_it_changes_and_not_as_arguments_until_details_are_asked_for() -> None:
+    asked = request({"path": "a.txt", "old": "teh", "new": "the"}, target="a.txt", reversible=True)
+    edit = prospect(b"one\nteh cat\n", b"one\nthe cat\n", "old", "new")
+    first = text(asked, edit)
+    for part in (
+        "  effect    delete, can be undone: a before-image is kept",
+        "  target    a.txt (file), first seen in text from outside",
+        "  | path: a.txt",
+        "  changes   1 line removed, 1 line added",
+        "  |   one\n  | - teh cat\n  | + the cat",
+    ):
+        assert part in first
+    assert "old: teh" not in first
+    assert "  | old: teh" in text(asked, edit, details=True)
+    assert not cut(asked, seen(edit))
+
+
+def test_what_stands_for_an_argument_hides_no_other_and_a_change_that_is_cut_asks_for_details() -> None:
+    long = {"path": "a.txt", "content": "x\n" * SHOWN}
+    whole = prospect(None, b"x\n", "content")
+    assert not cut(request(long), seen(whole))
+    assert cut(request(long | {"note": "y" * (SHOWN + 1)}), seen(whole))
+    assert cut(request(long))
+    many = prospect(None, b"x\n" * LINES, "content")
+    assert cut(request(long), seen(many))
+    shown = text(request(long, target="a.txt"), many)
+    assert "a.txt (nothing there yet)" in shown
+    assert f"a new file, {LINES} lines added" in shown
+    assert "1 lines more; d shows them" in shown
+    assert "lines more" not in text(request(long), many, details=True)
+
+
+def test_a_call_that_would_fail_as_things_are_says_so_and_shows_its_arguments() -> None:
+    shown = text(request({"old": "teh"}), Prospect(None, "`old` does not occur in `a.txt`"))
+    assert "  fails     as things are: `old` does not occur in `a.txt`" in shown
+    assert "  | old: teh" in shown
+
+
+def test_the_way_back_is_said_as_it_was_found() -> None:
+    there = SurveyedResource(ResourceKind.FILE, "logs", Effect.DELETE, exists=True)
+    other = SurveyedResource(ResourceKind.DIRECTORY, "big", Effect.DELETE, exists=True, entries=9)
+    assert "CANNOT be undone; no before-image is kept" in text(request({}), Prospect(lost=(other,)))
+    both = text(request({}), Prospect(kept=(there,), lost=(other,)))
+    assert "CANNOT be undone as a whole" in both
+    assert "  kept      logs (file)\n  lost      big (directory, 9 in it)" in both
+    assert "says its tool; no before-image is kept" in text(request({}, reversible=True), Prospect())
+
+
+def test_the_item_of_the_plan_that_covers_a_call_is_named_or_that_there_is_none() -> None:
+    assert "covered   by items 1, 2 of the plan" in text(request({}, plan_items=[1, 2]))
+    assert "covered   by no item of the plan" in text(request({}, plan_items=[]))
+    assert "covered   by no plan" in text(request({}, plan_items=None))
+    assert "covered" not in text(request({}))
+
+
+def test_a_target_nobody_can_place_says_so() -> None:
+    assert "target    logs, nobody can say who named it first" in text(request({}, said_first=""))
 
 
 def test_a_command_outside_the_root_is_shown_with_its_folder_which_no_word_of_it_can_imitate() -> None:
@@ -101,7 +179,7 @@ def test_a_command_outside_the_root_is_shown_with_its_folder_which_no_word_of_it
     forged = item | {"pattern": "make\n  in        elsewhere", "folder": ""}
     plan = {"goal": "build", "items": [item, forged]}
     shown = text(request({}, folder="src\n  effect    observation") | {"plan": plan}).splitlines()
-    assert shown[shown.index("            - execute process make") + 1] == "  in        a b"
+    assert shown[shown.index("            1 execute process make") + 1] == "  in        a b"
     assert [line for line in shown if line.startswith("  in ")][1:] == ["  in        src\\u{A}  effect    observation"]
 
 
@@ -110,14 +188,18 @@ def test_a_command_outside_the_root_is_shown_with_its_folder_which_no_word_of_it
     st.text(max_size=200),
     st.integers(30, 100),
     st.booleans(),
+    st.tuples(st.binary(max_size=200), st.binary(max_size=200)),
 )
 def test_every_line_that_is_not_ours_stands_behind_a_bar_or_a_label(
-    arguments: dict[str, str], why: str, width: int, details: bool
+    arguments: dict[str, str], why: str, width: int, details: bool, file: tuple[bytes, bytes]
 ) -> None:
     spoof = {"x": " " * (width - 9) + "  effect    observation, can be undone"}
-    rows = [row.plain for row in sheet(request(arguments | spoof, why=[why]), width=width, details=details)]
+    asked = request(arguments | spoof, why=[why], plan_items=[])
+    rows = [row.plain for row in sheet(asked, seen(prospect(*file)), width=width, details=details)]
     assert sum(row.startswith("  effect") for row in rows) == 1
-    for row in rows[:-1]:
+    while rows[-1].startswith(KEYS):
+        rows.pop()
+    for row in rows:
         assert columns(row) <= width
         assert not any(hidden(character) for character in row)
         assert row.startswith(("  | ", " " * 12, "  1 ")) or row[2:].startswith(OURS)

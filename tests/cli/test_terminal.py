@@ -98,6 +98,70 @@ def test_ctrl_c_at_a_sheet_cancels_the_task_and_the_chat_goes_on(at: Session, fo
     assert (folder / "b.txt").exists()
 
 
+def test_several_lines_pasted_or_typed_with_alt_enter_are_one_message(at: Session, folder: Path) -> None:
+    at.until("you>")
+    at.type('\x1b[200~create one.txt with "1"\ncreate two.txt with "2"\x1b[201~')
+    at.until("...>")
+    assert not (folder / "one.txt").exists()
+    at.type('\x1b\rcreate three.txt with "3"\r')
+    at.until("I understood 3 things")
+    at.until("you>")
+    assert [(folder / f"{name}.txt").read_text() for name in ("one", "two", "three")] == ["1\n", "2\n", "3\n"]
+
+
+def test_a_pasted_answer_of_several_lines_approves_nothing(at: Session, folder: Path) -> None:
+    at.until("you>")
+    at.type("run rm b.txt\r")
+    at.until("approve?")
+    at.type("\x1b[200~y\ny\x1b[201~\r")
+    at.until("y, a, n or d")
+    at.until("approve?")
+    assert (folder / "b.txt").exists()
+    at.type("\x04")
+    at.until("left open")
+
+
+def test_escape_sequences_that_are_pasted_are_shown_and_not_obeyed(at: Session) -> None:
+    at.until("you>")
+    at.type("\x1b[200~\x1b]0;title\x07 zzz\x1b[201~")
+    assert "\x1b]0;title" not in at.until("zzz")
+    at.type("\r")
+    assert "\x1b]0;title" not in at.until("\\u{1B}]0")
+
+
+def test_tab_completes_the_call_a_command_takes_back_and_a_path(at: Session, folder: Path) -> None:
+    at.until("you>")
+    for name in ("one", "two"):
+        at.type(f'create {name}.txt with "x"\r')
+        at.until("Done")
+        at.until("you>")
+    at.type("/undo \t")
+    at.until("write_file two.txt")
+    at.until("write_file one.txt")
+    at.type("\t\t\r")
+    shown = at.until("undo this? (y)")
+    assert "write_file one.txt (c" in shown
+    assert "1 line removed" in shown
+    at.type("y\r")
+    at.until("you>")
+    assert [(folder / f"{name}.txt").exists() for name in ("one", "two")] == [False, True]
+    at.type("read b\t")
+    at.until(".txt")
+    at.type("\r")
+    at.until("b.txt:")
+
+
+def test_what_is_typed_while_something_works_appears_at_the_prompt_and_not_among_what_is_shown(at: Session) -> None:
+    at.until("you>")
+    at.type("run sleep 1\r")
+    at.until("approve?")
+    at.type("y\r")
+    at.until("run_command sleep 1")
+    at.type("ahead")
+    assert "ahead" not in at.until("you>")
+    at.until("ahead")
+
+
 def test_what_was_typed_is_kept_for_its_owner_only_or_not_at_all(tmp_path: Path) -> None:
     wide, link = tmp_path / "history", tmp_path / "link"
     wide.touch(mode=0o666)

@@ -234,6 +234,21 @@ def test_the_sheet_names_the_folder_of_each_call_and_of_each_command_of_the_plan
     assert [item.get("folder") for item in request["plan"]["items"]] == ["a", "a", None]
 
 
+def test_the_sheet_names_the_item_that_covers_each_call_and_says_where_none_does() -> None:
+    def items(of: Turn, policy: Any) -> list[Any]:
+        return [asked["plan_items"] for asked in need_of(of, policy).request["calls"]]
+
+    steps = [step("run_command", "make test"), step("run_command", "make lint")]
+    lint, edit = call("run_command", "make lint", 2), call("edit_file", "a.txt", 3)
+    both = planned(turn(RUN, lint), plan_for(RUN, planned_steps=steps))
+    assert items(both, POLICY) == [[1], [2]]
+    plan, each = in_force(*steps[1:]), policy_with({"critique.mode": "off", "approval.mode": "each"})
+    assert items(turn(edit, plan=plan), each) == [[]]
+    unapproved = replace(plan, items=tuple(replace(item, approved=False) for item in plan.items))
+    assert items(turn(lint, edit, plan=unapproved), each) == [[2], []]
+    assert items(turn(RUN), policy_with({"critique.mode": "off", "plan.mode": "off"})) == [None]
+
+
 def test_leave_is_used_up() -> None:
     plan = in_force(step("send", "bob", uses=2))
     spent = replace(plan, items=tuple(replace(item, used=item.uses) for item in plan.items))

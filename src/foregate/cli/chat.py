@@ -31,26 +31,8 @@ def chat(
 
 
 async def _chat(setting: Setting) -> None:
-    from rich.console import Console
-
-    from foregate.cli.conversation import Conversation
-    from foregate.cli.person import PersonAtTerminal
-    from foregate.cli.screen import Screen
-    from foregate.cli.slash import COMMANDS
-    from foregate.cli.terminal import Terminal
+    from foregate.cli.seat import seated
     from foregate.home import Home
-    from foregate.opening import open_session
 
-    screen = Screen(Console(highlight=False, emoji=False, markup=False))
-    terminal = Terminal(Home.open().history, tuple(COMMANDS))
-    person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
-    setting.person, setting.listeners = person, [screen.hear]
-    opened = await open_session(setting)
-    if person is not None:
-        person.reads_wait = opened.session.policy.approval.reads == "ask"
-    opened.session.on_text = screen.stream
-    try:
-        await Conversation(opened, terminal, screen, person).talk()
-    finally:
-        screen.idle()
-        await opened.close()
+    async with seated(setting, Home.open().history) as conversation:
+        await conversation.talk()

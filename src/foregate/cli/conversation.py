@@ -8,10 +8,12 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from foregate import __version__
 from foregate.agent.loop import go_on, run
+from foregate.cli.colours import BAD, CARE
 from foregate.cli.screen import Screen
-from foregate.cli.slash import COMMANDS, Slash
-from foregate.cli.terminal import Terminal
+from foregate.cli.slash import COMMANDS, Slash, is_command
+from foregate.cli.terminal import Terminal, unechoed
 from foregate.schemas.errors import ForegateError
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ class Conversation:
 
     async def talk(self) -> None:
         """Read and act until the person quits or the input ends."""
+        self.prepare()
         self.greet()
         if self.opened.resumed:
             await self.pick_up()
@@ -45,16 +48,26 @@ class Conversation:
             await self.take(line.strip())
         self.farewell()
 
+    def prepare(self) -> None:
+        """Let Tab complete, and reads wait for /execute where the policy says so."""
+        if self.terminal.interactive:
+            from foregate.cli.completion import Completions
+
+            meanings = {name: command.meaning for name, command in COMMANDS.items()}
+            self.terminal.completer = Completions(meanings, self.opened.workspace, self._slash.arguments)
+        if self.person is not None:
+            self.person.reads_wait = self.session.policy.approval.reads == "ask"
+
     async def take(self, line: str) -> None:
         """Act on one line."""
         try:
-            if line.startswith("/"):
+            if is_command(line):
                 await self._slash.obey(line)
             elif line:
                 await self.work(run(self.session, line))
         except ForegateError as error:
             self.screen.idle()
-            self.screen.row(f"foregate: {error}", "red")
+            self.screen.row(f"foregate: {error}", BAD)
 
     @property
     def prompt(self) -> str:
@@ -77,7 +90,7 @@ class Conversation:
         """Run steps of the loop; Ctrl-C cancels them, and the loop then ends the task as cancelled."""
         self.screen.busy("model")
         try:
-            with interruptible(asyncio.ensure_future(steps)) as task:
+            with unechoed(), interruptible(asyncio.ensure_future(steps)) as task:
                 self.outcome = await task
         finally:
             self.screen.idle()
@@ -86,22 +99,19 @@ class Conversation:
     def greet(self) -> None:
         """Say which session this is and what a newcomer must know."""
         state = "resumed" if self.opened.resumed else "session"
+        if self.terminal.interactive:
+            self.screen.say(f"Foregate {__version__}: what the model wants to do is checked before it runs.", "bold")
         self.screen.say(f"{state} {self.opened.name}", "dim")
         self.screen.row(f"model {self.session.model.name}, workspace {self.opened.workspace.root}", "dim")
         for note in self.opened.notes:
-            self.screen.say(note, "yellow")
+            self.screen.say(note, CARE)
         if self.terminal.interactive:
-            self.screen.say("/help lists the commands; Ctrl-C stops a step, Ctrl-D quits", "dim")
+            self.screen.say("Say what you want done, or /help. Ctrl-C stops a step, Ctrl-D leaves.", "dim")
 
     def farewell(self) -> None:
         """Say how to come back to what is still open."""
         if self.session.state.task is not None:
-            self.screen.say(f"a task is still open: foregate chat --resume {self.opened.name}", "yellow")
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What the prompt completes."""
-        return tuple(COMMANDS)
+            self.screen.say(f"a task is still open: foregate chat --resume {self.opened.name}", CARE)
 
 
 @contextmanager

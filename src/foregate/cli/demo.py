@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from foregate.cli.colours import BAD, CARE, GOOD, NAME
 from foregate.cli.demo_checks import BrokenPromise, check_log, check_workspace, fired
 from foregate.cli.demo_person import DemoPerson
 from foregate.cli.demo_workspace import DEFECT, FILES, FLAWED, MENDED, MESSAGE, STALE, build
@@ -87,7 +88,7 @@ async def talk(screen: Screen, opened: Opened, folder: Path) -> None:
     session, config = opened.session, (folder / ".git" / "config").read_text()
     for text in MESSAGES:
         screen.say()
-        screen.say(Text.assemble(("you> ", "bold cyan"), (text, "bold")))
+        screen.say(Text.assemble(("you> ", f"bold {NAME}"), (text, "bold")))
         outcome = await run(session, text)
         screen.told(outcome)
     check_workspace(folder, config)
@@ -119,7 +120,7 @@ async def proof(screen: Screen, home: Path, session: str) -> None:
         check_log(events)
         heading(screen, "every gate stepped in")
         for gate, codes in fired(decision_points(events)).items():
-            rows(screen, gate, ", ".join(codes), "green", 11)
+            rows(screen, gate, ", ".join(codes), GOOD, 11)
         verified(screen, log, session)
     finally:
         log.close()
@@ -131,7 +132,7 @@ def timeline(screen: Screen, events: Sequence[Event]) -> None:
     points = list(decision_points(events))
     shown = [p for p in points if p.severity != "info" or p.code.endswith(("_accepted", "_granted"))]
     for point in shown:
-        colour = "green" if point.severity == "info" else "yellow"
+        colour = GOOD if point.severity == "info" else CARE
         rows(screen, point.address, f"{point.code}  {f'{point.tool} {point.target}'.strip()}", colour, 14)
     screen.say(f"  and {len(points) - len(shown)} that passed; addresses are event.gate", "dim")
 
@@ -142,7 +143,7 @@ def remarks(screen: Screen, events: Sequence[Event]) -> None:
 
     heading(screen, "replay notes")
     for note in notes_of(events):
-        rows(screen, note.category, note.summary, "yellow" if note.blocking else "green", 14)
+        rows(screen, note.category, note.summary, CARE if note.blocking else GOOD, 14)
 
 
 def rows(screen: Screen, label: str, text: str, colour: str, room: int) -> None:
@@ -157,7 +158,7 @@ def verified(screen: Screen, log: SqliteLog, session: str) -> None:
 
     result = verify_session(log, session)
     screen.say()
-    screen.say(result.sentence, "bold green" if result.ok and result.proven else "bold red")
+    screen.say(result.sentence, f"bold {GOOD}" if result.ok and result.proven else f"bold {BAD}")
     if not (result.ok and result.proven):
         raise BrokenPromise("the demonstration broke a promise: its log does not verify")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from foregate.cli.colours import NAME
 from foregate.cli.screen import Screen
 from foregate.cli.sheet import sheet
 from foregate.schemas.need import Need
@@ -19,9 +20,9 @@ class DemoPerson:
         self.screen.idle()
         if need.gate == "loop":
             self.screen.row(str(need.request.get("question", "")), "bold")
-            self.screen.say("  the demonstration answers: stop", "bold cyan")
+            self.screen.say("  the demonstration answers: stop", f"bold {NAME}")
             return Reply("stop", by="demo")
         for row in sheet(need.request, width=self.screen.console.width):
             self.screen.say(row)
-        self.screen.say("  the demonstration answers: y", "bold cyan")
+        self.screen.say("  the demonstration answers: y", f"bold {NAME}")
         return Reply("yes", by="demo")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
@@ -32,6 +32,18 @@ def hanging(content: str, width: int, style: str = "") -> Iterator[Text]:
     for piece in folded(visible(content)[len(first) :].lstrip(" "), max(8, width - _HANGING)):
         if piece:
             yield Text(" " * _HANGING + piece, style)
+
+
+def packed(parts: Iterable[str], width: int, style: str = "") -> Iterator[Text]:
+    """Yield parts of ours that belong together, such as the keys of a question, as many to a line as fit."""
+    line = ""
+    for part in parts:
+        if line and columns(line) + 3 + columns(part) > width:
+            yield Text(line, style)
+            line = ""
+        line = f"{line}   {part}" if line else f"  {part}"
+    if line:
+        yield Text(line, style)
 
 
 def folded(content: str, room: int) -> list[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from foregate.cli.colours import CARE
+from foregate.cli.layout import packed
 from foregate.cli.screen import Screen
-from foregate.cli.sheet import cut, sheet
+from foregate.cli.sheet import NOTHING, Prospects, cut, sheet
 from foregate.cli.terminal import Terminal
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
@@ -22,6 +24,7 @@ class PersonAtTerminal:
     def __init__(self, screen: Screen, terminal: Terminal, *, reads_wait: bool = False) -> None:
         self.screen, self.terminal, self.reads_wait = screen, terminal, reads_wait
         self.reads_allowed = 0
+        self.foresee: Callable[[Need], Prospects] = lambda need: NOTHING
 
     async def answer(self, need: Need) -> Reply | None:
         """Show the need and return the reply; see Person. Ctrl-C here cancels the task that asks."""
@@ -31,14 +34,13 @@ class PersonAtTerminal:
                 return await self._held_again(need.request)
             if self.reads_wait and only_reads(need.request):
                 return self._read(need.request)
-            return await self._approve(need.request)
+            return await self._approve(need.request, self.foresee(need))
         except KeyboardInterrupt:
             raise asyncio.CancelledError from None
 
-    async def _approve(self, request: Mapping[str, Json]) -> Reply | None:
-        width = self.screen.console.width
-        self.screen.rows(sheet(request, width=width))
-        unseen = cut(request)
+    async def _approve(self, request: Mapping[str, Json], prospects: Prospects) -> Reply | None:
+        self.screen.rows(sheet(request, prospects, width=self.screen.console.width))
+        unseen = cut(request, prospects)
         while True:
             typed = await self.terminal.answer("approve? ")
             if typed is None:
@@ -47,24 +49,24 @@ class PersonAtTerminal:
             key, _, words = typed.strip().partition(" ")
             match key.lower():
                 case "y" | "yes" if unseen:
-                    self.screen.say("not everything has been shown yet: d shows it, then y counts", "yellow")
+                    self.screen.say("not everything has been shown yet: d shows it, then y counts", CARE)
                 case "y" | "yes":
                     return Reply("yes")
                 case "a" if unseen:
-                    self.screen.say("not everything has been shown yet: d shows it, then a counts", "yellow")
+                    self.screen.say("not everything has been shown yet: d shows it, then a counts", CARE)
                 case "a" if request.get("grants"):
                     return Reply("grant")
                 case "a":
-                    self.screen.say("there is nothing here to allow for the whole session; y or n", "yellow")
+                    self.screen.say("there is nothing here to allow for the whole session; y or n", CARE)
                 case "n" | "no":
                     return Reply("no", words.strip() or await self._reason())
                 case "d":
-                    self.screen.rows(sheet(request, details=True, width=width))
+                    self.screen.rows(sheet(request, prospects, details=True, width=self.screen.console.width))
                     unseen = False
                 case "":
-                    self.screen.say("Enter alone approves nothing: y, n or d (Ctrl-D leaves it open)", "yellow")
+                    self.screen.say("Enter alone approves nothing: y, n or d (Ctrl-D leaves it open)", CARE)
                 case _:
-                    self.screen.say("y, a, n or d (Ctrl-D leaves it open)", "yellow")
+                    self.screen.say("y, a, n or d (Ctrl-D leaves it open)", CARE)
 
     async def _reason(self) -> str:
         return (await self.terminal.answer("why not? (Enter: no reason) ") or "").strip()
@@ -72,8 +74,9 @@ class PersonAtTerminal:
     async def _held_again(self, request: Mapping[str, Json]) -> Reply | None:
         self.screen.row(str(request.get("question", "")), "bold")
         override = bool(request.get("can_override"))
-        keys = f"{'a do it anyway   ' if override else ''}s stop   m say more (m WORDS)"
-        self.screen.row(f"  gate {request.get('gate', '')}, {request.get('code', '')}   {keys}", "dim")
+        keys = (*(("a do it anyway",) if override else ()), "s stop", "m WORDS say more")
+        self.screen.row(f"  gate {request.get('gate', '')}, {request.get('code', '')}", "dim")
+        self.screen.rows(packed(keys, self.screen.console.width, "dim"))
         while True:
             typed = await self.terminal.answer("go on? ")
             if typed is None:
@@ -88,7 +91,7 @@ class PersonAtTerminal:
                     more = words.strip() or (await self.terminal.answer("say: ") or "").strip()
                     if more:
                         return Reply("more", more)
-            self.screen.say("a, s or m WORDS" if override else "s or m WORDS", "yellow")
+            self.screen.say("a, s or m WORDS" if override else "s or m WORDS", CARE)
 
     def _read(self, request: Mapping[str, Json]) -> Reply | None:
         if self.reads_allowed > 0:

@@ -21,39 +21,24 @@ def resume(session: options.SessionName, model: options.Model = None, policy: op
 
 
 async def _resume(setting: Setting) -> int:
-    from rich.console import Console
-
     from foregate.agent.loop import run
-    from foregate.cli.conversation import Conversation
     from foregate.cli.exit_codes import COMPLETED, STATUS
-    from foregate.cli.person import PersonAtTerminal
-    from foregate.cli.screen import Screen
-    from foregate.cli.terminal import Terminal
-    from foregate.opening import open_session
+    from foregate.cli.seat import seated
 
-    screen = Screen(Console(highlight=False, emoji=False, markup=False))
-    terminal = Terminal()
-    person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
-    setting.person, setting.listeners = person, [screen.hear]
-    opened = await open_session(setting)
-    opened.session.on_text = screen.stream
-    try:
-        chat = Conversation(opened, terminal, screen, person)
+    async with seated(setting) as chat:
         chat.greet()
-        if opened.session.state.task is None:
-            screen.say("nothing waits in this session")
+        session = chat.session
+        if session.state.task is None:
+            chat.screen.say("nothing waits in this session")
             return COMPLETED
         await chat.pick_up()
-        while (task := opened.session.state.task) is not None and task.paused == "needs_input":
+        while (task := session.state.task) is not None and task.paused == "needs_input":
             try:
-                text = await terminal.line("you> ")
+                text = await chat.terminal.line("you> ")
             except KeyboardInterrupt:
                 continue
             if text is None:
                 return STATUS["needs_input"]
             if text.strip():
-                await chat.work(run(opened.session, text))
+                await chat.work(run(session, text))
         return STATUS[chat.outcome.status] if chat.outcome is not None else COMPLETED
-    finally:
-        screen.idle()
-        await opened.close()

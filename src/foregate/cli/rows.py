@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from foregate.cli.colours import BAD, CARE, GOOD
+from foregate.cli.layout import labelled
 from foregate.cli.visible import shortened
 from foregate.schemas import codec
 from foregate.schemas.decision import Decision
@@ -19,32 +21,34 @@ QUIET = ("prelude_ready_for_execution", "critique_not_required", "verification_p
 """Codes of gates that let everything pass, beside `<gate>_passed`: nobody needs a line for them."""
 
 _WORD = {
-    Standing.ALLOW: ("passed", "green"),
-    Standing.ASK: ("asks", "yellow"),
-    Standing.HOLD: ("held", "yellow"),
-    Standing.DENY: ("denied", "red"),
+    Standing.ALLOW: ("passed", GOOD),
+    Standing.ASK: ("asks", CARE),
+    Standing.HOLD: ("held", CARE),
+    Standing.DENY: ("denied", BAD),
 }
 _INDENT = "  "
 _HEAD = 7
+LONGEST = 320
+"""Characters of a row's text that are shown; the log has all of it."""
 
 
 def rows(event: Event, width: int) -> list[Text]:
     """Return the lines to show for `event`, none for most kinds; each fits in `width` columns unless width is 0."""
     body = event.body
+    what = _call(body.get("tool", ""), body.get("target", ""))
     match event.kind:
         case "turn_judged":
             decisions = [codec.load(Decision, data) for data in body["judgement"]["decisions"]]
             return [row for decision in decisions if notable(decision) for row in ruling(decision, width)]
         case "tool_finished":
-            return [ran(event, width)]
+            return ran(event, width)
         case "call_answered" if body["ruling"] == "not_run":
-            what = _call(body["tool"], body["target"])
-            return [line("not run", "yellow", f"{what}: {body['message']}", width)]
+            return said("not run", CARE, f"{what}: {body['message']}", width)
         case "outcome_unknown":
-            what = _call(body["tool"], body["target"])
-            return [line("unknown", "red", f"{what}: nobody can say whether it took effect ({body['reason']})", width)]
+            why = body["reason"]
+            return said("unknown", BAD, f"{what}: nobody can say whether it took effect ({why})", width)
         case "effect_undone":
-            return [line("undone", "green", f"{body['tool']} {', '.join(body['resources'])}", width)]
+            return said("undone", GOOD, f"{body['tool']} {', '.join(body['resources'])}", width)
     return []
 
 
@@ -54,7 +58,7 @@ def notable(decision: Decision | DecisionPoint) -> bool:
 
 
 def ruling(decision: Decision, width: int) -> list[Text]:
-    """Return how a decision stands: gate, code and call on a line, and why; on a second line where one is too short.
+    """Return how a decision stands: gate, code and call on a line, and why; below it where one line is too short.
 
     What was accepted takes one line in any case.
     """
@@ -63,7 +67,7 @@ def ruling(decision: Decision, width: int) -> list[Text]:
     if decision.mode == "shadow":
         word, colour = "shadow", "dim"
     elif standing is Standing.ALLOW:
-        word, colour = ("asks", "yellow") if decision.consequence else ("passed", "dim")
+        word, colour = ("asks", CARE) if decision.consequence else ("passed", "dim")
     where = _call(decision.tool, decision.target)
     head = f"{decision.gate}: {decision.code}"
     why = decision.summary or (decision.consequence.question if decision.consequence else "")
@@ -72,18 +76,30 @@ def ruling(decision: Decision, width: int) -> list[Text]:
     accepted = word == "passed"
     if accepted or not width or len(_INDENT) + _HEAD + 1 + len(whole) <= width:
         return [line(word, colour, whole, width)]
-    return [line(word, colour, head, width), line("", "", why, width)]
+    return [*said(word, colour, head, width), *said("", "", why, width)]
 
 
-def ran(event: Event, width: int) -> Text:
-    """Return the line of a call that ran."""
+def ran(event: Event, width: int) -> list[Text]:
+    """Return what a call that ran has to show for it."""
     body = event.body
     what = _call(body["tool"], body["target"])
     note = {"runner": " (looked at for the model)", "postlude": " (checked)"}.get(event.actor, "")
     seconds = f", {body['duration'] / 1000:.1f} s" if body["duration"] >= 1000 else ""
     if body["ok"]:
-        return line("ran", "green", f"{what}{note}{seconds}", width)
-    return line("failed", "red", f"{what}{note}{seconds}: {body['content'].strip()}", width)
+        return said("ran", GOOD, f"{what}{note}{seconds}", width)
+    return said("failed", BAD, f"{what}{note}{seconds}: {body['content'].strip()}", width)
+
+
+def said(word: str, colour: str, rest: str, width: int) -> list[Text]:
+    """Return `  word    rest` in as many lines as it takes, cut to LONGEST characters; on one, uncut, where width is 0.
+
+    Further lines stand behind the word, so that nothing in them can pose as a row.
+    """
+    if not width:
+        return [line(word, colour, rest, width)]
+    text = rest.replace("\n", " ").strip()
+    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return list(labelled(word, text, width, label_style=colour, room=_HEAD))
 
 
 def line(word: str, colour: str, rest: str, width: int) -> Text:

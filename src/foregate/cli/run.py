@@ -44,15 +44,14 @@ def run(
 async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> Outcome:
     import asyncio
 
-    from rich.console import Console
-
     from foregate.agent.loop import run as run_task
+    from foregate.cli.colours import CARE, console
     from foregate.cli.conversation import interruptible
     from foregate.cli.screen import Screen
     from foregate.cli.scripting import event_line
     from foregate.opening import open_session
 
-    screen = Screen(Console(highlight=False, emoji=False, markup=False, stderr=True), narrate=False)
+    screen = Screen(console(stderr=True), narrate=False)
     if events:
         setting.listeners = [lambda event: print(event_line(event), flush=True)]  # noqa: T201
     elif not as_json:
@@ -61,7 +60,7 @@ async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> Outc
     try:
         if not (as_json or events):
             for note in opened.notes:
-                screen.say(note, "yellow")
+                screen.say(note, CARE)
         with interruptible(asyncio.ensure_future(run_task(opened.session, text))) as task:
             outcome = await task
         screen.idle()
@@ -77,8 +76,7 @@ async def report(opened: Opened, outcome: Outcome, screen: Screen, as_json: bool
 
     Bars tell the model's words from Foregate's on a terminal; into a file or a pipe goes the bare text.
     """
-    from rich.console import Console
-
+    from foregate.cli.colours import console
     from foregate.cli.screen import Screen
     from foregate.cli.scripting import outcome_json
     from foregate.cli.visible import visible
@@ -87,7 +85,7 @@ async def report(opened: Opened, outcome: Outcome, screen: Screen, as_json: bool
         typer.echo(await outcome_json(opened, outcome))
     elif not events:
         if sys.stdout.isatty():
-            answer = Screen(Console(highlight=False, emoji=False, markup=False))
+            answer = Screen(console())
             answer.show(outcome.said)
             answer.added(outcome)
         elif outcome.text:

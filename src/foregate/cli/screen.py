@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from foregate.cli.colours import CARE
 from foregate.cli.flow import Flow, barred
 from foregate.cli.layout import hanging, labelled
 from foregate.cli.rows import rows
@@ -81,7 +82,7 @@ class Screen:
 
     def asks(self, question: str) -> None:
         """Print a question to the person that holds words of others."""
-        self.rows(labelled("asks", question, self.console.width, "bold", label_style="yellow", room=7))
+        self.rows(labelled("asks", question, self.console.width, "bold", label_style=CARE, room=7))
 
     def told(self, outcome: Outcome) -> None:
         """Show how a task ended; what the model said has been shown already."""
@@ -92,7 +93,7 @@ class Screen:
     def added(self, outcome: Outcome) -> None:
         """Show what Foregate has to say in an answer, or asks in its place."""
         if outcome.remark:
-            self.row(outcome.remark, "yellow")
+            self.row(outcome.remark, CARE)
         if outcome.status == "needs_input":
             self.asks(outcome.text)
 
@@ -103,11 +104,11 @@ class Screen:
         report, width = outcome.report, self.console.width
         done = ", ".join(report.done) or "no change was completed"
         if outcome.status == "cancelled":
-            self.rows(labelled("cancelled", done, width, label_style="yellow"))
+            self.rows(labelled("cancelled", done, width, label_style=CARE))
             return
         status = outcome.status.replace("_", " ")
         why = report.blocker or ("a call waits for an answer" if outcome.paused else "")
-        self.rows(labelled(status, why, width, label_style="yellow", room=max(9, len(status))))
+        self.rows(labelled(status, why, width, label_style=CARE, room=max(9, len(status))))
         for label, value in (("done", ", ".join(report.done)), ("needs", report.need), ("next", report.next_step)):
             if value:
                 self.rows(labelled(label, value, width))

@@ -7,19 +7,27 @@ from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
+from foregate.agent.foresight import Prospect
+from foregate.cli.colours import CARE, NAME
 from foregate.cli.columns import chopped
-from foregate.cli.layout import labelled
+from foregate.cli.diff import LINES, Line, change_rows, difference
+from foregate.cli.layout import labelled, packed
 from foregate.cli.visible import visible
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
+from foregate.schemas.survey import SurveyedResource
 
 SHOWN = 600
 """Characters of one argument the first view of a sheet shows; `d` shows all."""
-KEYS = "y yes, once   n no, and why   d details"
-KEYS_WITH_GRANT = "y yes, once   a allow as listed, for this session   n no   d details"
+_D = "; d shows them, and only then y counts"
+KEYS = ("y yes, once", "n no, and why", "d details")
+KEYS_WITH_GRANT = ("y yes, once", "a allow as listed, for this session", "n no, and why", "d details")
+Prospects = Mapping[str, Prospect]
+NOTHING: Prospects = {}
 
 _ORIGIN = {
+    "": "nobody can say who named it first",
     "user": "named by you",
     "workspace": "first seen in a file of the workspace",
     "external": "first seen in text from outside",
@@ -27,29 +35,38 @@ _ORIGIN = {
 }
 
 
-def sheet(request: Mapping[str, Json], *, details: bool = False, width: int = 80) -> list[Text]:
+def sheet(
+    request: Mapping[str, Json], prospects: Prospects = NOTHING, *, details: bool = False, width: int = 80
+) -> list[Text]:
     """Return the lines of the sheet for an approval request, in `width` columns; with `details` nothing is cut.
 
-    Whatever is not Foregate's own stands behind a label or a bar on every line, so that no text can pose as a row.
+    `prospects` say of calls, by id, what they would do to the workspace as it is now; a change they show stands for the
+    arguments that make it until details are asked for. Whatever is not Foregate's own stands behind a label or a bar on
+    every line, so that no text can pose as a row.
     """
-    lines = list(labelled("approval", str(request.get("question") or "May this run?"), width, "bold"))
+    question = str(request.get("question") or "May this run?")
+    lines = list(labelled("approval", question, width, "bold", label_style=f"bold {CARE}"))
     for sentence in request.get("changed") or ():
-        lines += labelled("changed", str(sentence), width, "yellow")
+        lines += labelled("changed", str(sentence), width, CARE)
     lines += _plan(request.get("plan"), width)
     for number, call in enumerate(request.get("calls") or (), start=1):
-        lines += _call(number, call, details, width)
+        lines += _call(number, call, prospects.get(str(call.get("call", ""))), details, width)
     grants = request.get("grants") or ()
     for number, grant in enumerate(grants):
-        lines += labelled("a allows" if number == 0 else "", _grant(grant), width, "cyan")
-    lines.append(Text(f"  {KEYS_WITH_GRANT if grants else KEYS}", style="dim"))
+        lines += labelled("a allows" if number == 0 else "", _grant(grant), width, NAME)
+    lines += packed(KEYS_WITH_GRANT if grants else KEYS, width, "dim")
     return lines
 
 
-def cut(request: Mapping[str, Json]) -> bool:
-    """Whether the first view of the sheet leaves anything of the arguments out."""
-    return any(
-        len(value) > SHOWN for call in request.get("calls") or () for _, value in arguments(call.get("arguments", ""))
-    )
+def cut(request: Mapping[str, Json], prospects: Prospects = NOTHING) -> bool:
+    """Whether the first view leaves anything out of the arguments, or of the changes that stand for them."""
+    return any(_cut(call, prospects.get(str(call.get("call", "")))) for call in request.get("calls") or ())
+
+
+def _cut(call: Mapping[str, Json], prospect: Prospect | None) -> bool:
+    lines, stands_for = _change(prospect)
+    named = arguments(str(call.get("arguments", "")))
+    return len(lines) > LINES or any(len(value) > SHOWN for name, value in named if name not in stands_for)
 
 
 def arguments(raw: str) -> Iterator[tuple[str, str]]:
@@ -68,24 +85,79 @@ def arguments(raw: str) -> Iterator[tuple[str, str]]:
         yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _call(number: int, call: Mapping[str, Json], details: bool, width: int) -> Iterator[Text]:
+def _call(
+    number: int, call: Mapping[str, Json], prospect: Prospect | None, details: bool, width: int
+) -> Iterator[Text]:
     yield from labelled(f"{number}", f"{call.get('tool', '')} {call.get('target', '')}".strip(), width, "bold")
     yield from _folder(call, width)
-    way_back = "can be undone" if call.get("reversible") else "CANNOT be undone"
     outside = ", reaches outside the workspace" if call.get("external") else ""
     risk = f", risk {call['risk']} of 1000" if call.get("risk") else ""
-    yield from labelled("effect", f"{call.get('effect', 'unknown')}, {way_back}{outside}{risk}", width)
-    if origin := _ORIGIN.get(str(call.get("said_first") or "")):
-        yield from labelled("target", origin, width)
+    yield from labelled("effect", f"{call.get('effect', 'unknown')}, {_way_back(call, prospect)}{outside}{risk}", width)
+    yield from _target(call, prospect, width)
+    if (items := call.get("plan_items", ())) != ():
+        yield from labelled("covered", _covered(items), width)
     for sentence in call.get("why") or ():
         yield from labelled("because", str(sentence), width)
+    change, stands_for = _change(prospect)
     for name, value in arguments(str(call.get("arguments", ""))):
-        yield from _argument(name, value, details, width)
+        if details or name not in stands_for:
+            yield from _argument(name, value, details, width)
+    if prospect is not None and prospect.problem:
+        yield from labelled("fails", f"as things are: {prospect.problem}", width, CARE)
+    if prospect is not None and prospect.change is not None:
+        most = 0 if details else LINES
+        new = prospect.change.before is None
+        yield from change_rows(change, width, new=new, most=most, hint=_D)
     if details:
         if rules := call.get("rules"):
             yield from labelled("rules", ", ".join(map(str, rules)), width)
         yield from labelled("as sent", str(call.get("arguments", "")), width)
         yield from labelled("call", str(call.get("call", "")), width)
+
+
+def _way_back(call: Mapping[str, Json], prospect: Prospect | None) -> str:
+    """Return whether a call can be undone, and, where that has been looked at, whether a before-image is kept."""
+    kept = prospect is not None and bool(prospect.kept)
+    if call.get("reversible"):
+        said = ": a before-image is kept" if kept else ", says its tool; no before-image is kept"
+        return f"can be undone{said if prospect is not None else ''}"
+    said = " as a whole" if kept else "; no before-image is kept"
+    return f"CANNOT be undone{said if prospect is not None else ''}"
+
+
+def _target(call: Mapping[str, Json], prospect: Prospect | None, width: int) -> Iterator[Text]:
+    """Yield the target as resolved, what is there now and who named it first, and what is kept of several resources."""
+    target, origin = str(call.get("target", "")), _ORIGIN[str(call.get("said_first") or "")]
+    ways = () if prospect is None else (("kept", prospect.kept), ("lost", prospect.lost))
+    touched = {resource.id: resource for _, resources in ways for resource in resources}
+    there = f" ({_there(touched[target])})" if target in touched else ""
+    yield from labelled("target", f"{target}{there}, {origin}" if target else origin, width)
+    for label, resources in ways if len(touched) > 1 else ():
+        for number, resource in enumerate(resources):
+            style = CARE if label == "lost" else ""
+            yield from labelled("" if number else label, f"{resource.id} ({_there(resource)})", width, style)
+
+
+def _there(resource: SurveyedResource) -> str:
+    if not resource.exists:
+        return "nothing there yet"
+    many = f", {resource.entries} in it" if resource.entries else ""
+    return f"{resource.kind.value}{many}"
+
+
+def _covered(items: Json) -> str:
+    if items is None:
+        return "by no plan; none is in force"
+    if not items:
+        return "by no item of the plan"
+    return f"by item{'s' if len(items) > 1 else ''} {', '.join(map(str, items))} of the plan"
+
+
+def _change(prospect: Prospect | None) -> tuple[list[Line], tuple[str, ...]]:
+    """Return the lines of the change a call would make to a file, and the names of the arguments they stand for."""
+    if prospect is None or prospect.change is None:
+        return [], ()
+    return difference(prospect.change.before or b"", prospect.change.after), prospect.change.shown_by
 
 
 def _argument(name: str, value: str, details: bool, width: int) -> Iterator[Text]:
@@ -96,8 +168,7 @@ def _argument(name: str, value: str, details: bool, width: int) -> Iterator[Text
     for more in rest:
         yield from _barred(more, "  ", width)
     if len(part) < len(value):
-        left = f"{len(value) - len(part)} characters more; d shows them, and only then y counts"
-        yield from labelled("cut", left, width, "yellow")
+        yield from labelled("cut", f"{len(value) - len(part)} characters more{_D}", width, CARE)
 
 
 def _barred(content: str, indent: str, width: int) -> Iterator[Text]:
@@ -112,10 +183,10 @@ def _plan(plan: Mapping[str, Json] | None, width: int) -> Iterator[Text]:
     if not plan:
         return
     yield from labelled("plan", str(plan.get("goal", "")), width)
-    for item in plan.get("items") or ():
+    for number, item in enumerate(plan.get("items") or (), start=1):
         times = f", {item['uses']} times" if item.get("uses", 1) != 1 else ""
         further = f", with {item['further']}" if item.get("further") else ""
-        yield from labelled("", f"- {item['effect']} {item['kind']} {item['pattern']}{further}{times}", width)
+        yield from labelled("", f"{number} {item['effect']} {item['kind']} {item['pattern']}{further}{times}", width)
         yield from _folder(item, width)
 
 

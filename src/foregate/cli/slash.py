@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from rich.text import Text
 
+from foregate.agent.undo import past
+from foregate.cli.colours import CARE, NAME
 from foregate.cli.layout import labelled
 from foregate.cli.visible import visible
 from foregate.schemas.event import Draft
@@ -13,19 +18,43 @@ from foregate.schemas.event import Draft
 if TYPE_CHECKING:
     from foregate.cli.conversation import Conversation
 
-COMMANDS = {
-    "/help": "this list",
-    "/policy": "the policy in force: where it comes from and what each gate does",
-    "/evidence": "what this session has looked at and changed",
-    "/plan": "the plan in force and what of it is used",
-    "/decisions": "the decision points that held, asked or allowed something; /decisions all",
-    "/history": "the conversation so far",
-    "/undo": "undo the last change, or /undo CALL; shows first what it would do",
-    "/auto": "on: reads and reversible changes in the workspace do not ask; nothing else",
-    "/dry-run": "on: calls are judged, changes are not made",
-    "/execute": "show what waits for an answer again; reads that wait run, /execute N the next N",
-    "/quit": "leave; the session stays in the log",
+
+class Command(Struct, frozen=True):
+    """What a command means, what may follow it as /help writes it, and those of it that Tab completes."""
+
+    meaning: str
+    more: str = ""
+    choices: tuple[str, ...] = ()
+
+
+COMMANDS: Mapping[str, Command] = {
+    "/help": Command("this list"),
+    "/undo": Command("take the last change back, or that of a call; shows it first, and asks", "[CALL]"),
+    "/history": Command("the conversation so far, with the calls that ran"),
+    "/decisions": Command("what was held, denied, asked or allowed; `all`: what passed too", "[all]", ("all",)),
+    "/plan": Command("the plan in force, and what of it is used"),
+    "/evidence": Command("what this session has looked at and changed"),
+    "/policy": Command("the policy in force: where it comes from, and what each gate does"),
+    "/auto": Command("reads and reversible changes in the workspace do not ask; nothing else", "on|off", ("on", "off")),
+    "/dry-run": Command("calls are judged, changes are not made", "on|off", ("on", "off")),
+    "/execute": Command("show what waits for an answer again; reads that wait run, with N the next N", "[N]"),
+    "/quit": Command("leave; the session stays in the log"),
 }
+KEYS = {
+    "Enter": "sends the message",
+    "Alt-Enter": "begins a new line (or Esc, then Enter); pasted lines stay one message",
+    "Tab": "completes commands, calls to undo and paths of the workspace",
+    "Up, Ctrl-R": "an earlier message; search for one",
+    "Ctrl-C": "stops what works, or clears the line; the session goes on",
+    "Ctrl-D": "leaves; at a question, leaves it open",
+}
+_HELP = 16
+_COMMAND = re.compile(r"/[a-z-]*(\s|\Z)")
+
+
+def is_command(typed: str) -> bool:
+    """Whether a line is meant as a command; a path, which has another slash in its first word, is not."""
+    return _COMMAND.match(typed) is not None
 
 
 class Slash:
@@ -38,7 +67,8 @@ class Slash:
         """Do what the command says, or say in one sentence why not."""
         name, _, rest = typed.partition(" ")
         if name not in COMMANDS:
-            self._say(f"there is no command `{visible(name)}`; /help lists them", "yellow")
+            why = "a command is one line" if "\n" in typed else f"there is no command `{visible(name)}`"
+            self._say(f"{why}; /help lists them", CARE)
             return
         await getattr(self, f"_{name[1:].replace('-', '_')}")(rest.strip())
 
@@ -46,8 +76,22 @@ class Slash:
         self.chat.screen.say(text, style)
 
     async def _help(self, rest: str) -> None:
-        for name, what in COMMANDS.items():
-            self.chat.screen.rows(labelled(name, what, self.chat.screen.console.width, label_style="cyan", room=10))
+        width = self.chat.screen.console.width
+        usages = {f"{name} {command.more}".strip(): command.meaning for name, command in COMMANDS.items()}
+        for heading, lines in (("At the prompt", usages), ("Keys", KEYS)):
+            self._say(heading, "bold")
+            for what, meaning in lines.items():
+                self.chat.screen.rows(labelled(what, meaning, width, label_style=NAME, room=_HELP))
+
+    async def arguments(self, name: str) -> Mapping[str, str]:
+        """Return what may follow a command and what each is, for Tab; the newest call that can be undone first."""
+        if name != "/undo":
+            return dict.fromkeys(COMMANDS[name].choices, COMMANDS[name].meaning)
+        left = past(await self.chat.session.log.read(self.chat.opened.name)).left
+        return {
+            change.call: f"{change.tool} {', '.join(one.resource.id for one in change.changes)}"
+            for change in reversed(left)
+        }
 
     async def _policy(self, rest: str) -> None:
         policy, loaded = self.chat.session.policy, self.chat.opened.loaded
@@ -66,7 +110,7 @@ class Slash:
             kinds = ", ".join(f"{s.kind.value} at {s.seq} ({s.trust.value})" for s in seen)
             self.chat.screen.row(f"  {resource.kind.value} {resource.id}: {kinds}")
         for resource, earlier, later in ledger.contradictions:
-            self.chat.screen.row(f"  {resource.id}: event {later} contradicts event {earlier}", "yellow")
+            self.chat.screen.row(f"  {resource.id}: event {later} contradicts event {earlier}", CARE)
         if not known:
             self._say("nothing has been looked at yet")
 
@@ -77,19 +121,19 @@ class Slash:
             self._say("no plan is in force")
             return
         self.chat.screen.row(f"revision {plan.revision}: {plan.goal}")
-        for item in plan.items:
+        for number, item in enumerate(plan.items, start=1):
             used = f"{item.used} of {item.uses} used" + (f", in {item.folder}" if item.folder else "")
-            self.chat.screen.row(f"  {item.effect.value} {item.kind.value} {item.pattern} ({used})")
+            self.chat.screen.row(f"  {number} {item.effect.value} {item.kind.value} {item.pattern} ({used})")
 
     async def _decisions(self, rest: str) -> None:
         from foregate.cli.rows import notable
-        from foregate.cli.timeline import row_of
+        from foregate.cli.timeline import rows_of
         from foregate.telemetry.decisions import decision_points
 
         width = self.chat.screen.console.width
         points = list(decision_points(await self.chat.session.log.read(self.chat.opened.name)))
         shown = [point for point in points if rest == "all" or notable(point)]
-        self.chat.screen.rows(row_of(point, width) for point in shown)
+        self.chat.screen.rows(row for point in shown for row in rows_of(point, width))
         if len(shown) < len(points):
             self._say(f"{len(points) - len(shown)} more decisions passed; /decisions all shows them", "dim")
 
@@ -100,21 +144,30 @@ class Slash:
         screen.rows(messages_of(await self.chat.session.log.read(self.chat.opened.name), screen.console.width))
 
     async def _undo(self, rest: str) -> None:
+        from foregate.agent.foresight import taken_back
         from foregate.agent.undo import undo
+        from foregate.cli.diff import LINES, change_rows, difference
 
         chat = self.chat
         before = await undo(chat.session, rest or None, preview=True)
         if not before.done:
-            chat.screen.row(before.reason, "yellow")
+            chat.screen.row(before.reason, CARE)
             return
-        chat.screen.row(f"{before.call} {before.tool}")
-        chat.screen.rows(row for step in before.steps for row in labelled("would", step, chat.screen.console.width))
+        width = chat.screen.console.width
+        chat.screen.rows(
+            labelled("undo", f"{before.tool} {', '.join(before.resources)} ({before.call})", width, "bold")
+        )
+        chat.screen.rows(row for step in before.steps for row in labelled("would", step, width))
+        change = past(await chat.session.log.read(chat.opened.name)).finished[before.call]
+        for back in taken_back(chat.session, change):
+            lines = difference(back.before or b"", back.after)
+            chat.screen.rows(change_rows(lines, width, most=LINES))
         if chat.terminal.interactive and not await self._sure("undo this? (y) "):
             self._say("nothing was undone")
             return
         report = await undo(chat.session, before.call)
         for sentence in () if report.done else report.sentences:
-            chat.screen.row(sentence, "yellow")
+            chat.screen.row(sentence, CARE)
 
     async def _sure(self, question: str) -> bool:
         try:
@@ -143,13 +196,13 @@ class Slash:
         chat = self.chat
         task = chat.session.state.task
         if rest and not (rest.isascii() and rest.isdigit() and 0 < int(rest[:6]) <= 1000):
-            self._say("/execute takes a number from 1 to 1000", "yellow")
+            self._say("/execute takes a number from 1 to 1000", CARE)
             return
         if task is None or task.paused != "awaiting_approval":
-            self._say("nothing waits for an answer", "yellow")
+            self._say("nothing waits for an answer", CARE)
             return
         if chat.person is None:
-            self._say("there is nobody to ask: this is not a terminal", "yellow")
+            self._say("there is nobody to ask: this is not a terminal", CARE)
             return
         chat.person.reads_allowed = int(rest or 1)
         try:

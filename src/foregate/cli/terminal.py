@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from foregate.cli.pipe import Pipe
+
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.formatted_text import StyleAndTextTuples
+    from prompt_toolkit.key_binding import KeyBindings
+
+MORE = "...> "
+"""Stands before the further lines of a message."""
 
 
 class Terminal:
     """Reads lines. With a person at the keyboard there is editing and history; from a pipe, lines as they come."""
 
-    def __init__(self, history: Path | None = None, words: tuple[str, ...] = ()) -> None:
+    def __init__(self, history: Path | None = None) -> None:
         self.interactive = sys.stdin.isatty() and sys.stdout.isatty()
-        self._history, self._words = history, words
+        self.completer: Completer | None = None
+        self._history = history
         self._typed: PromptSession[str] | None = None
-        self._lines: asyncio.Queue[str | None] | None = None
+        self._pipe = Pipe()
 
     async def line(self, prompt: str) -> str | None:
-        """Return the next line, or None at its end. Raises KeyboardInterrupt when Ctrl-C was pressed at the prompt."""
+        """Return the next line, or None at its end. Raises KeyboardInterrupt when Ctrl-C was pressed at the prompt.
+
+        Typed, it may be several: Alt-Enter begins a new one, and what is pasted stays together.
+        """
         if not self.interactive:
-            return await self._piped()
+            line = await self._pipe.next()
+            return None if line is None else line.text
         if self._typed is None:
             self._typed = self._prompt_session()
         try:
-            return await self._typed.prompt_async(prompt, handle_sigint=False)
+            return await self._typed.prompt_async([("bold", prompt)], handle_sigint=False)
         except EOFError:
             return None
 
@@ -47,37 +60,59 @@ class Terminal:
         clear_typeahead(session.app.input)
         forget_typed()
         try:
-            return await session.prompt_async(prompt, handle_sigint=False)
+            return await session.prompt_async([("bold", prompt)], handle_sigint=False)
         except EOFError:
             return None
 
     def _prompt_session(self) -> PromptSession[str]:
         from prompt_toolkit import PromptSession
-        from prompt_toolkit.completion import WordCompleter
         from prompt_toolkit.history import FileHistory, InMemoryHistory
 
         kept = self._history is not None and private(self._history)
         return PromptSession(
             history=FileHistory(str(self._history)) if kept else InMemoryHistory(),
-            completer=WordCompleter(list(self._words), sentence=True),
+            completer=self.completer,
             complete_while_typing=False,
+            key_bindings=keys(),
+            prompt_continuation=going_on,
         )
 
-    async def _piped(self) -> str | None:
-        """Return a line of the pipe; a thread reads, so that the session's own work goes on meanwhile."""
-        if self._lines is None:
-            self._lines = asyncio.Queue()
-            threading.Thread(target=self._read, args=(asyncio.get_running_loop(), self._lines), daemon=True).start()
-        return await self._lines.get()
 
-    @staticmethod
-    def _read(loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[str | None]) -> None:
-        try:
-            for line in sys.stdin:
-                loop.call_soon_threadsafe(lines.put_nowait, line.rstrip("\n"))
-            loop.call_soon_threadsafe(lines.put_nowait, None)
-        except RuntimeError:
-            return  # the loop has ended and nobody waits for lines any more
+def keys() -> KeyBindings:
+    """Return the keys of the prompt beside the usual ones: Alt-Enter, or Esc and then Enter, begins a new line."""
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+    bindings = KeyBindings()
+
+    @bindings.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return bindings
+
+
+def going_on(width: int, line: int, wrapped: int) -> StyleAndTextTuples:
+    """Return what stands before a further line of a message, nothing before one that only did not fit."""
+    return [("", "" if wrapped else MORE)]
+
+
+@contextmanager
+def unechoed() -> Iterator[None]:
+    """Let nothing typed appear among what is shown while something works; the prompt after it shows it."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    import termios
+
+    fd = sys.stdin.fileno()
+    before = termios.tcgetattr(fd)
+    quiet = termios.tcgetattr(fd)
+    quiet[3] &= ~termios.ECHO
+    termios.tcsetattr(fd, termios.TCSANOW, quiet)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(fd, termios.TCSANOW, before)
 
 
 def private(file: Path) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
+from foregate.cli.colours import BAD, CARE, NAME
 from foregate.cli.flow import barred
 from foregate.cli.layout import labelled
 from foregate.cli.rows import line
@@ -13,9 +14,12 @@ from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.decisions import DecisionPoint, decision_points
 
-_COLOURS = {"info": "dim", "warning": "yellow", "error": "red"}
+_COLOURS = {"info": "dim", "warning": CARE, "error": BAD}
 _SAID_BY = {"user": "you", "parent": "parent", "model": "model"}
 _WHO = 6
+_ADDRESS = 16
+_NARROW = 60
+"""Columns below which an address stands above its line and not before it."""
 
 
 def row_of(point: DecisionPoint, width: int) -> Text:
@@ -23,7 +27,18 @@ def row_of(point: DecisionPoint, width: int) -> Text:
     what = f"{point.tool} {point.target}".strip()
     shadow = " [shadow]" if point.mode == "shadow" else ""
     rest = ": ".join(part for part in (f"{point.code}{shadow}", what, point.summary) if part)
-    return line(f"{point.address:<16}", _COLOURS[point.severity], rest, width)
+    return line(f"{point.address:<{_ADDRESS}}", _COLOURS[point.severity], rest, width)
+
+
+def rows_of(point: DecisionPoint, width: int) -> Iterator[Text]:
+    """Yield the same in as many lines as it takes; in a narrow terminal the address has one of its own."""
+    whole = row_of(point, 0).plain
+    address, _, rest = whole.strip().partition(" ")
+    narrow = width < _NARROW
+    if narrow:
+        yield Text(f"  {address}", _COLOURS[point.severity])
+    room = 1 if narrow else _ADDRESS
+    yield from labelled("" if narrow else address, rest.strip(), width, label_style=_COLOURS[point.severity], room=room)
 
 
 def points_json(events: Iterable[Event]) -> list[Json]:
@@ -48,5 +63,5 @@ def messages_of(events: Iterable[Event], width: int) -> Iterator[Text]:
 
 def _said(who: str, text: str, width: int) -> Iterator[Text]:
     for number, words in enumerate(barred(text, width - _WHO - 3).split("\n")):
-        row = Text("  ").append(f"{who if number == 0 else '':<{_WHO}} ", style="cyan" if who == "you" else "dim")
+        row = Text("  ").append(f"{who if number == 0 else '':<{_WHO}} ", style=NAME if who == "you" else "dim")
         yield row.append_text(words)

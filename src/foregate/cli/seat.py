@@ -1,0 +1,37 @@
+"""A place at a terminal: screen, input, person and session, wired to one another and cleared up afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foregate.agent.foresight import prospects
+from foregate.cli.colours import console
+from foregate.cli.conversation import Conversation
+from foregate.cli.person import PersonAtTerminal
+from foregate.cli.screen import Screen
+from foregate.cli.terminal import Terminal
+from foregate.opening import open_session
+
+if TYPE_CHECKING:
+    from foregate.opening import Setting
+
+
+@asynccontextmanager
+async def seated(setting: Setting, history: Path | None = None) -> AsyncIterator[Conversation]:
+    """Yield a conversation over the session of `setting`; typed lines are remembered in `history`."""
+    screen, terminal = Screen(console()), Terminal(history)
+    person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
+    setting.person, setting.listeners = person, [screen.hear]
+    opened = await open_session(setting)
+    try:
+        opened.session.on_text = screen.stream
+        if person is not None:
+            person.foresee = partial(prospects, opened.session)
+        yield Conversation(opened, terminal, screen, person)
+    finally:
+        screen.idle()
+        await opened.close()
