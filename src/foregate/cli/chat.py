@@ -22,12 +22,25 @@ def chat(
         str, typer.Option("--resume", metavar="SESSION", help="Go on with a session of the log; `last` is the newest.")
     ] = "",
     dry_run: options.DryRun = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For programs: events as lines of JSON; read messages and answers.")
+    ] = False,
 ) -> None:
     """Talk with the agent; what it wants to do is judged first, and you are asked where it matters."""
     from foregate.opening import Setting
 
     setting = Setting(workspace=workspace, model=model, policy=policy, resume=resume, dry_run=dry_run)
+    if as_json:
+        raise typer.Exit(wait(_stream(setting)))
     wait(_chat(setting))
+
+
+async def _stream(setting: Setting) -> int:
+    from foregate.cli.pipe import Pipe
+    from foregate.cli.program import Program
+    from foregate.cli.stream import stream
+
+    return await stream(setting, Program(Pipe()))
 
 
 async def _chat(setting: Setting) -> None:
