@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foregate.cli.columns import columns
-from foregate.cli.layout import folded, hanging
-from foregate.cli.rows import notable, rows, ruling
-from foregate.cli.timeline import messages_of
-from foregate.cli.visible import hidden
+from foregate.cli.layout import folded, hanging, packed
+from foregate.cli.rows import LONGEST, notable, rows, ruling
+from foregate.cli.sheet import KEYS_WITH_GRANT
+from foregate.cli.timeline import messages_of, rows_of
+from foregate.cli.visible import hidden, visible
 from foregate.schemas import codec
 from foregate.schemas.decision import CallRuling, Decision
 from foregate.schemas.event import Event, Kind
 from foregate.schemas.opinion import Consequence
 from foregate.schemas.ruling import Standing
+from foregate.telemetry.decisions import decision_points
 
 HELD = Decision(
     "evidence",
@@ -113,6 +115,34 @@ def test_only_the_first_line_of_a_sentence_stands_where_a_sentence_begins(text: 
     assert all(columns(line) <= width for line in (first, *more))
     assert all(line.startswith(" " * 10) for line in more)
     assert "".join([first, *more]).replace(" ", "") == text.replace(" ", "")
+
+
+@given(st.text(max_size=300), st.text(max_size=60), st.integers(30, 120))
+def test_a_decision_point_fits_in_a_narrow_terminal_too(text: str, target: str, width: int) -> None:
+    decision = codec.dump(replace(HELD, summary=text, target=target))
+    turn = {"task": 1, "turn": 1, "response": 2, "actor": "model"}
+    body = {"turn": turn, "judgement": {"decisions": [decision]}}
+    (point,) = decision_points([event("turn_judged", body)])
+    rows = [row.plain for row in rows_of(point, width)]
+    assert rows[0].startswith("  3.evidence")
+    shown = "".join(rows).replace(" ", "")
+    assert visible(text.replace("\n", " ").strip()).replace(" ", "") in shown
+    assert all(columns(row) <= width for row in rows)
+    assert all(row.startswith("    ") for row in rows[1:])
+
+
+def test_what_a_row_leaves_out_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    *_, last = ruling(replace(HELD, summary="word " * LONGEST), 40)
+    assert last.plain.endswith("…")
+    failed = {"tool": "t", "target": "", "ok": False, "content": "a\nb", "duration": 0}
+    assert texts("tool_finished", failed, "tool", 0) == ["  failed  t: a b"]
+
+
+@pytest.mark.parametrize("width", [30, 40, 80])
+def test_keys_are_packed_into_the_width(width: int) -> None:
+    rows = [row.plain for row in packed(KEYS_WITH_GRANT, width)]
+    assert all(columns(row) <= max(width, 2 + max(map(len, KEYS_WITH_GRANT))) for row in rows)
+    assert [part for row in rows for part in row[2:].split("   ")] == list(KEYS_WITH_GRANT)
 
 
 FORGED = "all well\n  tool   send x (c9)\n" + "x" * 29 + " tool   send x (c9)"

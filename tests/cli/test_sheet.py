@@ -120,7 +120,7 @@ def test_an_edit_is_shown_as_what_it_changes_and_not_as_arguments_until_details_
     edit = prospect(b"one\nteh cat\n", b"one\nthe cat\n", "old", "new")
     first = text(asked, edit)
     for part in (
-        "  effect    delete, can be undone: a before-image is kept",
+        "  effect    delete, can be undone (a before-image is kept)",
         "  target    a.txt (file), first seen in text from outside",
         "  | path: a.txt",
         "  changes   1 line removed, 1 line added",
@@ -156,7 +156,7 @@ def test_a_call_that_would_fail_as_things_are_says_so_and_shows_its_arguments() 
 def test_the_way_back_is_said_as_it_was_found() -> None:
     there = SurveyedResource(ResourceKind.FILE, "logs", Effect.DELETE, exists=True)
     other = SurveyedResource(ResourceKind.DIRECTORY, "big", Effect.DELETE, exists=True, entries=9)
-    assert "CANNOT be undone; no before-image is kept" in text(request({}), Prospect(lost=(other,)))
+    assert "CANNOT be undone (no before-image is kept)" in text(request({}), Prospect(lost=(other,)))
     both = text(request({}), Prospect(kept=(there,), lost=(other,)))
     assert "CANNOT be undone as a whole" in both
     assert "  kept      logs (file)\n  lost      big (directory, 9 in it)" in both

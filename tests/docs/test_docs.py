@@ -36,3 +36,15 @@ def test_the_page_of_the_log_names_every_kind_and_every_field_of_an_event() -> N
     text = (ROOT / "docs" / "log.md").read_text("utf-8")
     assert [kind for kind in KINDS if f"`{kind}`" not in text] == []
     assert [field for field in Event.__struct_fields__ if f"`{field}`" not in text and field != "hash"] == []
+
+
+def test_the_captures_of_the_chat_fit_their_terminals_and_hold_what_they_are_to_show() -> None:
+    scenes = (ROOT / "docs" / "chat.md").read_text("utf-8").split("\n## ")[1:]
+    width = {True: 40, False: 80}
+    for scene in scenes:
+        captured = scene.split("```")[1].strip("\n").splitlines()
+        assert max(map(len, captured)) <= width[scene.startswith("Forty")]
+        assert captured[0].startswith("you> ")
+    whole = "\n".join(scenes)
+    for shown in ("  held    ", "approve? y", "  | + echo", "approve? n ", "  denied  ", "you> /undo", "  undone  "):
+        assert shown in whole

@@ -6,7 +6,9 @@ No colour carries a meaning alone, for a row has a word, a sign or a label too: 
 
 from __future__ import annotations
 
-from rich.console import Console
+import shutil
+
+from rich.console import Console, ConsoleDimensions
 from rich.theme import Theme
 
 GOOD = "color(28)"
@@ -19,7 +21,16 @@ NAME = "color(31)"
 """A name a person can use: a command, a speaker, what a key would allow."""
 
 
+class PlainConsole(Console):
+    """A console that knows how wide a dumb terminal is: a line the terminal broke would begin without its bar."""
+
+    @property  # type: ignore[misc]
+    def size(self) -> ConsoleDimensions:
+        """Return columns and lines; see Console."""
+        return ConsoleDimensions(*shutil.get_terminal_size()) if self.is_dumb_terminal else super().size
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return the console of a command: nothing printed on it is read as markup, an emoji or a number to colour."""
     theme = Theme({"progress.spinner": NAME, "progress.elapsed": "dim"})
-    return Console(highlight=False, emoji=False, markup=False, stderr=stderr, theme=theme)
+    return PlainConsole(highlight=False, emoji=False, markup=False, stderr=stderr, theme=theme)

@@ -120,7 +120,7 @@ class Screen:
 
     def busy(self, what: str) -> None:
         """Show that `what` works, with the time it takes; nothing where the output is no terminal."""
-        if not self.console.is_terminal or not sys.stdin.isatty():
+        if not self.console.is_terminal or self.console.is_dumb_terminal or not sys.stdin.isatty():
             return
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

@@ -119,9 +119,9 @@ def _way_back(call: Mapping[str, Json], prospect: Prospect | None) -> str:
     """Return whether a call can be undone, and, where that has been looked at, whether a before-image is kept."""
     kept = prospect is not None and bool(prospect.kept)
     if call.get("reversible"):
-        said = ": a before-image is kept" if kept else ", says its tool; no before-image is kept"
+        said = " (a before-image is kept)" if kept else " (says its tool; no before-image is kept)"
         return f"can be undone{said if prospect is not None else ''}"
-    said = " as a whole" if kept else "; no before-image is kept"
+    said = " as a whole" if kept else " (no before-image is kept)"
     return f"CANNOT be undone{said if prospect is not None else ''}"
 
 

@@ -24,21 +24,23 @@ _NARROW = 60
 
 def row_of(point: DecisionPoint, width: int) -> Text:
     """Return one line: address, code, the call it is about, and why; cut to `width` unless that is 0."""
-    what = f"{point.tool} {point.target}".strip()
-    shadow = " [shadow]" if point.mode == "shadow" else ""
-    rest = ": ".join(part for part in (f"{point.code}{shadow}", what, point.summary) if part)
-    return line(f"{point.address:<{_ADDRESS}}", _COLOURS[point.severity], rest, width)
+    return line(f"{point.address:<{_ADDRESS}}", _COLOURS[point.severity], _said_of(point), width)
 
 
 def rows_of(point: DecisionPoint, width: int) -> Iterator[Text]:
     """Yield the same in as many lines as it takes; in a narrow terminal the address has one of its own."""
-    whole = row_of(point, 0).plain
-    address, _, rest = whole.strip().partition(" ")
-    narrow = width < _NARROW
-    if narrow:
-        yield Text(f"  {address}", _COLOURS[point.severity])
-    room = 1 if narrow else _ADDRESS
-    yield from labelled("" if narrow else address, rest.strip(), width, label_style=_COLOURS[point.severity], room=room)
+    colour, said = _COLOURS[point.severity], _said_of(point).replace("\n", " ").strip()
+    if width < _NARROW:
+        yield from labelled(point.address, "", width, label_style=colour)
+        yield from labelled("", said, width, room=1)
+    else:
+        yield from labelled(point.address, said, width, label_style=colour, room=_ADDRESS)
+
+
+def _said_of(point: DecisionPoint) -> str:
+    what = f"{point.tool} {point.target}".strip()
+    shadow = " [shadow]" if point.mode == "shadow" else ""
+    return ": ".join(part for part in (f"{point.code}{shadow}", what, point.summary) if part)
 
 
 def points_json(events: Iterable[Event]) -> list[Json]:

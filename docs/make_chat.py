@@ -1,0 +1,139 @@
+"""Write docs/chat.md: text captures of real chats with the rehearsal model, typed into tmux. Needs tmux and git."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = Path(__file__).with_name("chat.md")
+PATIENCE = 30
+"""Seconds until something that is never shown is given up."""
+LINES = 200
+POLICY = "approval:\n  mode: each\n"
+HEAD = """\
+# The chat, as it looks
+
+Captured from real chats with the rehearsal model in a small git repository by `docs/make_chat.py`; nothing was edited.
+All keys and commands are in [cli.md](cli.md).
+"""
+FILES = {
+    "README.md": "# Inbox\n\nSays what it receives. Run `sh inbox.sh`.\n",
+    "inbox.sh": "# Says what came in.\ncount=3\necho ready to recieve $count messages\necho done\n",
+}
+FIX = 'in inbox.sh replace "recieve" with "receive"'
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A chat: what is typed, and what is shown before the next is typed; `policy` goes over the defaults."""
+
+    title: str
+    words: str
+    typed: Sequence[tuple[str, str]]
+    width: int = 80
+    policy: str = ""
+
+
+SCENES = (
+    Scene(
+        "A hold",
+        "Too little is known to do anything, so one question names what is open. Nothing ran.",
+        [("clean this up", "asks"), ("", "you>")],
+    ),
+    Scene(
+        "An approval with a difference",
+        "Under `approval: {mode: each}` every change asks. The difference is worked out from the file as it is now,\n"
+        "by the code that would make the change.",
+        [(FIX, "approve?"), ("y", "Done")],
+        policy=POLICY,
+    ),
+    Scene(
+        "A denial with a reason",
+        "A command leaves the workspace and cannot be undone: it needs a plan and a yes. The words after `n` reach\n"
+        "the model.",
+        [("run sh inbox.sh", "approve?"), ("n read it to me first", "[Foregate")],
+    ),
+    Scene(
+        "Taking a change back",
+        "`/undo` shows what it would do to the file as it is now; Tab after `/undo ` offers the calls there are.",
+        [(FIX, "Done"), ("/undo", "(y)"), ("y", "undone")],
+    ),
+    Scene(
+        "Forty columns",
+        "No line is left to the terminal to break, and none of the model's begins without its bar.",
+        [(FIX, "approve?"), ("y", "Done"), ("clean this up", "asks"), ("/decisions", "more decisions")],
+        width=40,
+        policy=POLICY,
+    ),
+)
+
+
+def page() -> str:
+    """Return the whole page."""
+    return "\n".join([HEAD, *map(captured, SCENES)])
+
+
+def captured(scene: Scene) -> str:
+    """Return a scene's section, played in a workspace of its own."""
+    with tempfile.TemporaryDirectory(prefix="chat-") as named:
+        shown = play(scene, Path(named))
+    return f"## {scene.title}\n\n{scene.words}\n\n```\n{shown}\n```\n"
+
+
+def play(scene: Scene, place: Path) -> str:
+    """Type the scene and return what the terminal showed from the first prompt on."""
+    folder = place / "inbox"
+    folder.mkdir()
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    environ = {"FOREGATE_HOME": str(place / "home"), "OPENAI_BASE_URL": "", "OPENAI_API_KEY": "", "LC_ALL": "C.UTF-8"}
+    command = ["env", *(f"{name}={value}" for name, value in environ.items())]
+    command += [sys.executable, "-m", "foregate", "chat", "--model", "rehearsal", "--workspace", str(folder)]
+    if scene.policy:
+        (place / "policy.yaml").write_text(scene.policy)
+        command += ["--policy", str(place / "policy.yaml")]
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)  # noqa: S603, S607
+    tmux = ["tmux", "-S", str(place / "socket"), "-f", "/dev/null"]
+    size = ["-x", str(scene.width), "-y", str(LINES)]
+    subprocess.run([*tmux, "new-session", "-d", "-s", "chat", *size, *command], check=True)  # noqa: S603
+    try:
+        until(tmux, "you>", 0)
+        for keys, expected in scene.typed:
+            before = len(screen(tmux))
+            for key in (["-l", keys], ["Enter"]) if keys else ():
+                subprocess.run([*tmux, "send-keys", "-t", "chat", *key], check=True)  # noqa: S603
+            until(tmux, expected, before if keys else 0)
+        if scene.typed[-1][1] != "you>":
+            until(tmux, "you>", len(screen(tmux)))
+        lines = screen(tmux)
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)  # noqa: S603
+    first = next(number for number, line in enumerate(lines) if line.startswith("you>"))
+    return "\n".join(lines[first:-1])
+
+
+def until(tmux: Sequence[str], text: str, before: int) -> None:
+    """Wait until a line from number `before` on holds `text`; for the prompt, until the last line is one."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        lines = screen(tmux)
+        if any(text in line for line in (lines[-1:] if text == "you>" else lines[before:])):
+            return
+        time.sleep(0.1)
+    raise SystemExit(f"`{text}` was never shown:\n" + "\n".join(screen(tmux)))
+
+
+def screen(tmux: Sequence[str]) -> list[str]:
+    """Return the lines the terminal shows, without empty ones at the end."""
+    command = [*tmux, "capture-pane", "-p", "-t", "chat"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+    return [line.rstrip() for line in done.stdout.rstrip().split("\n")]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
