@@ -162,6 +162,19 @@ def test_what_is_typed_while_something_works_appears_at_the_prompt_and_not_among
     at.until("ahead")
 
 
+def test_messages_are_remembered_but_not_what_the_policy_calls_sensitive(at: Session, tmp_path: Path) -> None:
+    for text in ("read b.txt", "read sk-abcdefghijklmnopqrstuvwxyz", "hello"):
+        at.until("you>")
+        at.type(f"{text}\r")
+    at.until("you>")
+    at.type("\x1b[A")
+    at.until("hello")
+    at.type("\x03\x04")
+    at.end()
+    kept = (tmp_path / "fg" / "history").read_text()
+    assert ("+read b.txt" in kept, "+hello" in kept, "sk-abc" in kept) == (True, True, False)
+
+
 def test_what_was_typed_is_kept_for_its_owner_only_or_not_at_all(tmp_path: Path) -> None:
     wide, link = tmp_path / "history", tmp_path / "link"
     wide.touch(mode=0o666)

@@ -15,6 +15,7 @@ from foregate.cli.screen import Screen
 from foregate.cli.slash import COMMANDS, Slash, is_command
 from foregate.cli.terminal import Terminal, unechoed
 from foregate.schemas.errors import ForegateError
+from foregate.telemetry.masking import mask
 
 if TYPE_CHECKING:
     from foregate.agent.outcome import Outcome
@@ -49,11 +50,13 @@ class Conversation:
         self.farewell()
 
     def prepare(self) -> None:
-        """Let Tab complete, and reads wait for /execute where the policy says so."""
+        """Let Tab complete, keep secrets out of the history, and let reads wait for /execute where the policy says."""
         if self.terminal.interactive:
             from foregate.cli.completion import Completions
 
             meanings = {name: command.meaning for name, command in COMMANDS.items()}
+            patterns = self.session.policy.sensitive.patterns
+            self.terminal.forgets = lambda text: mask(text, patterns) != text
             self.terminal.completer = Completions(meanings, self.opened.workspace, self._slash.arguments)
         if self.person is not None:
             self.person.reads_wait = self.session.policy.approval.reads == "ask"

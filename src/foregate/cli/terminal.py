@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,11 +22,15 @@ MORE = "...> "
 
 
 class Terminal:
-    """Reads lines. With a person at the keyboard there is editing and history; from a pipe, lines as they come."""
+    """Reads lines. With a person at the keyboard there is editing and history; from a pipe, lines as they come.
+
+    What `forgets` says of a message keeps it out of the history on disk.
+    """
 
     def __init__(self, history: Path | None = None) -> None:
         self.interactive = sys.stdin.isatty() and sys.stdout.isatty()
         self.completer: Completer | None = None
+        self.forgets: Callable[[str], bool] = lambda text: False
         self._history = history
         self._typed: PromptSession[str] | None = None
         self._pipe = Pipe()
@@ -68,9 +72,16 @@ class Terminal:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.history import FileHistory, InMemoryHistory
 
+        forgets = self.forgets
+
+        class Discreet(FileHistory):
+            def store_string(self, string: str) -> None:
+                if not forgets(string):
+                    super().store_string(string)
+
         kept = self._history is not None and private(self._history)
         return PromptSession(
-            history=FileHistory(str(self._history)) if kept else InMemoryHistory(),
+            history=Discreet(str(self._history)) if kept else InMemoryHistory(),
             completer=self.completer,
             complete_while_typing=False,
             key_bindings=keys(),
