@@ -130,6 +130,7 @@ class ApprovalGate:
     def need(self, turn: Turn, asks: Sequence[Ask], so_far: SoFar) -> Need:
         """Return the one Need that puts everything that asks before a person."""
         again = [voided for voided in turn.voided if voided.gate == self.name]
+        changes, same_tool = [voided.reason for voided in again], self.policy.plan.binding == "steps"
         expires = later(turn.now, self.policy.approval.expires) if self.policy.approval.expires else ""
         return Need(
             self.name,
@@ -137,7 +138,7 @@ class ApprovalGate:
             f"approval:{len(again) + 1}",
             tuple(ask.facts.call.id for ask in asks),
             tuple(ask.facts.call.digest for ask in asks),
-            sheet(asks, turn, so_far, [voided.reason for voided in again]),
+            sheet(asks, turn, so_far, changes, same_tool=same_tool),
             "changed_while_waiting" if again else asks[0].code,
             expires,
         )

@@ -28,12 +28,15 @@ class Ask:
     why: str
 
 
-def sheet(asks: Sequence[Ask], turn: Turn, so_far: SoFar, changes: Sequence[str]) -> Json:
-    """Return the request a person answers, as JSON. `plan` is the one accepted now: a yes approves it as well."""
+def sheet(asks: Sequence[Ask], turn: Turn, so_far: SoFar, changes: Sequence[str], *, same_tool: bool) -> Json:
+    """Return the request a person answers, as JSON. `plan` is the one accepted now: a yes approves it as well.
+
+    With `same_tool` the items of a plan cover only calls to the tool they were made for.
+    """
     count, plan = len(asks), so_far.plan
     return {
         "question": f"{count} call{'s' if count != 1 else ''} need{'s' if count == 1 else ''} your yes",
-        "calls": [shown(ask) | {"plan_items": items_for(ask.facts, turn, so_far)} for ask in asks],
+        "calls": [shown(ask) | {"plan_items": items_for(ask.facts, turn, so_far, same_tool)} for ask in asks],
         "plan": scope(plan),
         "grants": [codec.dump(grant) for ask in asks for grant in offered(ask)],
         "changed": list(changes),
@@ -60,10 +63,10 @@ def shown(ask: Ask) -> Json:
     }
 
 
-def items_for(facts: CallFacts, turn: Turn, so_far: SoFar) -> Json:
+def items_for(facts: CallFacts, turn: Turn, so_far: SoFar, same_tool: bool) -> Json:
     """Return the numbers, from 1, of the items that cover a call of the plan accepted now, else of the one in force.
 
-    None where there is no plan; an empty list where no item covers the call. One made for another tool does not.
+    None where there is no plan; an empty list where no item covers the call.
     """
     plan = so_far.plan or turn.plan
     if plan is None:
@@ -71,7 +74,7 @@ def items_for(facts: CallFacts, turn: Turn, so_far: SoFar) -> Json:
     used = so_far.uses.get(facts.call.id)
     if used is None:
         spent = Counter(index for items in so_far.uses.values() for index in items)
-        used = covered(facts, plan, spent, same_tool=True) or ()
+        used = covered(facts, plan, spent, same_tool=same_tool) or ()
     return [index + 1 for index in used]
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from msgspec.structs import asdict
 
 from foregate.home import Home
 
+FOREVER = 60
 Talking = Callable[..., "Talk"]
 
 
@@ -28,6 +30,14 @@ class Talk:
             command, cwd=folder, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.lines: list[dict[str, Any]] = []
+        self.watchdog = threading.Timer(FOREVER, self.process.kill)
+        self.watchdog.start()
+
+    def close(self) -> None:
+        """Leave nothing behind, whatever the test has come to."""
+        self.watchdog.cancel()
+        self.process.kill()
+        self.process.communicate()
 
     def say(self, *lines: str | dict[str, Any]) -> None:
         """Send lines at once."""
@@ -84,8 +94,7 @@ def talk(folder: Path, tmp_path: Path, environ: dict[str, str]) -> Iterator[Talk
 
     yield start
     for one in talks:
-        one.process.kill()
-        one.process.communicate()
+        one.close()
 
 
 FIX = {"message": "in a.txt replace teh with the"}

@@ -178,6 +178,11 @@ def in_force(*steps: dict[str, Any]) -> PlanInForce:
     return replace(plan, seq=9)
 
 
+def unapproved(plan: PlanInForce) -> PlanInForce:
+    """Return the plan as if no person had said yes to it."""
+    return replace(plan, items=tuple(replace(item, approved=False) for item in plan.items))
+
+
 def outcome(plan: PlanInForce, *calls: Any) -> str:
     """Return the plan gate's code for calls under a plan, or `asks` when it asks the planner."""
     return coded(turn(*calls, plan=plan))
@@ -244,8 +249,10 @@ def test_the_sheet_names_the_item_that_covers_each_call_and_says_where_none_does
     assert items(both, POLICY) == [[1], [2]]
     plan, each = in_force(*steps[1:]), policy_with({"critique.mode": "off", "approval.mode": "each"})
     assert items(turn(edit, plan=plan), each) == [[]]
-    unapproved = replace(plan, items=tuple(replace(item, approved=False) for item in plan.items))
-    assert items(turn(lint, edit, plan=unapproved), each) == [[2], []]
+    assert items(turn(lint, edit, plan=unapproved(plan)), each) == [[2], []]
+    deletes = unapproved(in_force(step("delete_path", "a.txt")))
+    steps_bind = policy_with({"critique.mode": "off", "approval.mode": "each", "plan.binding": "steps"})
+    assert (items(turn(edit, plan=deletes), each), items(turn(edit, plan=deletes), steps_bind)) == ([[2]], [[]])
     assert items(turn(RUN), policy_with({"critique.mode": "off", "plan.mode": "off"})) == [None]
 
 
