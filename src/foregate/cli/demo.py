@@ -52,7 +52,7 @@ async def demo(console: Console | None = None, place: Path | None = None) -> Non
         opened = await opening(screen, folder, home)
         try:
             for note in opened.notes:
-                screen.say(note, "yellow")
+                screen.say(note, CARE)
             await talk(screen, opened, folder)
         finally:
             await opened.close()
