@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,11 @@ class Talk:
         """Leave nothing behind, whatever the test has come to."""
         self.watchdog.cancel()
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
 
     def say(self, *lines: str | dict[str, Any]) -> None:
         """Send lines at once."""
@@ -56,9 +61,11 @@ class Talk:
 
     def leave(self) -> int:
         """End the input, read what is left and return the exit code."""
-        out, _ = self.process.communicate(timeout=60)
-        self.lines += [json.loads(line) for line in out.splitlines()]
-        return self.process.returncode
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.lines += [json.loads(line) for line in self.process.stdout]
+        return self.process.wait()
 
     @property
     def kinds(self) -> list[str]:
