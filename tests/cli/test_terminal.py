@@ -15,6 +15,8 @@ import pytest
 from foregate.cli.terminal import private
 
 FOREVER = 20
+NEW_PROMPT = "\x1b[?2004h"
+"""What a prompt begins with: from here on, pasted text is marked."""
 
 
 class Session:
@@ -37,6 +39,11 @@ class Session:
             self.seen += os.read(self.master, 65536).decode(errors="replace")
         before, _, self.seen = self.seen.partition(text)
         return before + text
+
+    def prompted(self) -> None:
+        """Wait for a new prompt: between two of them, as the old one is drawn for the last time, Ctrl-D is lost."""
+        self.until(NEW_PROMPT)
+        self.until("you>")
 
     def type(self, text: str) -> None:
         """Press keys."""
@@ -81,7 +88,7 @@ def test_keys_typed_before_a_sheet_is_shown_approve_nothing_and_a_y_after_it_doe
     at.until("you>")
     assert not (folder / "b.txt").exists()
     at.type("half a line\x03")
-    at.until("you>")
+    at.prompted()
     at.type("\x04")
     assert at.end() == 0
 
@@ -170,7 +177,7 @@ def test_messages_are_remembered_but_not_what_the_policy_calls_sensitive(at: Ses
     at.type("\x1b[A")
     at.until("hello")
     at.type("\x03")
-    at.until("you>")
+    at.prompted()
     at.type("\x04")
     assert at.end() == 0
     kept = (tmp_path / "fg" / "history").read_text()
