@@ -6,6 +6,7 @@ import asyncio
 
 from foregate.agent import limits
 from foregate.agent.carry_out import carry_out, give_up
+from foregate.agent.context.compression import compressed
 from foregate.agent.outcome import Outcome
 from foregate.agent.postlude import remark, verify
 from foregate.agent.session import Session
@@ -76,6 +77,8 @@ async def ask_model(session: Session) -> Outcome | None:
     assert task is not None
     words_only = task.words_only or task.words_only_task
     tools = () if words_only else tuple(session.catalogue.values())
+    if due := compressed(session.state.conversation, session.state.still_open, session.policy.context):
+        await session.record(Draft("context_compressed", "foregate", due))
     request = ModelRequest(session.state.messages, tools, words_only)
     try:
         response = await session.model.respond(request, session.on_text)

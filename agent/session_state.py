@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from foregate.agent.criteria import key, observed
+from foregate.agent import criteria
+from foregate.agent.context.conversation import Conversation
+from foregate.agent.context.cut import line
 from foregate.agent.task_state import OpenNeed, OpenTurn, TaskState
 from foregate.agent.transcript import message_of
 from foregate.evidence.atoms import AtomTable
@@ -31,6 +33,11 @@ NO_CLAIM = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effecting_
 """Codes of changes that were no real attempt, so that an answer after them needs no line about them."""
 
 
+_UNKNOWN = "has an unknown outcome"
+_WHY = 300
+"""Characters that are kept of why something failed, was held or is unknown."""
+
+
 class SessionState:
     """Everything the loop knows. `apply` takes events in order; replaying a log rebuilds the same state."""
 
@@ -40,7 +47,7 @@ class SessionState:
         self.ended = False
         self.started: Mapping[str, Json] = {}
         self.policy_hash = self.catalogue_hash = self.prompts_hash = ""
-        self.messages: list[Message] = []
+        self.conversation = Conversation()
         self.ledger = Ledger()
         self.atoms = AtomTable()
         self.grants: list[Grant] = []
@@ -65,9 +72,26 @@ class SessionState:
             handler(event, event.body)
         message = message_of(event, answered)
         if message is not None:
-            self.messages.append(message)
+            self.conversation.add(message, by_user=event.kind == "user_message")
         if answered and event.kind in ("tool_finished", "call_answered", "outcome_unknown"):
             self._close(call)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation as the model gets it."""
+        return self.conversation.messages
+
+    def still_open(self) -> list[str]:
+        """Return a line for each failure, hold and unknown outcome of a change that nothing has settled since."""
+        found: dict[tuple[str, str], str] = {}
+        for event in self.parked.values():
+            found[event.body["tool"], event.body.get("target", "")] = f"{_UNKNOWN}: {event.body['reason']}"
+        if self.task is not None:
+            found.update({key: f"{what}: {self.task.why[key]}" for key, what in self.task.trouble.items()})
+        return [line(f"open: `{' '.join(key).strip()}` {what}", 2 * _WHY) for key, what in found.items()]
+
+    def _context_compressed(self, event: Event, body: Mapping[str, Json]) -> None:
+        self.conversation.compress(body)
 
     def _close(self, call: str) -> None:
         assert self.open is not None
@@ -246,8 +270,8 @@ class SessionState:
         if changes or side_effect:
             task.last_change = event.seq
         for criterion in task.plan.criteria if task.plan else ():
-            if (result := observed(criterion, body)) is not None:
-                task.criteria[key(criterion)] = (event.seq, result)
+            if (result := criteria.observed(criterion, body)) is not None:
+                task.criteria[criteria.key(criterion)] = (event.seq, result)
         if body.get("used"):
             task.count(**body["used"])
         self._outcome(task, body, side_effect)
@@ -270,7 +294,7 @@ class SessionState:
         if not body["ok"]:
             task.just_failed = (tool,)
             if side_effect:
-                task.trouble[tool, target] = "failed"
+                task.trouble[tool, target], task.why[tool, target] = "failed", line(body["content"], _WHY)
             return
         task.just_failed = ()
         if side_effect:
@@ -283,13 +307,17 @@ class SessionState:
         if body.get("change") and self.open is not None and body["call"] in self.open.unanswered:
             self.open.change_not_made = True
             if body["code"] not in NO_CLAIM:
-                self.task.trouble[body["tool"], body.get("target", "")] = f"was not done ({body['code']})"
+                key = body["tool"], body.get("target", "")
+                self.task.trouble[key] = f"was not done ({body['code']})"
+                self.task.why[key] = line(body["message"], _WHY)
 
     def _outcome_unknown(self, event: Event, body: Mapping[str, Json]) -> None:
         assert self.task is not None
         self.in_flight.pop(body["call"], None)
         self.parked[body["call"]] = event
-        self.task.trouble[body["tool"], body.get("target", "")] = "has an unknown outcome"
+        key = body["tool"], body.get("target", "")
+        self.task.trouble[key] = _UNKNOWN
+        self.task.why[key] = line(body["reason"], _WHY)
         if self.open is not None:
             self.open.change_not_made = True
 

@@ -69,6 +69,7 @@ class TaskState:
     runs: dict[str, int] = field(default_factory=dict)
     just_failed: tuple[str, ...] = ()
     trouble: dict[tuple[str, str], str] = field(default_factory=dict)
+    why: dict[tuple[str, str], str] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
     words_only: bool = False
     words_only_task: bool = False

@@ -288,6 +288,15 @@ class CommandEntry(Section):
     operands: bool = True
 
 
+class Context(Section):
+    """How much of a conversation a model is sent; `max_tokens` estimated ones, 0 = unlimited."""
+
+    max_tokens: Count
+    strategy: Literal["summary", "keep_ends", "none"]
+    keep_first: Count
+    keep_last: Count
+
+
 class Commands(Section):
     """Which commands only observe, how long one may run (seconds), and the environment it sees."""
 
@@ -344,6 +353,7 @@ class Policy(Section):
     contract: Contract
     scores: Scores
     tools: dict[str, ToolEntry]
+    context: Context
     commands: Commands
     http: Http
     files: Files

@@ -1,0 +1,69 @@
+"""A text cut to a number of characters: its head and its tail, and how much is missing between them."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_FURTHEST = 64
+"""Characters a cut may move to spare a grapheme; whoever piles up more marks on one letter loses some of them."""
+_JOINER = "\u200d"
+_REGIONAL = range(0x1F1E6, 0x1F200)
+_TONES = range(0x1F3FB, 0x1F400)
+_JAMO = range(0x1160, 0x1200)
+
+
+def cut(text: str, limit: int) -> tuple[str, int]:
+    """Return `text` with at most `limit` of its characters kept, and how many are left out.
+
+    The line that says so is added to what is kept. What a reader sees as one character is not cut.
+    """
+    if len(text) <= limit:
+        return text, 0
+    head = boundary(text, limit - limit // 2)
+    start = len(text) - limit // 2
+    tail = next_boundary(text, start)
+    missing = tail - head
+    return f"{text[:head]}\n[... {missing} characters left out ...]\n{text[tail:]}", missing
+
+
+def line(text: str, limit: int) -> str:
+    """Return a text as one line of at most `limit` characters; three dots stand for the rest."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: boundary(flat, max(0, limit - 3))] + "..."
+
+
+def boundary(text: str, at: int) -> int:
+    """Return the nearest place at or before `at` that cuts no grapheme."""
+    for place in range(at, max(-1, at - _FURTHEST), -1):
+        if not joined(text, place):
+            return place
+    return at
+
+
+def next_boundary(text: str, at: int) -> int:
+    """Return the nearest place at or after `at` that cuts no grapheme."""
+    for place in range(at, min(len(text), at + _FURTHEST) + 1):
+        if not joined(text, place):
+            return place
+    return at
+
+
+def joined(text: str, at: int) -> bool:
+    """Whether the characters on both sides of a place are read as one."""
+    if not 0 < at < len(text):
+        return False
+    before, after = text[at - 1], text[at]
+    if before < "\x80" and after < "\x80":
+        return before == "\r" and after == "\n"
+    if _JOINER in (before, after) or unicodedata.category(after).startswith("M"):
+        return True
+    number = ord(after)
+    return number in _TONES or number in _JAMO or (number in _REGIONAL and flags_before(text, at) % 2 == 1)
+
+
+def flags_before(text: str, at: int) -> int:
+    """Return how many regional indicators, two of which make a flag, stand right before a place."""
+    count = 0
+    while count < at and count < _FURTHEST and ord(text[at - 1 - count]) in _REGIONAL:
+        count += 1
+    return count
