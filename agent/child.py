@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from foregate.agent.tools.tool import implied_by
 from foregate.policy.policy import Policy
 from foregate.policy.record import narrowed
 from foregate.schemas import codec
@@ -16,6 +17,7 @@ from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.evidence_record import Origin
 from foregate.schemas.protocols import ToolSource
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import ToolSpec
@@ -70,6 +72,10 @@ class Delegating:
     def classify(self, call: ToolCall) -> Effect | None:
         """Return the source's view; `delegate` has none."""
         return None if call.name == DELEGATE.name else self._tools.classify(call)
+
+    def implied(self, call: ToolCall) -> Mapping[str, Json]:
+        """Return what the source's tool would fill into a call; `delegate` fills in nothing."""
+        return {} if call.name == DELEGATE.name else implied_by(self._tools, call)
 
     async def run(self, call: ToolCall) -> ToolResult:
         """Run the call, or the child task it asks for; a child's name follows from the call, so it can be resumed."""

@@ -94,11 +94,21 @@ class Repository:
         ran = run_and_wait(argv(words), self.workspace, self.id, environment, timeout, size, merged=False)
         return checked(ran, words[0]) if check else ran
 
-    async def run_async(self, *words: str, more: dict[str, str] | None = None, cap: int = 0) -> Ran:
-        """Run a git command that may change the repository; its output is kept up to the policy's bound."""
+    async def run_async(
+        self,
+        *words: str,
+        more: dict[str, str] | None = None,
+        cap: int = 0,
+        settings: Sequence[str] = (),
+        check: bool = True,
+    ) -> Ran:
+        """Run a git command that may change the repository; its output is kept up to the policy's bound.
+
+        `settings` come on top of the neutral ones. Raises WorkspaceError when it fails and `check` holds.
+        """
         environment = {**self.environment, **(more or {})}
         ran = await run_program(
-            argv(words),
+            argv(words, settings),
             self.workspace,
             cwd=self.id,
             environment=environment,
@@ -106,7 +116,7 @@ class Repository:
             cap=cap or self.policy.files.max_output,
             merged=False,
         )
-        return checked(ran, words[0])
+        return checked(ran, words[0]) if check else ran
 
     def safe(self) -> None:
         """Raise WorkspaceError when the repository would have git run programs, or write outside by a link."""
@@ -186,10 +196,10 @@ _CHANGED = ("diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-colo
 _STAGED = (*_CHANGED, "--cached")
 
 
-def argv(words: Sequence[str]) -> list[str]:
+def argv(words: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
     """Return the argument vector of a git command with everything a repository could set to run programs set back."""
-    settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-    return ["git", "--no-pager", "--literal-pathspecs", *settings, *words]
+    neutral = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
+    return ["git", "--no-pager", "--literal-pathspecs", *neutral, *words]
 
 
 def checked(ran: Ran, what: str) -> Ran:

@@ -12,6 +12,7 @@ from foregate.agent.leaks import Leaks
 from foregate.agent.session_state import SessionState
 from foregate.agent.tools.commands import operands
 from foregate.agent.tools.http_address import address_of
+from foregate.agent.tools.tool import implied_by
 from foregate.agent.workspace import Look, Workspace
 from foregate.policy import commands
 from foregate.policy.policy import Policy
@@ -53,9 +54,8 @@ class Surveyor:
         if spec is None or call.arguments is None:
             return Survey(call.id)
         try:
-            return Survey(
-                call.id, resources=tuple(self.resources(spec, call.arguments, self._tools.classify(call), state))
-            )
+            meant = self.meant(call)
+            return Survey(call.id, resources=tuple(self.resources(spec, meant, self._tools.classify(call), state)))
         except WorkspaceError as error:
             return Survey(call.id, problem=str(error))
 
@@ -66,8 +66,9 @@ class Surveyor:
             return Survey(call.id)
         declared = self._tools.classify(call)
         try:
-            resources = tuple(self.resources(spec, call.arguments, declared, state))
-            command = self.command(spec, call.arguments, state)
+            meant = self.meant(call)
+            resources = tuple(self.resources(spec, meant, declared, state))
+            command = self.command(spec, meant, state)
             found = Survey(
                 call.id,
                 declared_effect=declared,
@@ -86,6 +87,10 @@ class Surveyor:
             why = f"the call names too much to be looked at ({size} of {bound} bytes); split it into smaller calls"
             return Survey(call.id, declared_effect=declared, problem=why)
         return found
+
+    def meant(self, call: ToolCall) -> Mapping[str, Json]:
+        """Return a call's arguments with what its tool fills in: what would happen is judged, not what is left out."""
+        return {**(call.arguments or {}), **implied_by(self._tools, call)}
 
     def resources(
         self, spec: ToolSpec, arguments: Mapping[str, Json], declared: Effect | None, state: SessionState

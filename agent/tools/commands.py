@@ -26,7 +26,12 @@ SHELL = Capabilities(
 )
 _GRACE = 15
 """Seconds beyond the policy's own limit before the executor gives up on a command."""
-_CWD: Mapping[str, Json] = {
+TIMEOUT: Mapping[str, Json] = {
+    "type": "integer",
+    "minimum": 1,
+    "description": "Milliseconds after which it is stopped; no longer than the policy allows.",
+}
+CWD: Mapping[str, Json] = {
     "type": "string",
     "minLength": 1,
     "description": "Folder to run in, relative to the workspace; the workspace itself when left out.",
@@ -37,61 +42,74 @@ def run_command(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that runs a program with its arguments, without a shell."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        words: Sequence[str] = arguments["argv"]
-        if any("\0" in word for word in words) or not words[0]:
-            raise WorkspaceError("a word of `argv` holds a null byte, or the program has no name; correct it")
-        cwd = folder(workspace, arguments.get("cwd"))
-        observes = not commands.effect_of(Command(tuple(words)), policy).changes
-        operands = operand_files(workspace, words, cwd) if observes else []
-        if observes:
-            for path in operands:
-                readable(workspace, path)
-        before = [workspace.look(path, max_hash=policy.files.max_hash) for path in operands]
-        with Home() as home:
-            environment = environment_of(policy, workspace, home, trusted_only=observes)
-            ran = await run_program(
-                words,
-                workspace,
-                cwd=cwd,
-                environment=environment,
-                timeout=policy.commands.timeout,
-                cap=policy.files.max_output,
-            )
-        records: list[EvidenceRecord] = []
-        if observes and ran.code == 0 and not ran.out.parts()[2]:
-            records = [observed(workspace, policy, words[0], *pair) for pair in zip(operands, before, strict=True)]
-        return outcome(ran, tuple(records), policy, observes)
+        return await run_words(workspace, policy, arguments["argv"], arguments)
 
-    return Tool(
-        ToolSpec(
-            "run_command",
-            "Run one program. `argv` is the program and its arguments, each a word of its own; there is no shell, so "
-            "no pipes, globs or variables. Output and errors come back together.",
-            {
-                "type": "object",
-                "properties": {
-                    "argv": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "minItems": 1,
-                        "description": 'Program and arguments, such as ["ls", "-l", "src"].',
-                    },
-                    "cwd": _CWD,
-                },
-                "required": ["argv"],
-                "additionalProperties": False,
-            },
-            Effect.EXECUTE,
-            RUNNER,
-            (
-                TargetParameter("argv", ResourceKind.PROCESS, Effect.EXECUTE),
-                TargetParameter("cwd", ResourceKind.DIRECTORY, Effect.OBSERVATION),
-            ),
-            "builtin",
-            timeout=policy.commands.timeout + _GRACE,
-        ),
-        run,
+    description = (
+        "Run one program. `argv` is the program and its arguments, each a word of its own; there is no shell, so "
+        "no pipes, globs or variables. Output and errors come back together."
     )
+    return Tool(runner_spec(policy, "run_command", description, ("argv",)), run)
+
+
+def runner_spec(policy: Policy, name: str, description: str, required: Sequence[str] = ()) -> ToolSpec:
+    """Return the specification of a tool that runs an argument vector."""
+    return ToolSpec(
+        name,
+        description,
+        {
+            "type": "object",
+            "properties": {
+                "argv": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "minItems": 1,
+                    "description": 'Program and arguments, such as ["ls", "-l", "src"].',
+                },
+                "cwd": CWD,
+                "timeout_ms": TIMEOUT,
+            },
+            "required": list(required),
+            "additionalProperties": False,
+        },
+        Effect.EXECUTE,
+        RUNNER,
+        (
+            TargetParameter("argv", ResourceKind.PROCESS, Effect.EXECUTE),
+            TargetParameter("cwd", ResourceKind.DIRECTORY, Effect.OBSERVATION),
+        ),
+        "builtin",
+        timeout=policy.commands.timeout + _GRACE,
+    )
+
+
+async def run_words(
+    workspace: Workspace, policy: Policy, words: Sequence[str], arguments: Mapping[str, Json]
+) -> ToolResult:
+    """Run an argument vector in the folder and for the time a call says, with evidence where it merely looks."""
+    if any("\0" in word for word in words) or not words[0]:
+        raise WorkspaceError("a word of `argv` holds a null byte, or the program has no name; correct it")
+    cwd = folder(workspace, arguments.get("cwd"))
+    observes = not commands.effect_of(Command(tuple(words)), policy).changes
+    operands = operand_files(workspace, words, cwd) if observes else []
+    if observes:
+        for path in operands:
+            readable(workspace, path)
+    before = [workspace.look(path, max_hash=policy.files.max_hash) for path in operands]
+    seconds = seconds_of(arguments, policy.commands.timeout)
+    with Home() as home:
+        environment = environment_of(policy, workspace, home, trusted_only=observes)
+        ran = await run_program(
+            words, workspace, cwd=cwd, environment=environment, timeout=seconds, cap=policy.files.max_output
+        )
+    records: list[EvidenceRecord] = []
+    if observes and ran.code == 0 and not ran.out.parts()[2]:
+        records = [observed(workspace, policy, words[0], *pair) for pair in zip(operands, before, strict=True)]
+    return outcome(ran, tuple(records), seconds, observes)
+
+
+def seconds_of(arguments: Mapping[str, Json], most: int) -> float:
+    """Return how long a call may take: what it asks for, and never more than the policy's seconds."""
+    return min(float(arguments["timeout_ms"]) / 1000, most) if "timeout_ms" in arguments else most
 
 
 def run_shell(workspace: Workspace, policy: Policy) -> Tool:
@@ -101,16 +119,17 @@ def run_shell(workspace: Workspace, policy: Policy) -> Tool:
         if "\0" in arguments["command"]:
             raise WorkspaceError("the command holds a null byte; correct it")
         cwd = folder(workspace, arguments.get("cwd"))
+        seconds = seconds_of(arguments, policy.commands.timeout)
         with Home() as home:
             ran = await run_program(
                 ["/bin/sh", "-c", arguments["command"]],
                 workspace,
                 cwd=cwd,
                 environment=environment_of(policy, workspace, home, trusted_only=False),
-                timeout=policy.commands.timeout,
+                timeout=seconds,
                 cap=policy.files.max_output,
             )
-        return outcome(ran, (), policy, False)
+        return outcome(ran, (), seconds, False)
 
     return Tool(
         ToolSpec(
@@ -121,7 +140,8 @@ def run_shell(workspace: Workspace, policy: Policy) -> Tool:
                 "type": "object",
                 "properties": {
                     "command": {"type": "string", "minLength": 1, "description": "The line to run."},
-                    "cwd": _CWD,
+                    "cwd": CWD,
+                    "timeout_ms": TIMEOUT,
                 },
                 "required": ["command"],
                 "additionalProperties": False,
@@ -184,11 +204,11 @@ def operands(words: Sequence[str]) -> list[str]:
     return found
 
 
-def outcome(ran: Ran, records: tuple[EvidenceRecord, ...], policy: Policy, observes: bool) -> ToolResult:
+def outcome(ran: Ran, records: tuple[EvidenceRecord, ...], seconds: float, observes: bool) -> ToolResult:
     """Return what a command said and how it ended, so that a model reads both."""
     text, dropped = ran.out.text()
     if ran.timed_out:
-        text += f"\nstopped after {policy.commands.timeout} seconds, with everything it had started"
+        text += f"\nstopped after {seconds:g} seconds, with everything it had started"
         return ToolResult(False, text, error="timeout", dropped=dropped, unknown=not observes)
     if ran.code == 0:
         return ToolResult(True, text, records, dropped=dropped, exit_code=0)

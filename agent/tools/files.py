@@ -89,6 +89,9 @@ def write_file(workspace: Workspace, policy: Policy) -> Tool:
         found = workspace.look(path)
         if found.kind not in ("", "file"):
             raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
+        above = path.rpartition("/")[0]
+        if above and not arguments.get("create_dirs", True) and not workspace.look(above).kind:
+            raise WorkspaceError(f"the folder `{above[:80]}` does not exist; create it first or leave create_dirs out")
         before = workspace.read(path) if found.kind else None
         unchanged(path, strict_json.sha256(before) if before is not None else "")
         return Foreseen(path, before, arguments["content"].encode(), ("content",))
@@ -105,7 +108,11 @@ def write_file(workspace: Workspace, policy: Policy) -> Tool:
             "Write a whole text file: a new one, or in place of what is there. To change a part use edit_file.",
             {
                 "type": "object",
-                "properties": {"path": PATH, "content": {"type": "string", "description": "The whole new content."}},
+                "properties": {
+                    "path": PATH,
+                    "content": {"type": "string", "description": "The whole new content."},
+                    "create_dirs": {"type": "boolean", "description": "Create missing folders. Default true."},
+                },
                 "required": ["path", "content"],
                 "additionalProperties": False,
             },

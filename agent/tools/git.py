@@ -6,6 +6,7 @@ Staging counts as an edit of the repository, committing as a commit on it; both 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from foregate.agent.repository import Repository, find, whole
@@ -39,6 +40,12 @@ _PATHS: Mapping[str, Json] = {
     "minItems": 1,
     "description": "Files or folders, relative to the workspace; taken as they are, not as patterns.",
 }
+_REV: Mapping[str, Json] = {
+    "type": "string",
+    "minLength": 1,
+    "description": "A commit, branch or tag such as `HEAD~1`, or a range such as `main..HEAD`.",
+}
+_SIDE = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_./~^@{}+-]*\Z")
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
 
 
@@ -118,24 +125,26 @@ def git_diff(workspace: Workspace, policy: Policy) -> Tool:
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         repository = await asyncio.to_thread(opened, workspace, policy, arguments)
         staged = bool(arguments.get("staged", False))
-        words = ["diff", *_PLAIN, *(["--cached"] if staged else [])]
+        rev = await asyncio.to_thread(revision, repository, arguments)
+        words = ["diff", *_PLAIN, *(["--cached"] if staged else []), *rev]
         paths = literal_paths(workspace, repository, arguments.get("paths", ()))
         paths, hidden = await without_secrets(policy, repository, words, paths)
-        ran = await repository.run_async(*words, *(["--", *paths] if paths else []))
+        ran = await repository.run_async(*words, "--", *paths)
         text, dropped = ran.out.text()
         if hidden:
             text += f"({hidden} changed files that usually hold secrets are not shown; name one in `paths` to see it)"
         records = [await asyncio.to_thread(git_state, repository)]
-        if not staged and not dropped:
-            names = await repository.run_async(*words, "--name-only", "-z", *(["--", *paths] if paths else []))
+        if not staged and not rev and not dropped:
+            names = await repository.run_async(*words, "--name-only", "-z", "--", *paths)
             records += shown(workspace, policy, repository, names.out.text()[0].split("\0"))
         return ToolResult(True, text or "no changes", tuple(records), dropped=dropped)
 
     return _tool(
         policy,
         "git_diff",
-        "Show changes that are not staged, or with `staged` those that are.",
+        "Show changes that are not staged, or with `staged` those that are; with `rev` what differs from it.",
         _schema(
+            rev=_REV,
             staged={"type": "boolean", "description": "Show what is staged for the next commit. Default false."},
             paths=_PATHS,
         ),
@@ -151,9 +160,7 @@ async def without_secrets(
     A secret among the paths of the call was judged as such. Where nothing else has changed the git folder is named,
     which no diff ever shows.
     """
-    ran = await repository.run_async(
-        *words, "--name-only", "-z", *(["--", *paths] if paths else []), cap=policy.files.max_hash
-    )
+    ran = await repository.run_async(*words, "--name-only", "-z", "--", *paths, cap=policy.files.max_hash)
     names = [name for name in whole(ran, "what has changed").decode("utf-8", "surrogateescape").split("\0") if name]
     hidden = {
         name
@@ -193,8 +200,9 @@ def git_log(workspace: Workspace, policy: Policy) -> Tool:
             "--format=%h %ad %an: %s",
             "--date=short",
             "--no-show-signature",
+            *await asyncio.to_thread(revision, repository, arguments),
         ]
-        ran = await repository.run_async(*words, *(["--", *paths] if paths else []))
+        ran = await repository.run_async(*words, "--", *paths)
         text, dropped = ran.out.text()
         record = await asyncio.to_thread(git_state, repository)
         return ToolResult(True, text or "no commits", (record,), dropped=dropped)
@@ -204,11 +212,36 @@ def git_log(workspace: Workspace, policy: Policy) -> Tool:
         "git_log",
         "Show the newest commits, one line each.",
         _schema(
+            rev=_REV,
             count={"type": "integer", "minimum": 1, "maximum": 1000, "description": "How many. Default 10."},
             paths=_PATHS,
         ),
         run,
     )
+
+
+def revision(repository: Repository, arguments: Mapping[str, Json]) -> list[str]:
+    """Return the commits a call names by their hashes, so that no name is an option, a path or a file's content.
+
+    Raises WorkspaceError for a name that stands for no commit.
+    """
+    rev = arguments.get("rev")
+    if rev is None:
+        return []
+    left, dots, right = rev.partition("..." if "..." in rev else "..")
+    return [dots.join(commit_of(repository, side or "HEAD") for side in ([left, right] if dots else [left]))]
+
+
+def commit_of(repository: Repository, name: str) -> str:
+    """Return the hash of the commit a name stands for."""
+    ran = (
+        repository.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", check=False)
+        if _SIDE.match(name)
+        else None
+    )
+    if ran is None or ran.code != 0:
+        raise WorkspaceError(f"`{name[:80]}` is no commit of this repository; name one that git_log shows")
+    return ran.out.text()[0].strip()
 
 
 def git_add(workspace: Workspace, policy: Policy) -> Tool:
@@ -266,6 +299,7 @@ def git_commit(workspace: Workspace, policy: Policy) -> Tool:
             "--no-gpg-sign",
             "--no-status",
             "--cleanup=whitespace",
+            *(["--signoff"] if arguments.get("signoff", False) else []),
             f"--message={message}",
         )
         ran = await repository.run_async(*words, more=more)
@@ -277,7 +311,9 @@ def git_commit(workspace: Workspace, policy: Policy) -> Tool:
         "git_commit",
         "Commit what is staged.",
         _schema(
-            ("message",), message={"type": "string", "minLength": 1, "description": "What the commit does and why."}
+            ("message",),
+            message={"type": "string", "minLength": 1, "description": "What the commit does and why."},
+            signoff={"type": "boolean", "description": "Add a line that signs it off. Default false."},
         ),
         run,
         Effect.COMMIT,

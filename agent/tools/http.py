@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from foregate.agent.tools.commands import TIMEOUT, seconds_of
 from foregate.agent.tools.http_address import Address, Resolve, address_of, is_public, pin, system_resolve
 from foregate.agent.tools.output import whole_end
 from foregate.agent.tools.tool import Tool
@@ -47,14 +48,16 @@ def http_request(
         method = arguments.get("method", "GET")
         headers = checked_headers(arguments.get("headers", {}))
         body = arguments.get("body", "").encode()
+        seconds = seconds_of(arguments, policy.http.timeout)
+        cap = min(arguments.get("max_bytes", policy.http.max_bytes), policy.http.max_bytes)
         if body and method in _LOOKS:
             raise WorkspaceError(f"a {method} request has no body; leave it out or use POST")
         try:
-            async with asyncio.timeout(policy.http.timeout):
+            async with asyncio.timeout(seconds):
                 pinned = await pin(address, resolve, acceptable)
-                return await send(policy, address, pinned, method, headers, body)
+                return await send(address, pinned, method, headers, body, seconds, cap)
         except TimeoutError:
-            text = f"no whole answer from `{address.host}` within {policy.http.timeout} seconds"
+            text = f"no whole answer from `{address.host}` within {seconds:g} seconds"
             return ToolResult(False, text, error="timeout", unknown=method not in _LOOKS, origin=Origin.EXTERNAL)
 
     return Tool(
@@ -72,6 +75,8 @@ def http_request(
                         "description": "Header names and values.",
                     },
                     "body": {"type": "string", "description": "Text to send; not with GET or HEAD."},
+                    "timeout_ms": TIMEOUT,
+                    "max_bytes": {"type": "integer", "minimum": 1, "description": "Bytes of the answer to return."},
                 },
                 "required": ["url"],
                 "additionalProperties": False,
@@ -98,7 +103,13 @@ def checked_headers(headers: Mapping[str, Json]) -> dict[str, str]:
 
 
 async def send(
-    policy: Policy, address: Address, pinned: str, method: str, headers: Mapping[str, str], body: bytes
+    address: Address,
+    pinned: str,
+    method: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    seconds: float,
+    cap: int,
 ) -> ToolResult:
     """Connect to the pinned address, send, and return the answer as it comes: unfollowed, uncompressed, bounded."""
     import httpx2
@@ -109,7 +120,7 @@ async def send(
     transport = httpx2.AsyncHTTPTransport(trust_env=False, retries=0)
     try:
         async with httpx2.AsyncClient(
-            transport=transport, trust_env=False, follow_redirects=False, timeout=policy.http.timeout
+            transport=transport, trust_env=False, follow_redirects=False, timeout=seconds
         ) as client:
             request = client.build_request(
                 method,
@@ -120,7 +131,7 @@ async def send(
             )
             answer = await client.send(request, stream=True)
             try:
-                return await told(policy, address, method, answer)
+                return await told(cap, address, method, answer)
             finally:
                 await answer.aclose()
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol) as error:
@@ -130,13 +141,13 @@ async def send(
         return ToolResult(False, text, error="broken", unknown=method not in _LOOKS, origin=Origin.EXTERNAL)
 
 
-async def told(policy: Policy, address: Address, method: str, answer: httpx2.Response) -> ToolResult:
-    """Read an answer up to the policy's bound and return it as text, with its record when it was a look."""
+async def told(cap: int, address: Address, method: str, answer: httpx2.Response) -> ToolResult:
+    """Read an answer up to `cap` bytes and return it as text, with its record when it was a look."""
     kept, total = bytearray(), 0
     async for chunk in answer.aiter_raw():
         total += len(chunk)
-        kept += chunk[: max(0, policy.http.max_bytes - len(kept))]
-        if total > policy.http.max_bytes:
+        kept += chunk[: max(0, cap - len(kept))]
+        if total > cap:
             break
     cut = total > len(kept)
     body = whole_end(bytes(kept)) if cut else bytes(kept)

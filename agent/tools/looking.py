@@ -47,11 +47,12 @@ def list_files(workspace: Workspace, policy: Policy) -> Tool:
         path = readable(workspace, arguments.get("path", "."))
         glob, hidden = arguments.get("glob"), arguments.get("hidden", False)
         lines: list[str] = []
+        most = min(arguments.get("max_results", policy.files.max_entries), policy.files.max_entries)
         records, more = [seen(ResourceKind.DIRECTORY, path)], False
         for entry in entries(workspace, policy, path, hidden, recursive=arguments.get("recursive", False)):
             if glob is not None and not fits(glob, entry, path):
                 continue
-            if len(lines) >= policy.files.max_entries:
+            if len(lines) >= most:
                 more = True
                 break
             lines.append(line_of(entry))
@@ -60,7 +61,7 @@ def list_files(workspace: Workspace, policy: Policy) -> Tool:
                 records.append(seen(kind, entry.path))
         lines.append("") if lines else lines.append("nothing here")
         if more:
-            lines.append(f"there is more: only {policy.files.max_entries} entries are listed; name a folder or a glob")
+            lines.append(f"there is more: only {most} entries are listed; name a folder or a glob")
         text, dropped = capped("\n".join(lines), policy.files.max_output)
         return ToolResult(True, text, tuple(records) if not dropped else tuple(records[:1]), dropped=dropped)
 
@@ -78,6 +79,7 @@ def list_files(workspace: Workspace, policy: Policy) -> Tool:
                     "glob": _GLOB,
                     "recursive": {"type": "boolean", "description": "Also what is in folders below. Default false."},
                     "hidden": _HIDDEN,
+                    "max_results": {"type": "integer", "minimum": 1, "description": "Entries to return at most."},
                 },
                 "additionalProperties": False,
             },
@@ -144,7 +146,8 @@ def search_text(workspace: Workspace, policy: Policy) -> Tool:
 
     def look(arguments: Mapping[str, Json]) -> ToolResult:
         path = readable(workspace, arguments.get("path", "."))
-        pattern = compiled(arguments["pattern"], literal=not arguments.get("regex", False))
+        plain, any_case = not arguments.get("regex", False), not arguments.get("case_sensitive", True)
+        pattern = compiled(arguments["pattern"].encode(), literal=plain, any_case=any_case)
         glob, most = arguments.get("glob"), arguments.get("max_results", policy.files.max_entries)
         lines: list[str] = []
         records: list[EvidenceRecord] = []
@@ -188,6 +191,7 @@ def search_text(workspace: Workspace, policy: Policy) -> Tool:
                 "properties": {
                     "pattern": {"type": "string", "minLength": 1, "description": "What to find."},
                     "regex": {"type": "boolean", "description": "Read the pattern as RE2. Default false."},
+                    "case_sensitive": {"type": "boolean", "description": "Default true."},
                     "path": {**_FOLDER, "description": "File or folder to search; the workspace when left out."},
                     "glob": _GLOB,
                     "hidden": _HIDDEN,
@@ -216,13 +220,13 @@ def searched(workspace: Workspace, policy: Policy, path: str, glob: str | None, 
     ]
 
 
-def compiled(pattern: str, *, literal: bool) -> Any:
-    """Return the RE2 program over bytes; raise WorkspaceError for a pattern RE2 cannot read."""
+def compiled(pattern: str | bytes, *, literal: bool, any_case: bool) -> Any:
+    """Return the RE2 program, over what the pattern is of; raise WorkspaceError for a pattern RE2 cannot read."""
     options = re2.Options()
     options.log_errors = False
-    text = re2.escape(pattern) if literal else pattern
+    options.case_sensitive = not any_case
     try:
-        return re2.compile(text.encode(), options)
+        return re2.compile(re2.escape(pattern) if literal else pattern, options)
     except re2.error as error:
         why = error.args[0]
         reason = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from foregate.schemas.effect import Effect
-from foregate.schemas.errors import ForegateError, UsageError
+from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
@@ -18,6 +18,7 @@ from foregate.schemas.tool_spec import ToolSpec
 
 Run = Callable[[Mapping[str, Json]], Awaitable[ToolResult]]
 Classify = Callable[[Mapping[str, Json]], Effect | None]
+Imply = Callable[[Mapping[str, Json]], Mapping[str, Json]]
 
 
 class Foreseen(Struct, frozen=True):
@@ -46,11 +47,22 @@ class Inverse(Protocol):
         """Make it what it was, None for nothing."""
 
 
+@runtime_checkable
+class Implying(Protocol):
+    """A source that says what its tools would fill into a call."""
+
+    def implied(self, call: ToolCall) -> Mapping[str, Json]:
+        """Return arguments as the tool would take them where it does not take them as they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A specification, the function behind it, and the tool's own view of a call's effect, which may only raise it.
 
     `inverse` serves undo where the tool changes resources of kind `other`; `foresee` shows a person the change.
+    `implied` works out from the workspace what a call leaves to the tool (the command of `run_tests`, the address behind
+    a remote's name), so that this is what is judged; it gets arguments nobody has checked, and raises WorkspaceError
+    where nothing can be worked out.
     """
 
     spec: ToolSpec
@@ -58,6 +70,7 @@ class Tool:
     classify: Classify | None = None
     inverse: Inverse | None = None
     foresee: Foresee | None = None
+    implied: Imply | None = None
 
 
 class Toolbox:
@@ -83,6 +96,18 @@ class Toolbox:
             return tool.classify(call.arguments)
         except Exception:
             return Effect.UNKNOWN
+
+    def implied(self, call: ToolCall) -> Mapping[str, Json]:
+        """Return what the tool would fill into a call; raise WorkspaceError where it cannot tell."""
+        tool = self._tools.get(call.name)
+        if tool is None or tool.implied is None or call.arguments is None:
+            return {}
+        try:
+            return tool.implied(call.arguments)
+        except ForegateError:
+            raise
+        except Exception:
+            raise WorkspaceError(f"what `{call.name}` would do with these arguments cannot be told") from None
 
     def inverse(self, name: str) -> Inverse | None:
         """Return how a tool's own resources are put back, None where they cannot be."""
@@ -113,3 +138,8 @@ def foreseen_of(tools: ToolSource, call: ToolCall) -> Foreseen | None:
 def inverse_of(tools: ToolSource, name: str) -> Inverse | None:
     """Return the inverse of a tool of any source; only sources of this process have one."""
     return tools.inverse(name) if isinstance(tools, Toolbox) else None
+
+
+def implied_by(tools: ToolSource, call: ToolCall) -> Mapping[str, Json]:
+    """Return what the tool of a call would fill into it; sources elsewhere do not say."""
+    return tools.implied(call) if isinstance(tools, Implying) else {}

@@ -41,7 +41,7 @@ def sha(text: str) -> str:
 
 def test_every_builtin_tool_has_a_closed_schema_that_describes_each_parameter(tools: Toolbox) -> None:
     names = [spec.name for spec in tools.specs()]
-    assert len(names) == len(set(names)) == 18
+    assert len(names) == len(set(names)) == 25
     for spec in tools.specs():
         assert spec.parameters["additionalProperties"] is False
         assert not {"oneOf", "anyOf", "allOf", "not", "enum"} & set(spec.parameters)
