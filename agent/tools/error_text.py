@@ -8,12 +8,12 @@ from itertools import islice
 
 import re2
 
-from foregate.agent.protection import protection
 from foregate.agent.tools.confine import readable
 from foregate.agent.tools.output import capped
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
+from foregate.policy.protection import protection
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from foregate.agent.protection import off_limits
 from foregate.agent.repository import Repository, known, refuse_links, whole
 from foregate.agent.tools.confine import as_judged
 from foregate.agent.tools.git import commit_of, opened
@@ -19,6 +18,7 @@ from foregate.agent.tools.process import Ran, environment_of
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
+from foregate.policy.protection import off_limits
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError

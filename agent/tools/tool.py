@@ -60,9 +60,9 @@ class Tool:
     """A specification, the function behind it, and the tool's own view of a call's effect, which may only raise it.
 
     `inverse` serves undo where the tool changes resources of kind `other`; `foresee` shows a person the change.
-    `implied` works out from the workspace what a call leaves to the tool (the command of `run_tests`, the address behind
-    a remote's name), so that this is what is judged; it gets arguments nobody has checked, and raises WorkspaceError
-    where nothing can be worked out.
+    `implied` works out from the workspace what a call leaves to the tool (the command of `run_tests`, the address
+    behind a remote's name), so that this is what is judged; it gets arguments nobody has checked, and raises
+    WorkspaceError where nothing can be worked out.
     """
 
     spec: ToolSpec

@@ -83,6 +83,8 @@ CHANGES: dict[str, Call] = {
     "replace": ("write_file", {"path": "a.sh", "content": "new"}),
     "edit": ("edit_file", {"path": "a.sh", "old": "one", "new": "two"}),
     "edit through a link": ("edit_file", {"path": "link", "old": "one", "new": "two"}),
+    "replace by pattern": ("search_replace", {"paths": ["a.sh"], "pattern": "(o)n", "replacement": "$1$1"}),
+    "render over a file": ("render_template", {"template": "tree/t", "path": "a.sh", "variables": {"x": "1"}}),
     "make a folder": ("create_directory", {"path": "x/y"}),
     "delete": ("delete_path", {"path": "a.sh"}),
     "delete a link": ("delete_path", {"path": "link"}),
@@ -103,6 +105,7 @@ def furnished(folder: Path) -> Path:
     (folder / "tree/sub").mkdir(parents=True)
     (folder / "tree/sub/f").write_bytes(b"\0\xff")
     (folder / "tree/sub/f").chmod(0o600)
+    (folder / "tree/t").write_text("{{ x }}")
     (folder / "tree/out").symlink_to("/etc")
     (folder / "tree/sub").chmod(0o555)
     return folder

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.tools.builtin import builtin_tools
+from foregate.agent.workspace import Workspace
+from foregate.policy.policy import Policy
 from foregate.schemas.codes import CODES
 from foregate.schemas.event import KINDS, Event
 from foregate.schemas.meanings import MEANINGS
@@ -48,3 +51,15 @@ def test_the_captures_of_the_chat_fit_their_terminals_and_hold_what_they_are_to_
     whole = "\n".join(scenes)
     for shown in ("  held    ", "approve? y", "  | + echo", "approve? n ", "  denied  ", "you> /undo", "  undone  "):
         assert shown in whole
+
+
+def test_the_page_of_the_tools_names_every_tool_and_every_option_of_those_it_lists(
+    workspace: Workspace, policy: Policy, tmp_path: Path
+) -> None:
+    text = (ROOT / "docs" / "tools.md").read_text("utf-8")
+    table = [row for row in text.splitlines() if row.startswith("| `")]
+    rows = {name: row for row in table for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    for tool in builtin_tools(workspace, policy, memory=tmp_path / "memory.json"):
+        row = rows[tool.spec.name]
+        if "| |" not in row:
+            assert [name for name in tool.spec.parameters["properties"] if f"`{name}`" not in row] == [], tool.spec.name

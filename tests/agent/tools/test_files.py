@@ -106,6 +106,23 @@ async def test_a_listing_hides_dots_follows_no_link_and_never_enters_git(folder:
     assert Resource(ResourceKind.DIRECTORY, "src") in [record.resource for record in flat.evidence]
 
 
+async def test_a_call_may_want_less_than_the_policy_allows_and_any_case(folder: Path, tools: Toolbox) -> None:
+    for name in "abc":
+        (folder / name).write_text("Word\n")
+    assert "only 2 entries are listed" in (await call(tools, "list_files", max_results=2)).content
+    assert (await call(tools, "search_text", pattern="WORD")).content == "nothing found"
+    found = await call(tools, "search_text", pattern="W.RD", regex=True, case_sensitive=False, max_results=2)
+    assert found.content == "a:1: Word\nb:1: Word"
+
+
+async def test_missing_folders_are_made_unless_the_call_forbids_it(folder: Path, tools: Toolbox) -> None:
+    refused = await call(tools, "write_file", path="new/a", content="x", create_dirs=False)
+    assert "`new` does not exist" in refused.content
+    assert not (folder / "new").exists()
+    assert (await call(tools, "write_file", path="a", content="x", create_dirs=False)).ok
+    assert (await call(tools, "write_file", path="new/a", content="x")).ok
+
+
 async def test_a_listing_is_bounded_and_says_so(folder: Path, workspace: Workspace) -> None:
     for number in range(30):
         (folder / f"{number:02}").touch()

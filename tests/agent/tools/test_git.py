@@ -264,3 +264,42 @@ async def test_a_diff_leaves_out_secrets_nobody_named(repository: Path, tools: T
     both = (await call(tools, "git_diff")).content
     assert "+plain" in both
     assert "KEY=new" not in both
+
+
+async def test_a_revision_is_compared_and_logged(repository: Path, tools: Toolbox) -> None:
+    (repository / "a.txt").write_text("two\n")
+    git(repository, "commit", "-q", "-a", "-m", "second")
+    git(repository, "branch", "side", "HEAD~1")
+    for rev in ("HEAD~1", "side", "side..HEAD", "side...main", "HEAD^..", "@~1"):
+        assert "+two" in (await call(tools, "git_diff", rev=rev)).content, rev
+    assert (await call(tools, "git_log", rev="side")).content.count("\n") == 1
+    assert "second" in (await call(tools, "git_log", rev="side..", paths=["a.txt"])).content
+
+
+@pytest.mark.parametrize(
+    "rev",
+    ["--output=ran", "-p", "a.txt", "HEAD:a.txt", "{blob}", "HEAD -p", ":/first", "^HEAD", "gone", "..gone"],
+)
+async def test_only_a_commit_is_a_revision(repository: Path, tools: Toolbox, rev: str) -> None:
+    blob = git(repository, "rev-parse", "HEAD:a.txt").strip()
+    for tool in ("git_diff", "git_log"):
+        done = await call(tools, tool, rev=rev.replace("{blob}", blob))
+        assert "is no commit of this repository" in done.content
+    assert not (repository / "ran").exists()
+
+
+async def test_secrets_of_an_earlier_commit_stay_out_of_a_diff(repository: Path, tools: Toolbox) -> None:
+    (repository / ".env").write_text("KEY=old\n")
+    git(repository, "add", "-f", ".")
+    git(repository, "commit", "-q", "-m", "second")
+    assert "KEY" not in (await call(tools, "git_diff", rev="HEAD~1")).content
+    assert "+KEY=old" in (await call(tools, "git_diff", rev="HEAD~1", paths=[".env"])).content
+
+
+async def test_a_commit_is_signed_off_where_that_is_asked_for(repository: Path, tools: Toolbox) -> None:
+    for signoff in (False, True):
+        (repository / "b.txt").write_text(str(signoff))
+        await call(tools, "git_add", paths=["b.txt"])
+        assert (await call(tools, "git_commit", message="b", signoff=signoff)).ok
+        signed = "Signed-off-by: Foregate <foregate@localhost>" in git(repository, "log", "-1", "--format=%B")
+        assert signed == signoff

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.loop import run
+from foregate.agent.models.scripted import calls, says
+from foregate.agent.scripted_person import ScriptedPerson
 from foregate.agent.session_state import SessionState
 from foregate.agent.surveyor import Surveyor
 from foregate.agent.tools.confine import judged
 from foregate.agent.tools.git_push import git_push
 from foregate.agent.tools.tool import Toolbox
+from foregate.agent.undo import undo
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.resource import Resource, ResourceKind
@@ -21,6 +25,8 @@ from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import catalogue_of
 from tests.agent.tools.test_git import git
+from tests.conftest import OpenSession
+from tests.policies import policy_with
 
 
 @pytest.fixture
@@ -217,3 +223,18 @@ async def test_a_remote_that_reaches_outside_by_a_link_is_refused(
     (folder / "remote.git/refs/heads").symlink_to(tmp_path / "elsewhere")
     assert "is a link in git's own folder" in (await push(tools)).content
     assert os.listdir(tmp_path / "elsewhere") == []
+
+
+async def test_a_push_needs_one_yes_and_cannot_be_undone(
+    repository: Path, folder: Path, workspace: Workspace, policy: Policy, open_session: OpenSession
+) -> None:
+    alone = policy_with({"plan.mode": "off", "critique.mode": "off"})
+    wanted = ("git_push", {"remote": "origin", "branch": "main", "path": "work"})
+    for choice, arrived in (("no", []), ("yes", ["main"])):
+        person = ScriptedPerson([choice])
+        steps = [calls(wanted, text="I will push main to origin."), says("done")]
+        tools = [git_push(workspace, policy)]
+        session = await open_session(*steps, tools=tools, policy=alone, person=person, name=choice)
+        await run(session, "push main to origin in work")
+        assert os.listdir(folder / "remote.git/refs/heads") == arrived
+    assert not (await undo(session)).done

@@ -244,3 +244,14 @@ def test_only_get_and_head_are_looks(listed: Policy) -> None:
     box = Toolbox([tool_for(listed)])
     effects = {m: box.classify(ToolCall.of("http_request", {"url": "x", "method": m})) for m in ("GET", "HEAD", "POST")}
     assert effects == {"GET": Effect.OBSERVATION, "HEAD": Effect.OBSERVATION, "POST": Effect.SEND}
+
+
+async def test_a_call_may_take_less_and_wait_less_than_the_policy_allows(
+    server: ThreadingHTTPServer, listed: Policy
+) -> None:
+    tool = tool_for(policy_with({"http.timeout": 600}, listed), "127.0.0.1")
+    url = f"http://api.test:{server.server_port}"
+    for wanted, got in ((10, 10), (4000, 1000)):
+        assert (await call(tool, url=f"{url}/big", max_bytes=wanted)).content.count("x" * 5) == got // 5
+    hung = await call(tool, url=f"{url}/hang", timeout_ms=50)
+    assert (hung.error, hung.content) == ("timeout", "no whole answer from `api.test` within 0.05 seconds")

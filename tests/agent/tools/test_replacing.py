@@ -8,14 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foregate.agent.tools.confine import judged
 from foregate.agent.tools.looking import compiled
 from foregate.agent.tools.replacing import filler, replaced, search_replace
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
+from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import EvidenceKind
+from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
+from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from tests.policies import policy_with
@@ -91,6 +95,21 @@ async def test_a_result_that_would_grow_too_large_is_not_written(folder: Path, w
     done = await call(tools, paths=["a"], pattern="a", replacement="b" * 50)
     assert "larger than 1000 bytes" in done.content
     assert (folder / "a").read_text() == "a" * 100
+
+
+async def test_a_file_that_changed_after_it_was_judged_is_left_alone(folder: Path, tools: Toolbox) -> None:
+    for name in "ab":
+        (folder / name).write_text("a")
+    looked = [
+        SurveyedResource(ResourceKind.FILE, name, Effect.EDIT, exists=True, hash=strict_json.sha256(b"a"))
+        for name in "ab"
+    ]
+    (folder / "b").write_text("aa")
+    with judged(Survey("c", resources=tuple(looked))):
+        done = await call(tools, paths=["a", "b"], pattern="a", replacement="x")
+        assert "`b` changed after this call was judged" in done.content
+        assert "leads elsewhere" in (await call(tools, paths=["c"], pattern="a", replacement="x")).content
+    assert (folder / "a").read_text() == "a"
 
 
 async def test_a_file_named_twice_is_replaced_once(folder: Path, tools: Toolbox) -> None:
