@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
@@ -19,6 +20,7 @@ _SUMMARY_SHARE = 8
 """One part in so many of the limit is for what sums up the messages left out."""
 _LEAST = 64
 """Tokens of an answer that stay, however little room there is."""
+_GAP = re.compile(r"\[\.\.\. ([0-9]+) lines left out \.\.\.\]\Z")
 _USER, _ASSISTANT, _ARGUMENTS = 400, 160, 120
 """Characters of one message in a summary: a person's words hold wishes that nothing else repeats."""
 
@@ -101,7 +103,7 @@ def summed_up(conversation: Conversation, gone: Sequence[int], room: int) -> str
 
 
 def ends(lines: Sequence[str], room: int) -> list[str]:
-    """Return the first and the last lines, whole ones, that take about `room` tokens, and how many are left out.
+    """Return the first and the last lines that take about `room` tokens, and how many are left out, then and before.
 
     A line is never cut here: what is left of one could pass for another.
     """
@@ -110,7 +112,8 @@ def ends(lines: Sequence[str], room: int) -> list[str]:
         return list(lines)
     head = fitting(weights, room // 4)
     tail = fitting(weights[:head:-1], room - room // 4)
-    missing = len(lines) - head - tail
+    gone = (_GAP.match(text) for text in lines[head : len(lines) - tail])
+    missing = sum(int(gap[1]) if gap else 1 for gap in gone)
     return [*lines[:head], f"[... {missing} lines left out ...]", *lines[len(lines) - tail :]]
 
 

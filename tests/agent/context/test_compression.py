@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.context.compression import compressed
+from foregate.agent.context.compression import compressed, ends
 from foregate.agent.context.conversation import Conversation, shortened
 from foregate.agent.context.cut import line
 from foregate.agent.context.tokens import tokens_of, weight
@@ -165,6 +165,16 @@ def test_an_estimate_is_not_below_a_token_for_four_characters(text: str) -> None
 def small() -> Policy:
     """Return the default policy with a limit little beyond the system prompt."""
     return policy_with({"context.max_tokens": 1500, "context.keep_first": 1, "context.keep_last": 1})
+
+
+@given(st.lists(st.text("ab ", max_size=30), max_size=60), st.integers(20, 200))
+def test_lines_that_were_left_out_before_are_counted_again(texts: list[str], room: int) -> None:
+    lines = [f"user: {text}" for text in texts]
+    once = ends(lines, room)
+    twice = ends([*once, *lines], room)
+    for shown, count in ((once, len(lines)), (twice, 2 * len(lines))):
+        gaps = [int(text.split()[1]) for text in shown if text.startswith("[...")]
+        assert len(shown) - len(gaps) + sum(gaps) == count
 
 
 async def test_a_long_chat_stays_within_the_limit_and_resumes_with_the_same_messages() -> None:
