@@ -90,7 +90,8 @@ class Surveyor:
 
     def meant(self, call: ToolCall) -> Mapping[str, Json]:
         """Return a call's arguments with what its tool fills in: what would happen is judged, not what is left out."""
-        return {**(call.arguments or {}), **implied_by(self._tools, call)}
+        given, implied = call.arguments or {}, implied_by(self._tools, call)
+        return {**given, **implied} if implied else given
 
     def resources(
         self, spec: ToolSpec, arguments: Mapping[str, Json], declared: Effect | None, state: SessionState

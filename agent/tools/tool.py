@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -45,14 +45,6 @@ class Inverse(Protocol):
 
     def put_back(self, id: str, data: bytes | None) -> None:  # noqa: A002
         """Make it what it was, None for nothing."""
-
-
-@runtime_checkable
-class Implying(Protocol):
-    """A source that says what its tools would fill into a call."""
-
-    def implied(self, call: ToolCall) -> Mapping[str, Json]:
-        """Return arguments as the tool would take them where it does not take them as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,5 +133,6 @@ def inverse_of(tools: ToolSource, name: str) -> Inverse | None:
 
 
 def implied_by(tools: ToolSource, call: ToolCall) -> Mapping[str, Json]:
-    """Return what the tool of a call would fill into it; sources elsewhere do not say."""
-    return tools.implied(call) if isinstance(tools, Implying) else {}
+    """Return what the tool of a call would fill into it; only sources of this process say."""
+    say: Callable[[ToolCall], Mapping[str, Json]] | None = getattr(tools, "implied", None)
+    return say(call) if say is not None else {}
