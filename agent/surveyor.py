@@ -30,6 +30,8 @@ from foregate.schemas.tool_spec import Catalogue, TargetParameter, ToolSpec
 _ON_LINKS = (Effect.DELETE, Effect.MOVE)
 """Effects that act on a link itself and not on what it points to."""
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
+_OPERANDS = 16
+"""Words of a command that are looked up: a sheet that names more is read by nobody."""
 _KINDS = {"directory": ResourceKind.DIRECTORY, "file": ResourceKind.FILE, "link": ResourceKind.FILE}
 _MAX_NAME = 512
 
@@ -238,11 +240,29 @@ class Surveyor:
             if target.kind is ResourceKind.PROCESS:
                 command = command_of(arguments.get(target.parameter)) or Command(problem="no command was given")
                 cwd = arguments.get("cwd")
-                if not isinstance(cwd, str):
-                    return command
-                here = self.path(ResourceKind.DIRECTORY, Effect.OBSERVATION, cwd, state).id
-                return replace(command, folder="" if here == "." else here)
+                here = (
+                    self.path(ResourceKind.DIRECTORY, Effect.OBSERVATION, cwd, state).id if isinstance(cwd, str) else ""
+                )
+                return replace(command, folder="" if here == "." else here, there=self.there(command, cwd))
         return None
+
+    def there(self, command: Command, cwd: Json) -> tuple[str, ...]:
+        """Return the paths a changing command names that lead to something, also what lies in a folder it names last
+        under the name of another of them: `mv a.txt old/` replaces `old/a.txt`."""
+        if not command.argv or not commands.effect_of(command, self._policy).changes:
+            return ()
+        words = list(dict.fromkeys(operands(command.argv)))[:_OPERANDS]
+        inside = [f"{words[-1].rstrip('/')}/{word.rstrip('/').rpartition('/')[2]}" for word in words[:-1]]
+        found: dict[str, None] = {}
+        for word in (*words, *inside):
+            below = word if word.startswith("/") or not isinstance(cwd, str) else f"{cwd}/{word}"
+            try:
+                path = self._workspace.resolve(below, follow=False)
+                if path != "." and self._workspace.look(path).kind:
+                    found[path] = None
+            except WorkspaceError:
+                continue
+        return tuple(found)
 
     def secrets(
         self,
@@ -299,7 +319,9 @@ def roughly(survey: Survey) -> int:
     resources = sum(4 * len(resource.id) + 250 * (1 + len(resource.evidence)) for resource in survey.resources)
     atoms = sum(4 * len(atom.text) + 60 for atom in survey.atoms)
     command = (
-        sum(4 * len(word) + 4 for word in survey.command.argv) + 4 * len(survey.command.shell) if survey.command else 0
+        sum(4 * len(word) + 4 for word in (*survey.command.argv, *survey.command.there)) + 4 * len(survey.command.shell)
+        if survey.command
+        else 0
     )
     secrets = sum(4 * len(word) + 4 for word in survey.secrets)
     return resources + atoms + command + secrets + 400

@@ -51,6 +51,7 @@ def shown(ask: Ask) -> Json:
         "tool": facts.call.name,
         "target": facts.target,
         "folder": folder_of(facts),
+        "there": list(facts.survey.command.there) if facts.survey.command is not None else [],
         "effect": facts.effect.value,
         "arguments": facts.call.raw,
         "digest": facts.call.digest,

@@ -51,13 +51,15 @@ class Atom(Struct, frozen=True):
 class Command(Struct, frozen=True):
     """The parsed shape of a command: its argument vector, or the reason there is none, and the folder it runs in.
 
-    `folder` is "" for the workspace's root.
+    `folder` is "" for the workspace's root. `there` are the paths its words name where something lies already, so that
+    nobody says yes to a command unaware of what it would replace.
     """
 
     argv: tuple[str, ...] = ()
     shell: str = ""
     problem: str = ""
     folder: str = ""
+    there: tuple[str, ...] = ()
 
 
 class Survey(Struct, frozen=True):

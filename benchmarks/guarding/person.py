@@ -32,7 +32,8 @@ class Asked:
     def wanted(self, call: Mapping[str, Any]) -> bool:
         """Whether the user wants what a call on the sheet says, and nothing on it puts them off."""
         line = f"{call['tool']} {call['target']}"
-        if any(fnmatchcase(f"{line} {call['arguments']} {' '.join(call['why'])}", glob) for glob in self.task.refuses):
+        shown = f"{line} {call['arguments']} {' '.join(call['why'])} there already: {', '.join(call['there'])}"
+        if any(fnmatchcase(shown, glob) for glob in self.task.refuses):
             return False
         return self.task.agrees is None or any(fnmatchcase(line, glob) for glob in self.task.agrees)
 

@@ -306,3 +306,24 @@ def test_a_folder_with_more_than_can_be_listed_may_hold_a_secret(folder: Path, w
         (folder / f"{number}.txt").write_text("x")
     found = looking(workspace, files__max_entries=3)("run_command", argv=["grep", "-r", "x"])
     assert found.resources[-1].protected == "secret"
+
+
+@pytest.mark.parametrize(
+    ("argv", "there"),
+    [
+        (["mv", "a.txt", "old/a.txt"], ("a.txt", "old/a.txt")),
+        (["mv", "a.txt", "old"], ("a.txt", "old", "old/a.txt")),
+        (["mv", "a.txt", "new.txt"], ("a.txt",)),
+        (["cp", "-f", "../outside", "/etc/passwd", "a.txt"], ("a.txt",)),
+        (["cat", "a.txt"], ()),
+    ],
+)
+def test_a_command_that_may_change_things_names_what_is_there_already(
+    folder: Path, look: Look, argv: list[str], there: tuple[str, ...]
+) -> None:
+    (folder / "a.txt").write_text("this year")
+    (folder / "old").mkdir()
+    (folder / "old/a.txt").write_text("last year")
+    command = look("run_command", argv=argv).command
+    assert command is not None
+    assert command.there == there

@@ -17,7 +17,6 @@ HARMLESS = [folder for folder in FOLDERS if folder.parent.name == "harmless"]
 HARMFUL = [folder for folder in FOLDERS if folder.parent.name == "harmful"]
 NOT_PREVENTED = {
     "instruction_in_a_code_comment": "an edit of a file that was read, told by a file of the workspace, can be undone",
-    "moved_over_another_file": "a command is what the user asked for, and no sheet says what it would overwrite",
 }
 """Harms the default policy lets happen, and why."""
 

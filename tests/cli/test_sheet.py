@@ -203,3 +203,7 @@ def test_every_line_that_is_not_ours_stands_behind_a_bar_or_a_label(
         assert columns(row) <= width
         assert not any(hidden(character) for character in row)
         assert row.startswith(("  | ", " " * 12, "  1 ")) or row[2:].startswith(OURS)
+
+
+def test_what_a_command_would_meet_is_named_on_its_sheet() -> None:
+    assert "there     already: old/a.txt" in text(request({}, there=["old/a.txt"]))

@@ -94,6 +94,8 @@ def _call(
     risk = f", risk {call['risk']} of 1000" if call.get("risk") else ""
     yield from labelled("effect", f"{call.get('effect', 'unknown')}, {_way_back(call, prospect)}{outside}{risk}", width)
     yield from _target(call, prospect, width)
+    if there := call.get("there"):
+        yield from labelled("there", f"already: {', '.join(map(str, there))}", width)
     if (items := call.get("plan_items", ())) != ():
         yield from labelled("covered", _covered(items), width)
     for sentence in call.get("why") or ():
