@@ -68,11 +68,12 @@ class PlanDefect(Struct, frozen=True):
 
 
 class CallResponse(Struct, frozen=True):
-    """What one call of a task gave: whether it ran well, its text, and what went wrong."""
+    """What one call of a task gave: whether it ran well, its text, what went wrong, and how its command ended."""
 
     ok: bool
     data: str = ""
     errors: tuple[str, ...] = ()
+    exit_code: int | None = None
 
 
 class TaskResult(Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""Plan mode: plans are read, validated, confirmed and run step by step."""
