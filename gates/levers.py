@@ -13,7 +13,7 @@ from foregate.gates.plan_scope import changed
 from foregate.gates.prelude import Prelude, prelude
 from foregate.gates.redecide import Replayed, replayed, stand_in
 from foregate.policy.difference import beside, values, with_values
-from foregate.policy.keys import node_at
+from foregate.policy.keys import POLICY
 from foregate.policy.layers import RULES
 from foregate.policy.policy import Policy
 from foregate.policy.strict_yaml import Data, Path, dotted
@@ -133,7 +133,7 @@ class Ruled:
 
     def _value(self, path: Path, now: Data) -> Iterator[Lever]:
         """Yield how a value would have to be: another word, or the nearest number on either side."""
-        node, key = node_at(path) or {}, dotted(path)
+        node, key = POLICY.node_at(path) or {}, dotted(path)
         if isinstance(now, bool) or "enum" in node:
             for other in [not now] if isinstance(now, bool) else node["enum"]:
                 if other != now:

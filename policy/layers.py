@@ -121,10 +121,11 @@ def rule_id(rule: Data) -> str:
     return found if isinstance(found, str) else ""
 
 
-def read_layer(file: FilePath, label: str, *, trusted: bool) -> Layer:
+def read_layer(file: FilePath, label: str, *, trusted: bool, kind: str = "policy", decimals: bool = False) -> Layer:
     """Return a file as a layer; raise PolicyError with one sentence when it cannot be read.
 
-    A file that is not `trusted` must be a regular file of its own, not a link to something else.
+    A file that is not `trusted` must be a regular file of its own, not a link to something else. `kind` is what a
+    sentence calls the file; `decimals` allows numbers that are not whole.
     """
     name = str(file)
     flags = os.O_RDONLY | os.O_CLOEXEC | (0 if trusted else os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -135,10 +136,10 @@ def read_layer(file: FilePath, label: str, *, trusted: bool) -> Layer:
                 raise PolicyError(f"{name}: not a regular file; make it one, or remove it")
             raw = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise PolicyError(f"{name}: there is no such policy file; name one that exists") from None
+        raise PolicyError(f"{name}: there is no such {kind} file; name one that exists") from None
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise PolicyError(f"{name}: the policy file cannot be read ({why}); it must be a readable file") from None
+        raise PolicyError(f"{name}: the {kind} file cannot be read ({why}); it must be a readable file") from None
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -146,7 +147,7 @@ def read_layer(file: FilePath, label: str, *, trusted: bool) -> Layer:
             line = raw.count(b"\n", 0, error.start) + 1
             raise PolicyError(f"{name}:{line}: not UTF-8; save the file as UTF-8") from None
         text = raw.decode("utf-8", "replace")
-    data, lines = read(text, name)
+    data, lines = read(text, name, decimals=decimals)
     if not isinstance(data, dict):
-        raise PolicyError(f"{name}:1: not a mapping; a policy file holds keys such as `approval:`")
+        raise PolicyError(f"{name}:1: not a mapping; a {kind} file holds keys, each with its value")
     return Layer(name, label, data, lines)

@@ -14,7 +14,7 @@ from pathlib import Path as FilePath
 from pydantic import ValidationError
 
 from foregate.policy import checks
-from foregate.policy.keys import allowed_at, unknown_keys
+from foregate.policy.keys import POLICY, Keys
 from foregate.policy.layers import RULES, Layer, Tree, lay_over, read_layer, rule_id
 from foregate.policy.policy import Policy
 from foregate.policy.strict_yaml import Data, Path, dotted, read, shown, walk
@@ -160,7 +160,7 @@ def raise_first(problems: Iterator[tuple[int, str]], layer: Layer | None) -> Non
 
 def problems_of_layer(layer: Layer) -> Iterator[tuple[int, str]]:
     """Yield line and sentence for unknown keys and for rules that share an id within one file."""
-    for path, sentence in unknown_keys(layer.data):
+    for path, sentence in POLICY.unknown_keys(layer.data):
         yield layer.line(path), f"{layer.name}:{layer.line(path)}: {sentence}"
     rules = layer.data.get("rules")
     listed = rules.get("list") if isinstance(rules, dict) else None
@@ -175,28 +175,34 @@ def problems_of_layer(layer: Layer) -> Iterator[tuple[int, str]]:
 
 def problems_of_tree(tree: Tree, layers: tuple[Layer, ...] | list[Layer]) -> Iterator[tuple[int, str]]:
     """Yield line and sentence for every value of the wrong type or without sense."""
+    misfits = list(misfits_of(tree, POLICY))
+    yield from misfits
+    if not misfits:
+        for path, sentence in checks.defects(Policy.model_validate_json(json.dumps(tree.data))):
+            yield located(tree, path, sentence)
+
+
+def misfits_of(tree: Tree, keys: Keys) -> Iterator[tuple[int, str]]:
+    """Yield line and sentence for every value that is not of its key's type."""
     try:
-        policy = Policy.model_validate_json(json.dumps(tree.data))
+        keys.model.model_validate_json(json.dumps(tree.data))
     except ValidationError as error:
         reported: set[Path] = set()
         for item in error.errors(include_url=False, include_context=False):
             path = tuple(step for step in item["loc"] if step != "[key]")
             if path not in reported:
                 reported.add(path)
-                yield located(tree, path, wrong(tree, path, item["type"]))
-        return
-    for path, sentence in checks.defects(policy):
-        yield located(tree, path, sentence)
+                yield located(tree, path, wrong(tree, path, item["type"], keys))
 
 
-def wrong(tree: Tree, path: Path, kind: str) -> str:
+def wrong(tree: Tree, path: Path, kind: str, keys: Keys) -> str:
     """Return the sentence about a value of the wrong type."""
     key = shown(dotted(path))
     if kind == "missing":
-        return f"the key `{key}` is missing; it is {allowed_at(path)}"
+        return f"the key `{key}` is missing; it is {keys.allowed_at(path)}"
     value = tree.at(path)
     what = {dict: "a mapping", list: "a list", type(None): "empty"}.get(type(value)) or f"`{shown(json.dumps(value))}`"
-    return f"`{key}` is {what}; allowed is {allowed_at(path)}"
+    return f"`{key}` is {what}; allowed is {keys.allowed_at(path)}"
 
 
 def located(tree: Tree, path: Path, sentence: str) -> tuple[int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from ruamel.yaml.events import (
 from foregate.schemas.errors import PolicyError
 
 Data: TypeAlias = Any
-"""Any value made of dict, list, str, int, bool and None."""
+"""Any value made of dict, list, str, int, bool and None, and float where decimal numbers are allowed."""
 
 Path: TypeAlias = tuple[str | int, ...]
 """The way to a value: keys of mappings and places in lists."""
@@ -43,14 +44,14 @@ _WORDS = {
 _PLAIN_KEY = re.compile(r"[^.\"\s]*[^.\"\s0-9][^.\"\s]*")
 
 
-def read(text: str, name: str) -> tuple[Data, dict[str, int]]:
+def read(text: str, name: str, *, decimals: bool = False) -> tuple[Data, dict[str, int]]:
     """Return the value of the one document in `text`, and the line of every dotted path in it.
 
-    An empty document is an empty mapping. Raises PolicyError with one sentence that names `name`, the line, and what
-    is allowed instead.
+    An empty document is an empty mapping. Numbers are whole; with `decimals` also finite decimal ones. Raises
+    PolicyError with one sentence that names `name`, the line, and what is allowed instead.
     """
     refuse_text(text, name)
-    builder = _Builder(name)
+    builder = _Builder(name, decimals)
     line = 1
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
@@ -95,7 +96,7 @@ def refuse_text(text: str, name: str) -> None:
             name, text.count("\n", 0, error.start) + 1, "half a character (a lone surrogate); write whole characters"
         )
     if size > MAX_BYTES:
-        raise PolicyError(f"{name}: the file is larger than {MAX_BYTES} bytes; a policy needs only the keys it changes")
+        raise PolicyError(f"{name}: the file is larger than {MAX_BYTES} bytes; make it shorter")
 
 
 @dataclass(slots=True)
@@ -112,6 +113,7 @@ class _Builder:
     """Builds values from the parser's events, one at a time, and refuses at the first surprise."""
 
     name: str
+    decimals: bool = False
     value: Data = None
     lines: dict[str, int] = field(default_factory=dict)
     documents: int = 0
@@ -200,12 +202,20 @@ class _Builder:
                 refuse(self.name, line, f"a number of more than {MAX_DIGITS} digits; use a smaller one")
             return int(text, 0 if _BASED.fullmatch(text) else 10)
         if _FLOAT.fullmatch(text):
+            return self.decimal(text, line)
+        return text
+
+    def decimal(self, text: str, line: int) -> float:
+        """Return a finite decimal number where those are allowed."""
+        if not self.decimals:
             refuse(
                 self.name,
                 line,
                 f"`{shown(text, 40)}` is not a whole number; policies hold whole numbers and text in quotes",
             )
-        return text
+        if "n" in text.casefold() or not math.isfinite(number := float(text)):
+            refuse(self.name, line, f"`{shown(text, 40)}` is no finite number; use one, or put text in quotes")
+        return number
 
     def refuse_halves(self, text: str, line: int) -> None:
         """Refuse half a character written as an escape."""

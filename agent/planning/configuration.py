@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from foregate.policy.keys import Keys
+from foregate.policy.layers import Layer, Tree, lay_over, read_layer
+from foregate.policy.load import located, misfits_of
+from foregate.policy.strict_yaml import Path as Way
+from foregate.policy.strict_yaml import read
+from foregate.schemas.errors import PolicyError
 
 PlanMode = Literal["direct", "plan", "auto"]
 Confirmation = Literal["always", "dangerous", "as_planned"]
@@ -21,10 +32,13 @@ class Section(BaseModel):
 
 
 class ModelConfiguration(Section):
-    """One model. An empty `provider`, `base_url` or `model` is what the session uses; `max_tokens` is per response."""
+    """One model. `session` is the session's own; an empty `base_url` or `model` is what the environment names.
 
-    provider: Literal["", "openai", "rehearsal"]
-    base_url: str
+    `max_tokens` is per response. An address holds no name and password: the key comes from the environment.
+    """
+
+    provider: Literal["session", "openai", "rehearsal"]
+    base_url: str = Field(pattern=r"^(https?://[^\s@]+)?$")
     model: str
     temperature: float = Field(ge=0, le=2)
     max_tokens: int = Field(ge=1)
@@ -93,12 +107,75 @@ class Configuration(Section):
     formatting: FormattingSection
 
 
-def load_configuration(
-    named: Path | str | None = None, environ: Mapping[str, str] = os.environ
-) -> Configuration:
+KEYS = Keys(Configuration, "the configuration")
+"""The keys of a configuration file."""
+
+
+@cache
+def default_configuration() -> Configuration:
+    """Return the configuration that comes with Foregate."""
+    return Configuration.model_validate_json(json.dumps(_defaults().data))
+
+
+def load_configuration(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Configuration:
     """Return the configuration in force: default.yaml with a file's keys over it.
 
-    The file is `named`, else the one FOREGATE_CONFIG names, else `foregate/planning.yaml` in the user's configuration
-    folder where it exists. Raises PolicyError with one sentence that names file, line and key.
+    The file is `named`, else the one FOREGATE_CONFIG names, else `foregate/config.yaml` in the user's configuration
+    folder where there is one. Raises PolicyError with one sentence that names file, line, key and what is allowed.
     """
-    raise NotImplementedError
+    file = configuration_file(named, environ)
+    if file is None:
+        return default_configuration()
+    layer = read_layer(file, file.name, trusted=True, kind="configuration", decimals=True)
+    tree = _defaults()
+    problems = sorted(_unknown(layer))
+    if not problems:
+        lay_over(tree, layer)
+        problems = sorted(misfits_of(tree, KEYS)) or sorted(_contradictions(tree))
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise PolicyError(problems[0][1] + more)
+    return Configuration.model_validate_json(json.dumps(tree.data))
+
+
+def configuration_file(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the file the configuration is read from, None where the defaults alone are in force."""
+    if chosen := named or environ.get("FOREGATE_CONFIG"):
+        return Path(chosen).expanduser()
+    configured = environ.get("XDG_CONFIG_HOME", "")
+    base = Path(configured) if configured.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".config"
+    file = base / "foregate" / "config.yaml"
+    return file if os.path.lexists(file) else None
+
+
+def _defaults() -> Tree:
+    return Tree(copy.deepcopy(_default_data()))
+
+
+@cache
+def _default_data() -> dict[str, object]:
+    text = resources.files("foregate.agent.planning").joinpath("default.yaml").read_text("utf-8")
+    data: dict[str, object] = read(text, "default.yaml", decimals=True)[0]
+    return data
+
+
+def _unknown(layer: Layer) -> Iterator[tuple[int, str]]:
+    for path, sentence in KEYS.unknown_keys(layer.data):
+        yield layer.line(path), f"{layer.name}:{layer.line(path)}: {sentence}"
+
+
+def _contradictions(tree: Tree) -> Iterator[tuple[int, str]]:
+    """Yield line and sentence where two values, each allowed, cannot both be meant."""
+    planning, most = tree.data["planning"], tree.data["validation"]["max_tasks"]
+    if planning["min_tasks"] > planning["max_tasks_asked"]:
+        path: Way = ("planning", "min_tasks")
+        yield located(tree, path, "`planning.min_tasks` is more than `planning.max_tasks_asked`; lower it")
+    if planning["max_tasks_asked"] > most:
+        path = ("planning", "max_tasks_asked")
+        yield located(tree, path, "`planning.max_tasks_asked` is more than `validation.max_tasks`; lower it")
+    for role, model in tree.data["models"].items():
+        if model["provider"] != "openai" and model["base_url"]:
+            path = ("models", role, "base_url")
+            yield located(
+                tree, path, f"`models.{role}.base_url` is used only with `provider: openai`; set that as well"
+            )

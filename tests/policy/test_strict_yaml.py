@@ -116,3 +116,16 @@ def test_what_does_not_print_is_written_as_escapes() -> None:
         read('"\\e[31m\\u202e": 1\n"\\e[31m\\u202e": 2\n', "f")
     assert str(caught.value).isprintable()
     assert "\\x1b[31m" in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "number"), [("0.3", 0.3), ("-.5", -0.5), ("1.", 1.0), ("1e3", 1000.0)])
+def test_decimal_numbers_are_read_only_where_they_are_allowed(text: str, number: float) -> None:
+    assert read(f"a: {text}\n", "f", decimals=True)[0] == {"a": number}
+    with pytest.raises(PolicyError, match="not a whole number"):
+        read(f"a: {text}\n", "f")
+
+
+@pytest.mark.parametrize("text", [".inf", "-.Inf", ".nan", "1e999"])
+def test_a_number_that_is_not_finite_is_refused_everywhere(text: str) -> None:
+    with pytest.raises(PolicyError, match="no finite number"):
+        read(f"a: {text}\n", "f", decimals=True)

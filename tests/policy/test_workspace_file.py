@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.policy.keys import node_at
+from foregate.policy.keys import POLICY
 from foregate.policy.load import LoadedPolicy, default_policy, load
 from foregate.policy.tighten import TIGHTER
 from foregate.schemas.errors import PolicyError
@@ -140,7 +140,7 @@ def test_a_link_or_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> N
 @pytest.mark.parametrize("key", TIGHTER)
 def test_every_key_of_the_table_is_a_key_of_the_policy_and_takes_what_is_in_force(key: str, tmp_path: Path) -> None:
     path = tuple(key.replace("*", "ls" if key.startswith("commands") else "x").split("."))
-    assert node_at(path) is not None
+    assert POLICY.node_at(path) is not None
     value = default_policy().model_dump(mode="json")
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
