@@ -1,26 +1,173 @@
-"""A task's `when`: a condition over the results of earlier tasks."""
+"""A task's `when`: a condition over the results of earlier tasks.
+
+A condition is a mapping that names a `task` and what its result must be; every matcher given must fit:
+
+- `status`: one of the statuses of a task, or a list of them;
+- `exit_code`: how the task's last command ended: a whole number, or a list of them;
+- `output_contains`: a text that stands in what the task's calls gave, upper and lower case told apart;
+- `line`: a glob as in the rules, `*` and `?`, that fits the whole of one line of it;
+- `lines_at_least`: how many lines that are not blank it has.
+
+Or it is one of `all: [...]`, `any: [...]` and `not: {...}` over conditions. Whatever cannot be answered (no result, an
+output of a task that did not run, a command's end where none ran) makes the whole condition false, also under `not`: a
+task never runs because nobody knows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import get_args
 
+from foregate.policy.globs import matches_text
+from foregate.policy.strict_yaml import shown
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_plan import TaskResult
+from foregate.schemas.task_plan import TaskResult, TaskStatus
+
+MATCHERS = ("status", "exit_code", "output_contains", "line", "lines_at_least")
+"""The questions a condition may ask about a task's result."""
+
+_JOINED = ("all", "any", "not")
+_STATUSES: tuple[str, ...] = get_args(TaskStatus)
+_MOST = 64
+_DEEPEST = 8
+
+
+class Unanswerable(Exception):
+    """Nobody can say whether a condition holds; the message says why."""
 
 
 def problems(when: Json) -> Iterator[tuple[str, str]]:
     """Yield problem and remedy for everything in `when` that cannot be read."""
-    raise NotImplementedError
+    stack, seen = [(when, 1)], 0
+    while stack:
+        part, depth = stack.pop()
+        seen += 1
+        if depth > _DEEPEST or seen > _MOST:
+            yield "the condition has too many parts", f"ask at most {_MOST} things, nested {_DEEPEST} deep"
+            return
+        if not isinstance(part, Mapping) or not part:
+            yield "a part of the condition is not a mapping", 'write one such as {"task": 1, "status": "done"}'
+        elif (joined := next((key for key in _JOINED if key in part), None)) is not None:
+            inner = part[joined]
+            if len(part) > 1:
+                yield f"`{joined}` stands beside other keys", f"let `{joined}` stand alone"
+            if joined != "not" and (not isinstance(inner, list) or not inner):
+                yield f"`{joined}` is not a list of conditions", "write a list of at least one"
+            else:
+                stack.extend((one, depth + 1) for one in (inner if joined != "not" else (inner,)))
+        else:
+            yield from _problems_of_question(part)
 
 
 def tasks_named(when: Json) -> set[int]:
-    """Return the numbers of the tasks a condition asks about."""
-    raise NotImplementedError
+    """Return the numbers of the tasks a condition asks about: what must have a result before it can be answered."""
+    found: set[int] = set()
+    stack, seen = [when], 0
+    while stack and seen <= _MOST:
+        part = stack.pop()
+        seen += 1
+        if not isinstance(part, Mapping):
+            continue
+        if _whole(part.get("task")):
+            found.add(part["task"])
+        for key in _JOINED:
+            inner = part.get(key)
+            stack.extend(inner[:_MOST] if isinstance(inner, list) else (inner,))
+    return found
 
 
 def holds(when: Mapping[str, Json] | None, results: Mapping[int, TaskResult]) -> tuple[bool, str]:
     """Return whether a condition holds over the results by task number, and the reason as a sentence.
 
-    None holds. A condition that cannot be read, or that asks about a task without a result, does not hold.
+    None holds. A condition that cannot be read or answered does not hold.
     """
-    raise NotImplementedError
+    if when is None:
+        return True, "the task has no condition"
+    wrong = next(problems(when), None)
+    if wrong is not None:
+        return False, f"the condition cannot be read: {wrong[0]}"
+    try:
+        return _holds(when, results)
+    except Unanswerable as unknown:
+        return False, f"the condition cannot be answered: {unknown}"
+
+
+def _problems_of_question(part: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
+    for key in part:
+        if key != "task" and key not in MATCHERS:
+            near = get_close_matches(str(key)[:64], ("task", *MATCHERS, *_JOINED), n=1)
+            allowed = ", ".join(f"`{name}`" for name in MATCHERS)
+            yield f"nobody knows `{shown(key, 40)}`", f"did you mean `{near[0]}`?" if near else f"ask {allowed}"
+    if not _whole(part.get("task")) or part["task"] < 1:
+        yield "the condition names no task", "write the number of an earlier task as `task`"
+    if not any(key in part for key in MATCHERS):
+        yield "the condition asks nothing of the task", 'ask something, such as "status": "done"'
+    if "status" in part and not all(one in _STATUSES for one in _listed(part["status"])):
+        yield f"`{shown(part['status'], 60)}` is no status", f"use {', '.join(_STATUSES)}"
+    if "exit_code" in part and not all(map(_whole, _listed(part["exit_code"]))):
+        yield "`exit_code` is not a whole number", "write one such as 0, or a list of them"
+    for key in ("output_contains", "line"):
+        if key in part and not (isinstance(part[key], str) and part[key]):
+            yield f"`{key}` is not a text", "write the text to look for"
+    if isinstance(part.get("line"), str) and not _fits_globs(part["line"]):
+        yield "the glob of `line` is too long", "shorten it"
+    if "lines_at_least" in part and not (_whole(part["lines_at_least"]) and part["lines_at_least"] >= 0):
+        yield "`lines_at_least` is not a whole number", "write one such as 1"
+
+
+def _holds(when: Mapping[str, Json], results: Mapping[int, TaskResult]) -> tuple[bool, str]:
+    """Answer a condition known to be readable. Every part is answered, so that what nobody knows is never passed by."""
+    if "not" in when:
+        held, why = _holds(when["not"], results)
+        return not held, why
+    for joined, want in (("all", False), ("any", True)):
+        if joined in when:
+            answers = [_holds(part, results) for part in when[joined]]
+            deciding = next((why for held, why in answers if held is want), None)
+            return (want, deciding) if deciding is not None else (not want, "; ".join(why for _, why in answers)[:400])
+    task = when["task"]
+    result = results.get(task)
+    if result is None:
+        raise Unanswerable(f"task {task} has no result")
+    answers = [_matcher(key, when[key], result) for key in MATCHERS if key in when]
+    failed = next((why for held, why in answers if not held), None)
+    return failed is None, failed or " and ".join(why for _, why in answers)
+
+
+def _matcher(key: str, wanted: Json, result: TaskResult) -> tuple[bool, str]:
+    """Return whether one question is answered by yes, and what is so."""
+    task = f"task {result.task}"
+    if key == "status":
+        return result.status in _listed(wanted), f"{task} is {result.status}"
+    if result.status not in ("done", "failed"):
+        raise Unanswerable(f"{task} is {result.status} and has no output")
+    if key == "exit_code":
+        code = next((one.exit_code for one in reversed(result.responses) if one.exit_code is not None), None)
+        if code is None:
+            raise Unanswerable(f"{task} ran no command that ended by itself")
+        return code in _listed(wanted), f"the command of {task} ended with {code}"
+    output = "\n".join(response.data for response in result.responses)
+    lines = [line for line in output.split("\n") if line.strip()]
+    if key == "output_contains":
+        found = wanted in output
+        return found, f"the output of {task} {'contains' if found else 'does not contain'} `{shown(wanted, 60)}`"
+    if key == "line":
+        found = any(matches_text(wanted, line) for line in lines)
+        return found, f"{'a' if found else 'no'} line of the output of {task} fits `{shown(wanted, 60)}`"
+    return len(lines) >= wanted, f"the output of {task} has {len(lines)} lines"
+
+
+def _listed(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else [value]
+
+
+def _whole(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _fits_globs(pattern: str) -> bool:
+    try:
+        return bool(matches_text(pattern, "")) or True
+    except ValueError:
+        return False

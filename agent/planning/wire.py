@@ -2,12 +2,49 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+from pydantic import BaseModel
+
+from foregate.agent.planning import reader
 from foregate.agent.planning.reading import Reading
 from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_schema import strict_schema
 from foregate.schemas.tool_spec import Catalogue
 
 NAME = "task_plan_v1"
 """The name the schema travels under."""
+
+
+class WireCall(BaseModel):
+    """A call; `arguments` is an object as JSON text."""
+
+    tool: str
+    arguments: str
+    description: str | None
+
+
+class WireTask(BaseModel):
+    """A task; `params` and `when` are objects as JSON text."""
+
+    id: int
+    action: str | None
+    target: str | None
+    reason: str
+    expected_outcome: str | None
+    depends_on: list[int]
+    params: str | None
+    calls: list[WireCall] | None
+    when: str | None
+
+
+class WirePlan(BaseModel):
+    """A plan; `metadata` is an object as JSON text, `estimated_duration` in seconds."""
+
+    goal: str
+    tasks: list[WireTask]
+    estimated_duration: int | None
+    requires_confirmation: bool
+    metadata: str | None
 
 
 def wire_schema() -> Json:
@@ -15,7 +52,7 @@ def wire_schema() -> Json:
 
     What has no fixed keys (`arguments`, `params`, `metadata`, `when`) travels as JSON text.
     """
-    raise NotImplementedError
+    return strict_schema(WirePlan)
 
 
 def from_wire(text: str, *, query: str = "", catalogue: Catalogue | None = None) -> Reading:
@@ -23,4 +60,7 @@ def from_wire(text: str, *, query: str = "", catalogue: Catalogue | None = None)
 
     The id and the query are never the model's: the query is `query`, and the id is made of the plan's content.
     """
-    raise NotImplementedError
+    reading = reader.read(text, query=query, catalogue=catalogue)
+    if reading.plan is None:
+        return reading
+    return replace(reading, plan=reader.with_own_id(replace(reading.plan, query=query)))
