@@ -12,12 +12,13 @@ import re2
 from jsonschema import Draft202012Validator, ValidationError
 from referencing import Registry
 
+from foregate.gates.plain_schema import plain_check
 from foregate.schemas import strict_json
 from foregate.schemas.strict_json import Json
 
 
 class SchemaCheck:
-    """Finds the first defect of arguments. Raises jsonschema.SchemaError for a schema that is none."""
+    """Finds the defects of arguments. Raises jsonschema.SchemaError for a schema that is none."""
 
     def __init__(self, schema: Mapping[str, Json], *, closed: bool) -> None:
         schema = dict(schema)
@@ -25,14 +26,19 @@ class SchemaCheck:
             schema["additionalProperties"] = False
         _sound(strict_json.canonical(schema).decode())
         self._validator = _Validator(schema, registry=Registry())
+        self._plain = plain_check(schema)
 
     def defect(self, arguments: Mapping[str, Json]) -> str:
         """Return one sentence naming the argument and what is wrong, "" when nothing is."""
-        error = next(self._validator.iter_errors(arguments), None)
-        if error is None:
-            return ""
-        where = ".".join(str(part) for part in error.absolute_path)
-        return f"the argument `{where}` does not fit: {error.message[:300]}" if where else error.message[:300]
+        return next(self.defects(arguments), "")
+
+    def defects(self, arguments: Mapping[str, Json]) -> Iterator[str]:
+        """Yield a sentence for each thing that is wrong."""
+        if self._plain is not None and self._plain(arguments):
+            return
+        for error in self._validator.iter_errors(arguments):
+            where = ".".join(str(part) for part in error.absolute_path)
+            yield f"the argument `{where}` does not fit: {error.message[:300]}" if where else error.message[:300]
 
 
 @lru_cache(maxsize=256)

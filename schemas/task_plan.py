@@ -68,12 +68,16 @@ class PlanDefect(Struct, frozen=True):
 
 
 class CallResponse(Struct, frozen=True):
-    """What one call of a task gave: whether it ran well, its text, what went wrong, and how its command ended."""
+    """What one call of a task gave: whether it ran well, its text, what went wrong, and how its command ended.
+
+    `dropped` counts the bytes of the text that were left out.
+    """
 
     ok: bool
     data: str = ""
     errors: tuple[str, ...] = ()
     exit_code: int | None = None
+    dropped: int = 0
 
 
 class TaskResult(Struct, frozen=True):

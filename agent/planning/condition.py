@@ -8,9 +8,9 @@ A condition is a mapping that names a `task` and what its result must be; every 
 - `line`: a glob as in the rules, `*` and `?`, that fits the whole of one line of it;
 - `lines_at_least`: how many lines that are not blank it has.
 
-Or it is one of `all: [...]`, `any: [...]` and `not: {...}` over conditions. Whatever cannot be answered (no result, an
-output of a task that did not run, a command's end where none ran) makes the whole condition false, also under `not`: a
-task never runs because nobody knows.
+Or it is one of `all: [...]`, `any: [...]` and `not: {...}` over conditions. Whatever cannot be answered makes the whole
+condition false, also under `not`: no result, an output of a task that did not run, a part of one that was left out, a
+command's end where none ran. A task never runs because nobody knows.
 """
 
 from __future__ import annotations
@@ -147,15 +147,23 @@ def _matcher(key: str, wanted: Json, result: TaskResult) -> tuple[bool, str]:
         if code is None:
             raise Unanswerable(f"{task} ran no command that ended by itself")
         return code in _listed(wanted), f"the command of {task} ended with {code}"
-    output = "\n".join(response.data for response in result.responses)
+    found, said = _output(key, wanted, "\n".join(response.data for response in result.responses))
+    if not found and any(response.dropped for response in result.responses):
+        raise Unanswerable(f"a part of the output of {task} was left out")
+    return found, f"the output of {task} {said}"
+
+
+def _output(key: str, wanted: Json, output: str) -> tuple[bool, str]:
+    """Return whether a question about an output is answered by yes, and what is so of the output."""
     lines = [line for line in output.split("\n") if line.strip()]
+    if key == "lines_at_least":
+        return len(lines) >= wanted, f"has {len(lines)} lines"
     if key == "output_contains":
         found = wanted in output
-        return found, f"the output of {task} {'contains' if found else 'does not contain'} `{shown(wanted, 60)}`"
-    if key == "line":
+    else:
         found = any(matches_text(wanted, line) for line in lines)
-        return found, f"{'a' if found else 'no'} line of the output of {task} fits `{shown(wanted, 60)}`"
-    return len(lines) >= wanted, f"the output of {task} has {len(lines)} lines"
+    what = "a line that fits" if key == "line" else "the text"
+    return found, f"{'has' if found else 'does not have'} {what} `{shown(wanted, 60)}`"
 
 
 def _listed(value: Json) -> list[Json]:

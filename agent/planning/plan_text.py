@@ -8,28 +8,22 @@ from foregate.schemas.errors import InvalidJson, PolicyError
 from foregate.schemas.strict_json import Json
 
 _FENCE = "```"
+_JSON = "{["
 
 
 def values_of(text: str) -> tuple[Json, tuple[str, ...]]:
     """Return the values in `text` and notes about what was left out; raise InvalidJson where there are none."""
-    bare = text.removeprefix("\ufeff").strip()
-    if not bare:
-        raise InvalidJson("the text is empty; write a plan")
-    if bare[0] in "{[":
-        return strict_json.parse(bare), ()
-    lines = bare.split("\n")
+    text = text.removeprefix("\ufeff")
+    lines = text.split("\n")
     fences = [number for number, line in enumerate(lines) if line.startswith(_FENCE)]
-    if not fences:
-        return _yaml(bare), ()
+    if not fences or text.lstrip()[0] in _JSON:
+        return _document(text), ()
     if len(fences) != 2:
         raise InvalidJson(f"the text holds {len(fences)} marks of code blocks; put the plan into one block")
     first, last = fences
     around = [line for line in (*lines[:first], *lines[last + 1 :]) if line.strip()]
     notes = ("the text around the code block was left out",) if around else ()
-    inside = "\n".join(lines[first + 1 : last]).strip()
-    if not inside:
-        raise InvalidJson("the code block is empty; write a plan into it")
-    return strict_json.parse(inside) if inside[0] in "{[" else _yaml(inside), notes
+    return _document("\n".join((*lines[first + 1 : last], ""))), notes
 
 
 def mapping_of(value: Json) -> dict[str, Json]:
@@ -43,7 +37,13 @@ def mapping_of(value: Json) -> dict[str, Json]:
     return value
 
 
-def _yaml(text: str) -> Json:
+def _document(text: str) -> Json:
+    """Return what one JSON text or YAML document holds; a YAML text counts to its last line break."""
+    bare = text.strip()
+    if not bare:
+        raise InvalidJson("the text is empty; write a plan")
+    if bare[0] in _JSON:
+        return strict_json.parse(bare)
     try:
         return strict_yaml.read(text, "the plan", decimals=True)[0]
     except PolicyError as error:

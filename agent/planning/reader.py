@@ -15,7 +15,7 @@ from foregate.agent.planning.plan_text import mapping_of, values_of
 from foregate.agent.planning.reading import Reading
 from foregate.policy.strict_yaml import shown
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, scrub
 from foregate.schemas.task_plan import OnFailure, PlanDefect, PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_spec import Catalogue
 
@@ -99,7 +99,7 @@ class _Reader:
         """Return the whole plan."""
         given = self.fields(0, "", value, _PLAN)
         tasks = self.tasks(given.get("tasks"))
-        asked, goal = self.text(0, "query", given.get("query")) or query, self.text(0, "goal", given.get("goal"))
+        asked, goal = self.text(0, "query", given.get("query")) or scrub(query), self.text(0, "goal", given.get("goal"))
         if not goal:
             goal = asked or next((task.reason for task in tasks if task.reason), "")
             self.book.note("the goal was missing; it is the request" if asked else "the goal was missing")
@@ -243,7 +243,9 @@ class _Reader:
         for key, inner in value.items():
             name = ours.get(key)
             if name is None:
-                self.book.defect(task, where + shown(key, 40), "nobody knows this key", nearest(key, ours))
+                self.book.defect(
+                    task, where + shown(key, 40), "nobody knows this key", nearest(key, ours, "take it out")
+                )
             elif name not in given or given[name] is None:
                 given[name] = inner
             elif inner is not None:
@@ -282,7 +284,7 @@ def is_number(value: Json) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the remedy for a name nobody knows: the nearest known one, or to take it out."""
+def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the remedy for a name nobody knows: the nearest known one, or what to do where none is near."""
     near = get_close_matches(name[:64], known, n=1)
-    return f"did you mean `{near[0]}`?" if near else "take it out"
+    return f"did you mean `{near[0]}`?" if near else otherwise

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from foregate.agent.planning import reader
 from foregate.agent.planning.reading import Reading
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, scrub
 from foregate.schemas.strict_schema import strict_schema
 from foregate.schemas.tool_spec import Catalogue
 
@@ -63,4 +63,4 @@ def from_wire(text: str, *, query: str = "", catalogue: Catalogue | None = None)
     reading = reader.read(text, query=query, catalogue=catalogue)
     if reading.plan is None:
         return reading
-    return replace(reading, plan=reader.with_own_id(replace(reading.plan, query=query)))
+    return replace(reading, plan=reader.with_own_id(replace(reading.plan, query=scrub(query))))

@@ -1,0 +1,76 @@
+"""What it costs to validate a plan of 200 tasks, against the bare json.loads of its text, as a ratio in one run.
+
+Validating checks every dependency, every call against its tool's schema, and every path against a real workspace.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from foregate.agent.planning.configuration import default_configuration
+from foregate.agent.planning.reader import read
+from foregate.agent.planning.validator import validate
+from foregate.agent.tools.builtin import builtin_tools
+from foregate.agent.workspace import Workspace
+from foregate.policy.load import default_policy
+from foregate.schemas.tool_spec import catalogue_of
+
+TASKS = 200
+PASSAGE = "".join(
+    f"    total_{line} = sum(entry.amount for entry in entries if entry.line == {line})\n" for line in range(4)
+)
+
+
+def main() -> None:
+    """Print the median ratio of twenty-one interleaved rounds."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = json.dumps(
+            {"goal": "Rename a field everywhere", "tasks": [task(number) for number in range(1, TASKS + 1)]}
+        )
+        for number in range(TASKS):
+            Path(folder, f"part_{number}.py").write_text("teh\n")
+        workspace, configuration = Workspace(folder), default_configuration()
+        catalogue = catalogue_of([tool.spec for tool in builtin_tools(workspace, default_policy())])
+        plan = read(text, catalogue=catalogue).plan
+        assert plan is not None
+        rounds = []
+        for _ in range(21):
+            start = time.perf_counter_ns()
+            json.loads(text)
+            middle = time.perf_counter_ns()
+            validation = validate(plan, catalogue, workspace, configuration)
+            end = time.perf_counter_ns()
+            assert validation.sound, validation.defects[0]
+            rounds.append(((end - middle) / (middle - start), (end - middle) / 1e6, (middle - start) / 1e6))
+        ratio, ours, plain = statistics.median(rounds)
+        print(f"planning  {ratio:5.1f}x   (bound 20x)    {ours:.1f} ms against {plain:.2f} ms for {TASKS} tasks")
+
+
+def task(number: int) -> dict[str, object]:
+    """Return a task as a planner would write it: a look at a file, or the change of a passage in it."""
+    path = f"part_{(number - 1) // 2}.py"
+    looks = number % 2
+    arguments = {"path": path} if looks else {"path": path, "old": PASSAGE, "new": PASSAGE.replace("amount", "value")}
+    return {
+        "id": number,
+        "action": "read_file" if looks else "edit_file",
+        "target": path,
+        "reason": f"The totals of {path} are computed under the old name of the field, which is gone after this plan.",
+        "expected_outcome": "Every total is computed from the new field, and nothing else in the file is changed.",
+        "depends_on": [] if looks else [number - 1],
+        "calls": [
+            {
+                "tool": "read_file" if looks else "edit_file",
+                "arguments": arguments,
+                "description": "See the passage as it is now." if looks else "Use the new name in every line.",
+            }
+        ],
+    }
+
+
+if __name__ == "__main__":
+    main()
