@@ -157,7 +157,7 @@ def _output(key: str, wanted: Json, output: str) -> tuple[bool, str]:
     """Return whether a question about an output is answered by yes, and what is so of the output."""
     lines = [line for line in output.split("\n") if line.strip()]
     if key == "lines_at_least":
-        return len(lines) >= wanted, f"has {len(lines)} lines"
+        return len(lines) >= wanted, f"has {len(lines)} {'line' if len(lines) == 1 else 'lines'}"
     if key == "output_contains":
         found = wanted in output
     else:

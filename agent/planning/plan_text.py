@@ -9,6 +9,9 @@ from foregate.schemas.strict_json import Json
 
 _FENCE = "```"
 _JSON = "{["
+_DEEPEST = 56
+_DEEPEST_INSIDE = 32
+"""Less than strict JSON allows by itself, so that a plan that was read can be written and read again."""
 
 
 def values_of(text: str) -> tuple[Json, tuple[str, ...]]:
@@ -29,7 +32,7 @@ def values_of(text: str) -> tuple[Json, tuple[str, ...]]:
 def mapping_of(value: Json) -> dict[str, Json]:
     """Return what should be a mapping and may be null, or JSON text of one; raise InvalidJson for anything else."""
     if isinstance(value, str):
-        value = strict_json.parse(value) if value.strip() else None
+        value = strict_json.parse(value, max_depth=_DEEPEST_INSIDE) if value.strip() else None
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -43,7 +46,7 @@ def _document(text: str) -> Json:
     if not bare:
         raise InvalidJson("the text is empty; write a plan")
     if bare[0] in _JSON:
-        return strict_json.parse(bare)
+        return strict_json.parse(bare, max_depth=_DEEPEST)
     try:
         return strict_yaml.read(text, "the plan", decimals=True)[0]
     except PolicyError as error:

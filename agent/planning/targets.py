@@ -79,7 +79,7 @@ class Targets:
         path = self.path(place, target)
         found = self._known.get(path, (path, False))[0]
         if found != path and place.resolvable:
-            self.book.note(f"the target `{path}` is `{found}`", place.task)
+            self.book.note(f"the target `{shown(path, 120)}` is `{shown(found, 200)}`", place.task)
             return found
         return path
 
@@ -103,7 +103,9 @@ class Targets:
         ending = f"/{found}"
         candidates = [entry for entry in self.named(found.rpartition("/")[2]) if entry.endswith(ending)]
         if len(candidates) == 1:
-            self.book.note(f"the path `{path}` is `{candidates[0]}`, the only one that ends so", place.task)
+            self.book.note(
+                f"the path `{shown(path, 120)}` is `{shown(candidates[0], 200)}`, the only one that ends so", place.task
+            )
             return candidates[0]
         if candidates:
             named = ", ".join(f"`{shown(one, 60)}`" for one in candidates[:3])

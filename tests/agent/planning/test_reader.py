@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from foregate.agent.planning.reader import read
 from foregate.agent.planning.reading import Reading
 from foregate.agent.planning.wire import from_wire, wire_schema
-from foregate.schemas import codec
+from foregate.schemas import codec, strict_json
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_spec import ToolSpec
 
@@ -280,7 +280,7 @@ JSON = st.recursive(
 def readable(reading: Reading) -> None:
     assert reading.plan is not None or reading.defects
     if reading.plan is not None:
-        assert codec.load(TaskPlan, json.loads(json.dumps(codec.dump(reading.plan)))) == reading.plan
+        assert codec.load(TaskPlan, strict_json.parse(json.dumps(codec.dump(reading.plan)))) == reading.plan
         assert reading.plan.id
         assert reading.plan.digest
 
@@ -294,6 +294,16 @@ def test_whatever_json_holds_it_is_a_plan_or_has_defects_and_never_raises(value:
 @given(st.text())
 def test_whatever_a_text_holds_it_is_a_plan_or_has_defects_and_never_raises(text: str) -> None:
     readable(read(text, query=text))
+
+
+@pytest.mark.parametrize("depth", range(25, 66, 5))
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_plan_that_was_read_however_deep_can_be_written_and_read_again(depth: int, as_text: bool) -> None:
+    value: Any = {"a": "x"}
+    for _ in range(depth):
+        value = {"a": value}
+    arguments = json.dumps(value) if as_text else value
+    readable(read(json.dumps([{"tool": "a", "args": arguments, "reason": "r"}])))
 
 
 def objects(schema: Any) -> list[dict[str, Any]]:
