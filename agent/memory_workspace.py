@@ -18,6 +18,9 @@ class MemoryWorkspace:
         self.files = dict(files or {})
         self._hashes: dict[str, tuple[bytes, str]] = {}
 
+    def standing(self) -> None:
+        """Stand: memory is never gone."""
+
     def resolve(self, path: str, *, follow: bool = True) -> str:
         """Return the canonical id of a path; raise WorkspaceError for one that leads outside."""
         if not path or "\0" in path or path.startswith("/"):

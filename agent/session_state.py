@@ -22,6 +22,7 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.need import Answer, Need, Voided
+from foregate.schemas.plan import PlanInForce
 from foregate.schemas.ruling import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.turn import Refusal, Said
@@ -131,7 +132,7 @@ class SessionState:
         response = ModelResponse.from_json(body)
         assert self.task is not None
         task, usage = self.task, response.usage
-        task.count(model_calls=1, tokens=usage.input_tokens + usage.output_tokens, cost=usage.cost)
+        task.count(model_calls="places" not in body, tokens=usage.input_tokens + usage.output_tokens, cost=usage.cost)
         task.narrated = max(task.narrated, len(response.text.strip()))
         task.words_only = False
         if not response.calls:
@@ -326,6 +327,14 @@ class SessionState:
 
     def _effect_undone(self, event: Event, body: Mapping[str, Json]) -> None:
         self.ledger.note(event.seq, records_of(body.get("evidence", ())), changes_of(body.get("changes", ())))
+
+    def _plan_confirmed(self, event: Event, body: Mapping[str, Json]) -> None:
+        if self.task is not None and "plan" in body:
+            self.task.plan = replace(codec.load(PlanInForce, body["plan"]), seq=event.seq)
+
+    def _plan_step_changed(self, event: Event, body: Mapping[str, Json]) -> None:
+        if self.task is not None and self.task.paused and body["status"] == "running":
+            self.task.paused, self.task.since = "", event.time
 
     def _task_paused(self, event: Event, body: Mapping[str, Json]) -> None:
         assert self.task is not None

@@ -42,6 +42,8 @@ def message_of(event: Event, answered: bool) -> Message | None:
             return Message("assistant", body["question"])
         case "turn_judged" if body.get("notice"):
             return notice(body["notice"])
+        case "plan_step_changed" if body.get("ask"):
+            return Message("user", object_text({"foregate": {"notice": body["ask"]["notice"]}, **body["ask"]["about"]}))
     return None
 
 

@@ -19,6 +19,7 @@ from foregate.schemas.strict_json import scrub
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_INDEX, _INDEX_MARK = ".git/index", b"DIRC"
 _MAX_LINKS = 40
 _MAX_PATH = 4096
 _SETTLED = 100_000_000
@@ -63,6 +64,17 @@ class Workspace:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def standing(self) -> None:
+        """Raise WorkspaceError where the root is gone or another folder took its place, or git's index is no index."""
+        try:
+            there, held = self.root.stat(), os.fstat(self._fd)
+        except OSError as error:
+            raise WorkspaceError(f"the workspace `{self.root}` is gone ({error.strerror}); bring it back") from None
+        if (there.st_dev, there.st_ino) != (held.st_dev, held.st_ino):
+            raise WorkspaceError(f"another folder took the place of the workspace `{self.root}`; look what happened")
+        if self.look(_INDEX).kind == "file" and self.read(_INDEX, limit=len(_INDEX_MARK)) != _INDEX_MARK:
+            raise WorkspaceError("git's index cannot be read; mend the repository (`git status` tells more)")
 
     def resolve(self, path: str, *, follow: bool = True) -> str:
         """Return the canonical id of `path`: relative, links followed, no `.` or `..`; "." is the root.

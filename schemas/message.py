@@ -24,7 +24,7 @@ class Message(Struct, frozen=True):
 class ModelRequest(Struct, frozen=True):
     """What a model is asked. `schema` (name and JSON Schema) asks for strict JSON; `words_only` forbids calls.
 
-    `purpose` is `chat`, `plan` or `critique`; adapters send it nowhere, deterministic models read it.
+    `purpose` is `chat`, `plan`, `critique` or `task_plan`; adapters send it nowhere, deterministic models read it.
     """
 
     messages: Sequence[Message]
@@ -32,4 +32,4 @@ class ModelRequest(Struct, frozen=True):
     words_only: bool = False
     schema_name: str = ""
     schema: Mapping[str, Json] | None = None
-    purpose: Literal["chat", "plan", "critique"] = "chat"
+    purpose: Literal["chat", "plan", "critique", "task_plan"] = "chat"

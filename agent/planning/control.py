@@ -1,0 +1,121 @@
+"""What a person does with a plan: propose it, confirm it, resume, retry and roll it back. All of it is in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from foregate.agent.planning.outlook import Outlook, outlook, scope_of
+from foregate.agent.planning.plan_state import PlanState, StepState
+from foregate.agent.planning.rollback import take_back, told
+from foregate.agent.session import Session
+from foregate.schemas import codec
+from foregate.schemas.errors import UsageError
+from foregate.schemas.event import Actor, Draft
+from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import TaskPlan
+
+FROM_FILE = "Carry out the plan I confirm."
+"""What the person says who runs a plan from a file: nothing in the file counts as their words."""
+
+
+async def follow(session: Session) -> PlanState:
+    """Return the state of the session's plan; it goes on following the session."""
+    state = PlanState.of(await session.log.read(session.lease.session))
+    session.listeners.append(state.apply)
+    return state
+
+
+async def propose(session: Session, plan: TaskPlan, *, actor: Actor = "planner", notes: Sequence[str] = ()) -> None:
+    """Record a plan; nothing of it runs before it is confirmed."""
+    body: dict[str, Json] = {"proposal": codec.dump(plan), "digest": plan.digest}
+    if notes:
+        body["notes"] = list(notes)
+    await session.record(Draft("plan_proposed", actor, body))
+    await session.log.settle(session.lease)
+
+
+async def look_ahead(session: Session, state: PlanState) -> Outlook:
+    """Return what the open tasks would do, in a task of the session that is begun where none is open.
+
+    Raises UsageError for a plan that is not in the log as it was proposed.
+    """
+    if not state.intact:
+        raise UsageError("the log holds this plan with sensitive parts masked; run it from its file")
+    if session.state.task is None:
+        await session.hear(state.known.query if state.planned else FROM_FILE)
+    return outlook(session, state)
+
+
+async def confirm(session: Session, state: PlanState, looked: Outlook, digest: str, *, seen: bool) -> None:
+    """Record that the plan with this digest is confirmed.
+
+    Where a person has `seen` the sheet, their yes covers each listed call as it was shown; else the plan is confirmed
+    and the judge asks about its calls as about any other. Raises UsageError for another plan than the one shown.
+    """
+    if digest != state.digest or digest != state.known.digest:
+        raise UsageError("the plan is not the one that was shown; look at it again")
+    body: dict[str, Json] = {"digest": digest, "approved": seen}
+    if session.state.dry_run:
+        body["dry_run"] = True
+    if seen:
+        before = session.state.task.plan if session.state.task else None
+        revision = before.revision + 1 if before else 1
+        body["plan"] = codec.dump(scope_of(state.known.goal or state.known.query, looked, revision))
+    await session.record(Draft("plan_confirmed", "person" if seen else "user", body))
+    await session.log.settle(session.lease)
+
+
+async def decline(session: Session) -> None:
+    """End the task of a plan that was not confirmed."""
+    if session.state.task is not None:
+        await session.end("cancelled", blocker="the plan was not confirmed, so nothing ran")
+
+
+async def accept_failures(session: Session, state: PlanState) -> None:
+    """Record that a person goes on all the same, where the plan says to ask after a failure."""
+    for step in state.steps.values():
+        if step.status == "failed" and not step.accepted:
+            draft = told(state, step, "failed", step.reason)
+            await session.record(Draft(draft.kind, draft.actor, {**draft.body, "accepted": True}))
+
+
+async def retry(session: Session, state: PlanState, only: int = 0) -> list[int]:
+    """Make the failed and aborted tasks pending again, or just one; return their numbers.
+
+    What a task has done already is not done again. Raises UsageError where there is nothing to retry, while the plan
+    runs, and for a task with a call of which nobody knows whether it took effect.
+    """
+    if state.running:
+        raise UsageError("the plan is under way; resume it, or let it end, before a retry")
+    chosen = [
+        step for step in state.steps.values() if step.status in ("failed", "aborted") and only in (0, step.task.id)
+    ]
+    if not chosen:
+        raise UsageError(
+            f"task {only} did not fail" if only else "no task of the plan failed; there is nothing to retry"
+        )
+    for step in chosen:
+        if lost := unknown(step):
+            raise UsageError(
+                f"nobody knows whether {lost} of task {step.task.id} took effect; look, and mend it by hand"
+            )
+    await session.record(*(told(state, step, "pending", "retried") for step in chosen))
+    return [step.task.id for step in chosen]
+
+
+def unknown(step: StepState) -> str:
+    """Return the call of a task with an unknown outcome, "" when there is none."""
+    found = next((call for call in step.calls if call.status == "unknown"), None)
+    return f"`{found.tool} {found.target}`" if found is not None else ""
+
+
+async def roll_back(session: Session, state: PlanState) -> list[str]:
+    """Undo what the plan did, newest first; return what could not be undone. A plan under way is ended first."""
+    if session.state.task is not None:
+        from foregate.agent.carry_out import give_up
+
+        await give_up(session, "not_run_cancelled", "the plan is rolled back")
+        waiting = [step for step in state.steps.values() if step.status in ("pending", "running", "paused")]
+        await session.record(*(told(state, step, "aborted", "rolled back") for step in waiting))
+        await session.end("cancelled", blocker="the plan is rolled back")
+    return await take_back(session, state)

@@ -1,0 +1,82 @@
+"""Having the execution model fill in the calls of a task: native calls, or JSON in its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from foregate.agent.session import Session
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson, ModelError
+from foregate.schemas.event import Draft
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.protocols import Model
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+
+_NAMES = ("tool", "tool_name", "name")
+_ARGUMENTS = ("arguments", "args", "parameters")
+_LISTS = ("calls", "tool_calls", "actions")
+_FENCE = "```"
+
+
+async def ask_for_calls(session: Session, model: Model) -> str:
+    """Ask for the calls of the task in hand and record the answer; return why there is none, "" where there is."""
+    request = ModelRequest(session.state.messages, tuple(session.catalogue.values()))
+    try:
+        response = await model.respond(request, session.on_text)
+    except ModelError as error:
+        return str(error)
+    if response.finish_reason == "length":
+        response = replace(response, calls=())
+    elif not response.calls:
+        response = replace(response, calls=calls_in(response.text))
+    stamped = response.stamped(session.state.seq + 1)
+    await session.record(Draft("model_response", "model", stamped.to_json()))
+    return ""
+
+
+def calls_in(text: str) -> tuple[ToolCall, ...]:
+    """Return the calls a text holds as JSON: one or a list, bare or in a code fence; none where it holds no such."""
+    for part in parts(text):
+        try:
+            value = strict_json.parse(part)
+        except InvalidJson:
+            continue
+        found = [call_of(entry) for entry in listed(value)]
+        if found and all(found):
+            return tuple(call for call in found if call is not None)
+    return ()
+
+
+def parts(text: str) -> Iterator[str]:
+    """Yield the whole text, then what stands in its code fences."""
+    yield text.strip()
+    pieces = text.split(_FENCE)
+    for piece in pieces[1::2]:
+        first, newline, rest = piece.partition("\n")
+        yield (rest if newline and first.strip().isalpha() else piece).strip()
+
+
+def listed(value: Json) -> list[Json]:
+    """Return the entries of one call, of a list of calls, or of an object that holds such a list."""
+    if isinstance(value, dict):
+        inner = next((value[key] for key in _LISTS if isinstance(value.get(key), list)), None)
+        return inner if isinstance(inner, list) else [value]
+    return value if isinstance(value, list) else []
+
+
+def call_of(entry: Json) -> ToolCall | None:
+    """Return the call an entry describes, None when it describes none."""
+    if not isinstance(entry, dict):
+        return None
+    inner = entry.get("function")
+    entry = inner if isinstance(inner, dict) else entry
+    name = next((entry[key] for key in _NAMES if isinstance(entry.get(key), str)), None)
+    arguments = next((entry[key] for key in _ARGUMENTS if key in entry), None)
+    if name is None or arguments is None:
+        return None
+    if isinstance(arguments, str):
+        return ToolCall.parse(name, arguments)
+    return ToolCall.of(name, arguments) if isinstance(arguments, dict) else None

@@ -1,0 +1,234 @@
+"""How far a plan has come: a fold over the events of its session, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from foregate.agent.task_state import when
+from foregate.schemas import codec, strict_json
+from foregate.schemas.event import Event
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import CallResponse, PlanTask, TaskPlan, TaskResult, TaskStatus
+
+CallStatus = Literal["open", "done", "failed", "held", "denied", "not_run", "judged_dry", "unknown", "undone"]
+
+_SUMMARY = 200
+"""Characters of a result that stand for it in one line."""
+
+
+@dataclass(slots=True)
+class CallState:
+    """One call made for a task. `position` is its place in the task's own list, -1 where a model filled it in.
+
+    `cured` says that a hold's remedy was performed, so that the same call may pass now; `changes` that it would have
+    an effect; `code` is why it did not run.
+    """
+
+    id: str
+    position: int
+    tool: str
+    target: str = ""
+    status: CallStatus = "open"
+    text: str = ""
+    why: str = ""
+    code: str = ""
+    cured: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether the call has done what it was for: it ran well, or would have in a dry run."""
+        return self.status in ("done", "judged_dry")
+
+
+@dataclass(slots=True)
+class StepState:
+    """One task and all that was done for it. `asks` counts the requests to fill it in of this attempt.
+
+    `sent` counts how often each of the task's own calls was sent in this attempt. `final` names why the failure ends
+    the whole plan, "" where it does not.
+    """
+
+    task: PlanTask
+    status: TaskStatus = "pending"
+    reason: str = ""
+    final: str = ""
+    accepted: bool = False
+    attempt: int = 0
+    asks: int = 0
+    calls: list[CallState] = field(default_factory=list)
+    latest: tuple[str, ...] = ()
+    words: str = ""
+    responded: bool = False
+    began: str = ""
+    worked: int = 0
+    sent: dict[int, int] = field(default_factory=dict)
+
+    def of_position(self, position: int) -> CallState | None:
+        """Return the newest call made for one of the task's own calls."""
+        return next((call for call in reversed(self.calls) if call.position == position), None)
+
+    @property
+    def left(self) -> list[int]:
+        """The places of the task's own calls that have not done what they are for."""
+        found = ((place, self.of_position(place)) for place in range(len(self.task.calls)))
+        return [place for place, call in found if call is None or not call.settled]
+
+    @property
+    def newest(self) -> list[CallState]:
+        """The calls of the newest response for this task."""
+        return [call for call in self.calls if call.id in self.latest]
+
+    @property
+    def result(self) -> TaskResult:
+        """What came of the task so far."""
+        responses = tuple(CallResponse(c.settled, c.text, (c.why,) if c.why else ()) for c in self.calls)
+        said = self.words or next((call.text for call in reversed(self.calls) if call.settled), "")
+        return TaskResult(
+            self.task.id,
+            self.status,
+            tuple(call.id for call in self.calls),
+            responses,
+            " ".join(said.split())[:_SUMMARY],
+            self.worked,
+            "" if self.status == "done" else self.reason,
+        )
+
+
+class PlanState:
+    """The newest plan of a session and where each of its tasks stands. `apply` takes events in order."""
+
+    def __init__(self) -> None:
+        self.session = ""
+        self.plan: TaskPlan | None = None
+        self.digest = ""
+        self.proposed = ""
+        self.planned = False
+        """Whether the planner wrote the plan for words the person said; a file's words are not the person's."""
+        self.confirmed = self.approved = False
+        self.dry_run = False
+        self.running = False
+        """Whether a run of the plan is under way: confirmed, and its session task not ended."""
+        self.status = ""
+        self.steps: dict[int, StepState] = {}
+        self._calls: dict[str, CallState] = {}
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> PlanState:
+        """Return the state a session's events lead to."""
+        state = cls()
+        for event in events:
+            state.apply(event)
+        return state
+
+    @property
+    def known(self) -> TaskPlan:
+        """The plan; there is one when anything is asked of it."""
+        assert self.plan is not None
+        return self.plan
+
+    @property
+    def intact(self) -> bool:
+        """Whether the plan in the log is the one that was proposed: masking what is sensitive changes it."""
+        return self.plan is not None and self.plan.digest == self.digest
+
+    @property
+    def current(self) -> StepState | None:
+        """The task in hand."""
+        return next((step for step in self.steps.values() if step.status in ("running", "paused")), None)
+
+    @property
+    def results(self) -> dict[int, TaskResult]:
+        """The results of the tasks that have one."""
+        return {number: step.result for number, step in self.steps.items() if step.status != "pending"}
+
+    def apply(self, event: Event) -> None:
+        """Take in one event."""
+        self.session = event.session
+        handler = getattr(self, f"_{event.kind}", None)
+        if handler is not None:
+            handler(event, event.body)
+
+    def _plan_proposed(self, event: Event, body: Mapping[str, Json]) -> None:
+        self.plan, self.digest, self.proposed = codec.load(TaskPlan, body["proposal"]), body["digest"], event.time
+        self.confirmed = self.approved = self.running = False
+        self.planned, self.status = event.actor == "planner", ""
+        self.steps = {task.id: StepState(task) for task in self.plan.tasks}
+        self._calls = {}
+
+    def _plan_confirmed(self, event: Event, body: Mapping[str, Json]) -> None:
+        self.confirmed, self.approved, self.running = True, body["approved"], True
+        self.dry_run, self.status = body.get("dry_run", False), ""
+
+    def _plan_step_changed(self, event: Event, body: Mapping[str, Json]) -> None:
+        step = self.steps[body["step"]]
+        before, step.status, step.reason = step.status, body["status"], body.get("reason", "")
+        step.final, step.accepted = body.get("final", ""), body.get("accepted", False)
+        if before == "running" and step.began:
+            step.worked += milliseconds(step.began, event.time)
+            step.began = ""
+        if step.status == "running":
+            step.began = event.time
+            if body.get("attempt"):
+                step.attempt, step.asks, step.responded, step.latest = body["attempt"], 0, False, ()
+                step.sent, step.words = {}, ""
+            if body.get("ask"):
+                step.asks, step.responded = step.asks + 1, False
+
+    def _model_response(self, event: Event, body: Mapping[str, Json]) -> None:
+        step = self.current
+        if step is None or not self.running:
+            return
+        response = ModelResponse.from_json(body)
+        places: list[int] = body.get("places", [-1] * len(response.calls))
+        made = [CallState(c.id, place, c.name) for c, place in zip(response.calls, places, strict=True)]
+        step.calls.extend(made)
+        step.latest = tuple(call.id for call in made)
+        step.responded, step.words = True, response.text if "places" not in body else ""
+        self._calls.update({call.id: call for call in made})
+        for place in places:
+            step.sent[place] = step.sent.get(place, 0) + 1
+
+    def _tool_finished(self, event: Event, body: Mapping[str, Json]) -> None:
+        if call := self._calls.get(body["call"]):
+            call.target, call.text = body.get("target", ""), body["content"]
+            call.status = "done" if body["ok"] else "failed"
+            if not body["ok"]:
+                call.code, call.why = body.get("error", ""), short(body["content"] or body.get("error", "it failed"))
+
+    def _call_answered(self, event: Event, body: Mapping[str, Json]) -> None:
+        if call := self._calls.get(body["call"]):
+            call.target, call.code, call.why = body.get("target", ""), body["code"], short(body["message"])
+            ruled: dict[str, CallStatus] = {"hold": "held", "deny": "denied"}
+            call.status = ruled.get(body["ruling"], "not_run")
+            if body["code"] == "not_run_dry_run":
+                call.status = "judged_dry"
+            observed = body.get("observed")
+            call.cured = isinstance(observed, dict) and observed.get("ok") is True
+
+    def _outcome_unknown(self, event: Event, body: Mapping[str, Json]) -> None:
+        if call := self._calls.get(body["call"]):
+            call.target, call.status, call.why = body.get("target", ""), "unknown", short(body["reason"])
+
+    def _effect_undone(self, event: Event, body: Mapping[str, Json]) -> None:
+        if call := self._calls.get(body["call"]):
+            call.status, call.why = "undone", "undone"
+
+    def _task_ended(self, event: Event, body: Mapping[str, Json]) -> None:
+        if self.running:
+            self.running, self.status = False, body["status"]
+            for step in self.steps.values():
+                if step.status in ("pending", "running", "paused"):
+                    step.status, step.reason = "aborted", "the run of the plan ended before this"
+
+
+def milliseconds(since: str, until: str) -> int:
+    """Return the milliseconds between two UTC texts."""
+    return max(0, round((when(until) - when(since)).total_seconds() * 1000))
+
+
+def short(text: str) -> str:
+    """Return a reason in one storable line."""
+    return strict_json.scrub(" ".join(text.split()))[:_SUMMARY]

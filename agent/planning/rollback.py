@@ -1,0 +1,56 @@
+"""Taking back what a plan did, newest first, by the same undo as everywhere."""
+
+from __future__ import annotations
+
+from foregate.agent.planning.plan_state import PlanState, StepState
+from foregate.agent.session import Session
+from foregate.agent.undo import undo
+from foregate.schemas.event import Draft
+from foregate.schemas.strict_json import Json
+
+
+async def take_back(session: Session, state: PlanState) -> list[str]:
+    """Undo every call of the plan that changed something, in reverse; return what could not be undone.
+
+    A task all of whose changes are undone is `aborted`, so that a retry may do it again; one with a change that stays
+    keeps its status, so that nothing done is done twice.
+    """
+    changed = await changing(session)
+    left: list[str] = []
+    for step in sorted(state.steps.values(), key=lambda step: began(step), reverse=True):
+        if step.status not in ("done", "failed", "aborted"):
+            continue
+        stays: list[str] = []
+        effects = [call for call in step.calls if call.id in changed]
+        for call in reversed(effects):
+            if call.status not in ("done", "unknown"):
+                continue
+            report = await undo(session, call.id)
+            if not report.done:
+                stays.append(f"{call.tool} {call.target}".strip() + f" ({report.reason})")
+        left += stays
+        if stays:
+            await session.record(told(state, step, step.status, f"not undone: {'; '.join(stays)}"[:400]))
+        elif step.status == "done" and any(call.status == "undone" for call in effects):
+            await session.record(told(state, step, "aborted", "rolled back"))
+    return left
+
+
+async def changing(session: Session) -> set[str]:
+    """Return the calls of the session that had an effect, or may have had one."""
+    events = await session.log.read(session.lease.session)
+    return {event.body["call"] for event in events if event.kind == "tool_started" and event.body["class"] != "pure"}
+
+
+def began(step: StepState) -> int:
+    """Return where in the log the newest call of a task stands: calls are named by the event that holds them."""
+    places = [call.id.removeprefix("c").partition(".")[0] for call in step.calls]
+    return max((int(place) for place in places if place.isdecimal()), default=0)
+
+
+def told(state: PlanState, step: StepState, status: str, why: str) -> Draft:
+    """Return the event of a task after its changes were taken back, or were not."""
+    body: dict[str, Json] = {"plan": state.digest, "step": step.task.id, "status": status, "reason": why}
+    if step.final:
+        body["final"] = step.final
+    return Draft("plan_step_changed", "foregate", body)

@@ -1,0 +1,299 @@
+"""Running a confirmed plan, one step the state asks for after another; so a later process goes on where one ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from foregate.agent import limits
+from foregate.agent.carry_out import give_up
+from foregate.agent.loop import step as take_step
+from foregate.agent.outcome import Outcome
+from foregate.agent.planning.configuration import Configuration
+from foregate.agent.planning.filling import ask_for_calls
+from foregate.agent.planning.next_step import aborts, blocked_by, ready
+from foregate.agent.planning.plan_report import PlanReport, report_of
+from foregate.agent.planning.plan_state import CallState, PlanState, StepState
+from foregate.agent.planning.rollback import take_back
+from foregate.agent.session import Session
+from foregate.agent.workspace import Workspace
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.event import Draft, Status
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.protocols import Model
+from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import PlanTask, TaskStatus
+from foregate.schemas.tool_call import ToolCall
+
+RESENT = 2
+"""Times one call is sent in an attempt: a hold whose remedy was performed, or whose question was answered, is cured."""
+
+_NO_CALL = "the answer held no call that could be read"
+
+Before = Callable[[PlanTask], Awaitable[bool]]
+"""Asked before each task where a person confirms step by step; no is a pause."""
+
+
+@dataclass
+class PlanRun:
+    """A plan under way in a session. `state` is folded from the session's events, so nothing here must be kept."""
+
+    session: Session
+    state: PlanState
+    configuration: Configuration
+    model: Model | None = None
+    before: Before | None = None
+    pausing: bool = field(default=False, init=False)
+    _asked: set[int] = field(default_factory=set, init=False)
+
+    def pause(self) -> None:
+        """Pause after the call in hand."""
+        self.pausing = True
+
+    async def run(self) -> PlanReport:
+        """Work on the plan until it ends or pauses. Cancelling leaves every call answered and ends the plan."""
+        try:
+            while (report := await self.advance()) is None:  # noqa: ASYNC110 - it works, it does not poll
+                await asyncio.sleep(0)
+            return report
+        except asyncio.CancelledError:
+            return await self.cancelled()
+
+    async def advance(self) -> PlanReport | None:
+        """Take the one step the state asks for."""
+        open_turn = self.session.state.open
+        if open_turn is not None and open_turn.response.calls:
+            outcome = await take_step(self.session)
+            return self.waits(outcome) if outcome is not None else None
+        if report := await self.interrupted():
+            return report
+        step = self.state.current
+        if step is None:
+            return await self.choose()
+        if step.status == "paused":
+            await self.change(step, "running", "resumed")
+        else:
+            await (self.send(step) if step.task.calls else self.fill(step))
+        return None
+
+    async def interrupted(self) -> PlanReport | None:
+        """Stop for what stands in the way of any further call: a question, a limit, a lost workspace, a pause."""
+        task = self.session.state.task
+        assert task is not None
+        if task.question:
+            return self.waits(await self.session.paused(Outcome("needs_input", task.question)))
+        if why := damage(self.session.workspace):
+            return await self.broken_off("failed", why)
+        if limit := limits.reached(task, self.session.policy, self.session.clock):
+            return await self.broken_off("budget_exhausted", limit)
+        if self.pausing:
+            self.pausing = False
+            step = self.state.current
+            if step is not None:
+                await self.change(step, "paused", "paused by the person")
+            return await self.paused("paused by the person")
+        return None
+
+    async def choose(self) -> PlanReport | None:
+        """Abort what cannot run any more, begin the next task, or end the plan."""
+        strict = self.configuration.execution.strict_dependencies
+        gone = list(aborts(self.state, strict))
+        if gone:
+            await self.session.record(*(self.changed(step, "aborted", why) for step, why in gone))
+            return None
+        if asking := blocked_by(self.state):
+            return await self.paused(asking)
+        following = ready(self.state)
+        if following is None:
+            return await self.finished()
+        if following.skipped:
+            await self.change(following.step, "skipped", following.skipped)
+            return None
+        number = following.step.task.id
+        if self.before is not None and number not in self._asked:
+            if not await self.before(following.step.task):
+                return await self.paused(f"task {number} was not confirmed")
+            self._asked.add(number)
+        await self.change(following.step, "running", attempt=following.step.attempt + 1)
+        return None
+
+    async def send(self, step: StepState) -> None:
+        """Send the next of the task's own calls, or say what came of the task."""
+        left, unknown = step.left, [call for call in step.calls if call.status == "unknown"]
+        if unknown:
+            why = f"nobody knows whether {unknown[0].tool} {unknown[0].target} took effect; look before you go on"
+            await self.failed(step, why)
+        elif not left:
+            await self.done(step)
+        elif (stopped := next((call for call in step.newest if not may_go_again(call, step)), None)) is not None:
+            await self.failed(step, stopped.why, stopped.code)
+        else:
+            await self.send_places(step, self.together(step, left))
+
+    async def send_places(self, step: StepState, places: list[int]) -> None:
+        """Record the task's own calls in these places as the response whose calls the judge judges."""
+        calls = tuple(ToolCall.of(step.task.calls[place].tool, step.task.calls[place].arguments) for place in places)
+        text = said(step.task, len(self.state.steps))
+        response = ModelResponse(text, calls, finish_reason="tool_calls", model="plan")
+        body = response.stamped(self.session.state.seq + 1).to_json()
+        await self.session.record(Draft("model_response", "planner", {**body, "places": list(places)}))
+
+    def together(self, step: StepState, left: list[int]) -> list[int]:
+        """Return the places of the calls to send next: one, or neighbouring observations as many as run together."""
+        if not self.configuration.execution.parallel_observations:
+            return left[:1]
+        bound = min(self.session.policy.limits.parallel_observations, self.session.policy.limits.calls_per_response)
+        found: list[int] = []
+        for place in left:
+            spec = self.session.catalogue.get(step.task.calls[place].tool)
+            if spec is None or spec.effect.changes:
+                break
+            found.append(place)
+        return found[: max(1, bound)] or left[:1]
+
+    async def fill(self, step: StepState) -> None:
+        """Have the execution model fill in the calls of a task that lists none, or say what came of them."""
+        if not step.asks:
+            await self.ask(step, "")
+        elif not step.responded:
+            if error := await ask_for_calls(self.session, self.model or self.session.model):
+                await self.failed(step, error)
+        else:
+            await self.weigh(step)
+
+    async def weigh(self, step: StepState) -> None:
+        """Say what came of the filled-in calls, or ask once more with the reason."""
+        calls, wordless = step.newest, not step.words.strip()
+        wrong = next((call for call in calls if not call.settled), None)
+        enough = step.asks > 1 or not changes_something(step.task, self.session)
+        if (calls and wrong is None) or (not calls and not wordless and enough):
+            await self.done(step)
+        elif wrong is not None and wrong.status in ("failed", "unknown", "denied"):
+            await self.failed(step, wrong.why, wrong.code)
+        elif step.asks > 1:
+            await self.failed(step, wrong.why if wrong else _NO_CALL, wrong.code if wrong else "")
+        else:
+            await self.ask(step, wrong.why if wrong else _NO_CALL)
+
+    async def ask(self, step: StepState, why: str) -> None:
+        """Record what the execution model is asked; `why` says what was wrong with its first answer."""
+        await self.session.record(
+            self.changed(step, "running", why, ask=request_of(self.state.known.goal, step.task, why))
+        )
+
+    async def done(self, step: StepState) -> None:
+        """Record that a task is done; in a dry run nothing is."""
+        dry = any(call.status == "judged_dry" for call in step.calls)
+        await self.change(step, "skipped" if dry else "done", "dry run: judged, and would have run" if dry else "")
+
+    async def failed(self, step: StepState, why: str, code: str = "") -> None:
+        """Record that a task failed; a denial by rule ends the whole plan."""
+        final = f"task {step.task.id} was denied by a rule" if code == "denied_by_rule" else ""
+        await self.change(step, "failed", why, **({"final": final} if final else {}))
+
+    async def finished(self) -> PlanReport:
+        """End a plan of which nothing is left to do, rolled back where it says so."""
+        failed = [step for step in self.state.steps.values() if step.status == "failed"]
+        final = next((step.final for step in failed if step.final), "")
+        why = final or "; ".join(f"task {step.task.id} failed: {step.reason}" for step in failed)
+        rest = [step for step in self.state.steps.values() if step.status == "aborted"]
+        status: Status = "blocked" if final else "failed" if failed or rest else "completed"
+        if failed and self.state.known.on_failure == "rollback" and not self.state.dry_run:
+            left = await take_back(self.session, self.state)
+            why += "; what was done was taken back" + (f", except: {'; '.join(left)}" if left else "")
+        return await self.end(status, why)
+
+    async def broken_off(self, status: Status, why: str) -> PlanReport:
+        """End the plan for something that no task is to blame for."""
+        await give_up(self.session, "not_run_cancelled", why)
+        open_ = [step for step in self.state.steps.values() if step.status in ("pending", "running", "paused")]
+        await self.session.record(*(self.changed(step, "aborted", why) for step in open_))
+        return await self.end(status, why)
+
+    async def cancelled(self) -> PlanReport:
+        """End the plan because the person cancelled it."""
+        return await self.broken_off("cancelled", "the person cancelled")
+
+    async def end(self, status: Status, why: str) -> PlanReport:
+        """End the session's task with the report in words."""
+        report = report_of(self.state, status, why)
+        await self.session.end(status, summary(report), blocker=why, need="`plans retry` or another plan")
+        return report
+
+    async def paused(self, why: str) -> PlanReport:
+        """Record that the plan waits for a person."""
+        await self.session.paused(Outcome("paused", why))
+        return report_of(self.state, "paused", why)
+
+    def waits(self, outcome: Outcome) -> PlanReport:
+        """Return the report of a plan that a question or an approval paused, or that the loop ended."""
+        return report_of(self.state, outcome.status, outcome.text or outcome.report.blocker)
+
+    async def change(self, step: StepState, status: TaskStatus, why: str = "", **more: Json) -> None:
+        """Record where a task stands."""
+        await self.session.record(self.changed(step, status, why, **more))
+
+    def changed(self, step: StepState, status: TaskStatus, why: str = "", **more: Json) -> Draft:
+        """Return the event of a task that stands differently."""
+        body: dict[str, Json] = {"plan": self.state.digest, "step": step.task.id, "status": status, **more}
+        if why:
+            body["reason"] = why
+        return Draft("plan_step_changed", "foregate", body)
+
+
+def may_go_again(call: CallState, step: StepState) -> bool:
+    """Whether a call has done what it is for, or what held it is cured and it may be sent again."""
+    cured = call.cured or call.code == "uncertainty_clarification"
+    return call.settled or (cured and step.sent.get(call.position, 0) < RESENT)
+
+
+def said(task: PlanTask, count: int) -> str:
+    """Return what a task says of itself before its calls."""
+    return f"Task {task.id} of {count} of the confirmed plan: {task.reason or task.action or 'as listed'}"
+
+
+def changes_something(task: PlanTask, session: Session) -> bool:
+    """Whether a task names a tool that changes something, so that words alone do not fulfil it."""
+    spec = session.catalogue.get(task.action)
+    return spec is not None and spec.effect.changes
+
+
+def request_of(goal: str, task: PlanTask, why: str) -> Json:
+    """Return what the execution model is told: our words apart from those of the plan."""
+    from foregate.agent.planning.prompts import AGAIN, FILL_IN
+
+    about: dict[str, Json] = {
+        key: value
+        for key, value in (
+            ("goal", goal),
+            ("task", task.id),
+            ("action", task.action),
+            ("target", task.target),
+            ("reason", task.reason),
+            ("expected_outcome", task.expected_outcome),
+            ("params", dict(task.params)),
+        )
+        if value
+    }
+    if why:
+        about["why"] = why
+    return {"notice": AGAIN if why else FILL_IN, "about": {"task": about}}
+
+
+def damage(workspace: Workspace) -> str:
+    """Return why no further call may touch the workspace, "" while it stands."""
+    try:
+        workspace.standing()
+    except WorkspaceError as error:
+        return str(error)
+    return ""
+
+
+def summary(report: PlanReport) -> str:
+    """Return the report as the text the session's task ends with."""
+    counts: dict[str, int] = {}
+    for task in report.tasks:
+        counts[task.status] = counts.get(task.status, 0) + 1
+    told = ", ".join(f"{count} {status}" for status, count in counts.items())
+    return f"Plan `{report.plan.goal[:200]}`: {told}." + (f" {report.reason}" if report.reason else "")
