@@ -21,6 +21,9 @@ class MemoryWorkspace:
     def standing(self) -> None:
         """Stand: memory is never gone."""
 
+    def changeable(self, path: str) -> None:
+        """Allow it: everything in memory can be put back."""
+
     def resolve(self, path: str, *, follow: bool = True) -> str:
         """Return the canonical id of a path; raise WorkspaceError for one that leads outside."""
         if not path or "\0" in path or path.startswith("/"):

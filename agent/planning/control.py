@@ -37,10 +37,10 @@ async def propose(session: Session, plan: TaskPlan, *, actor: Actor = "planner",
 async def look_ahead(session: Session, state: PlanState) -> Outlook:
     """Return what the open tasks would do, in a task of the session that is begun where none is open.
 
-    Raises UsageError for a plan that is not in the log as it was proposed.
+    Raises UsageError for a plan that does not fit the digest it was proposed with.
     """
     if not state.intact:
-        raise UsageError("the log holds this plan with sensitive parts masked; run it from its file")
+        raise UsageError("the plan in the log does not fit its digest; `foregate audit verify` tells more")
     if session.state.task is None:
         await session.hear(state.known.query if state.planned else FROM_FILE)
     return outlook(session, state)

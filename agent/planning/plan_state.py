@@ -131,7 +131,7 @@ class PlanState:
 
     @property
     def intact(self) -> bool:
-        """Whether the plan in the log is the one that was proposed: masking what is sensitive changes it."""
+        """Whether the plan in the log is the one that was proposed."""
         return self.plan is not None and self.plan.digest == self.digest
 
     @property

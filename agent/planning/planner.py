@@ -1,0 +1,171 @@
+"""Asking a planning model for a plan, again with what was wrong, then in a simpler form; every request is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from foregate.agent.observe import observe
+from foregate.agent.outcome import Outcome
+from foregate.agent.planning.configuration import Configuration
+from foregate.agent.planning.control import propose
+from foregate.agent.planning.prompts import PLANNER, PLANNER_AGAIN, SIMPLER
+from foregate.agent.planning.reader import read
+from foregate.agent.planning.reading import Reading
+from foregate.agent.planning.validator import validate
+from foregate.agent.planning.wire import NAME, from_wire, wire_schema
+from foregate.agent.session import Session
+from foregate.schemas import codec, strict_json
+from foregate.schemas.errors import ModelError
+from foregate.schemas.event import Draft
+from foregate.schemas.message import Message, ModelRequest
+from foregate.schemas.model_response import Usage
+from foregate.schemas.need import Answer, Need
+from foregate.schemas.protocols import Model
+from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import PlanDefect, TaskPlan
+from foregate.schemas.tool_call import ToolCall
+
+GATE = "task_plan"
+"""Under this name the requests for a plan stand in the log."""
+_LISTING = "list_files"
+_LONGEST = 20_000
+"""Characters of an earlier answer, and of the workspace's listing, the planner is shown again."""
+
+
+class Planning(Struct, frozen=True):
+    """What asking for a plan gave: the plan, or None and what is wrong; `tries` counts the requests."""
+
+    plan: TaskPlan | None
+    defects: tuple[PlanDefect, ...] = ()
+    warnings: tuple[PlanDefect, ...] = ()
+    notes: tuple[str, ...] = ()
+    tries: int = 0
+
+    @property
+    def question(self) -> str:
+        """What the person is asked where there is no plan."""
+        wrong = "; ".join(dict.fromkeys(sentence(defect) for defect in self.defects[:3]))
+        return f"I could not make a plan of this ({wrong}). Say it in smaller steps, and name files and tools."
+
+
+async def make_plan(session: Session, query: str, model: Model, configuration: Configuration) -> Planning:
+    """Ask for a plan for what the person said, and propose the first that is sound.
+
+    The session's task ends with the proposal; without a sound plan it pauses with a question to the person, whose next
+    message is another query.
+    """
+    await session.hear(query)
+    files = await looked_around(session)
+    planning, before = Planning(None), ""
+    for number in range(1, configuration.planning.planning_tries + 1):
+        request = wanted(session, query, files, configuration, planning.defects, before)
+        reading, before = await asked(session, model, request, number, configuration.planning.planning_tries)
+        planning = weighed(session, reading, configuration, number)
+        if planning.plan is not None:
+            await propose(session, planning.plan, notes=planning.notes)
+            count = len(planning.plan.tasks)
+            await session.end("completed", f"A plan of {count} task{'s' if count != 1 else ''}: {planning.plan.goal}")
+            return planning
+    await session.paused(Outcome("needs_input", planning.question))
+    return planning
+
+
+def weighed(session: Session, reading: Reading, configuration: Configuration, tries: int) -> Planning:
+    """Return the plan a text held, or everything that is wrong with it."""
+    if reading.plan is None:
+        return Planning(None, reading.defects, (), reading.notes, tries)
+    found = validate(reading.plan, session.catalogue, session.workspace, configuration)
+    defects = (*reading.defects, *found.defects)
+    notes = (*reading.notes, *found.notes)
+    return Planning(None if defects else found.plan, defects, found.warnings, notes, tries)
+
+
+async def looked_around(session: Session) -> str:
+    """Return what the workspace holds, looked at by a judged call as any other, "" where that is not to be had."""
+    if _LISTING not in session.catalogue:
+        return ""
+    call = ToolCall.of(_LISTING, {"path": "."}, id=f"p{session.state.seq}.1")
+    result = await observe(session, call, "runner", session.state.seq)
+    return strict_json.scrub(result.content)[:_LONGEST] if result is not None and result.ok else ""
+
+
+def wanted(
+    session: Session,
+    query: str,
+    files: str,
+    configuration: Configuration,
+    defects: Sequence[PlanDefect],
+    before: str,
+) -> Json:
+    """Return the request to the planner as JSON."""
+    bounds = configuration.planning
+    request: dict[str, Json] = {
+        "request": query,
+        "tasks": {"min": bounds.min_tasks, "max": bounds.max_tasks_asked},
+        "tools": [
+            {"name": spec.name, "description": spec.description, "parameters": dict(spec.parameters)}
+            for spec in session.catalogue.values()
+        ],
+        "workspace": files,
+    }
+    if defects:
+        request["defects"] = [codec.dump(defect) for defect in defects]
+        request["before"] = before[:_LONGEST]
+    return request
+
+
+async def asked(session: Session, model: Model, request: Json, number: int, tries: int) -> tuple[Reading, str]:
+    """Ask once, record request and answer, and return what the answer holds and its text."""
+    need = Need(GATE, "planner", f"{GATE}:{number}", (), ())
+    stored = session.blobs.put(strict_json.canonical(request))
+    await session.record(
+        Draft("need_raised", "foregate", {"need": codec.dump(need), "request": stored, "survey_hash": ""})
+    )
+    simpler = number > 1 and number == tries
+    prompt = SIMPLER if simpler else f"{PLANNER}\n{PLANNER_AGAIN}" if number > 1 else PLANNER
+    text, error, usage = "", "", Usage()
+    try:
+        response = await model.respond(
+            ModelRequest(
+                [Message("system", prompt), Message("user", strict_json.canonical(request).decode())],
+                words_only=True,
+                schema_name="" if simpler else NAME,
+                schema=None if simpler else wire_schema(),
+                purpose="task_plan",
+            )
+        )
+        text, usage = strict_json.scrub(response.text), response.usage
+    except ModelError as failure:
+        error = str(failure)
+    reading = read_answer(session, text, error, request["request"], simpler)
+    value = codec.dump(reading.plan) if reading.plan is not None else None
+    answer = Answer(
+        GATE,
+        "planner",
+        need.key,
+        (),
+        "",
+        session.policy.hash,
+        value,
+        error or "; ".join(sentence(defect) for defect in reading.defects)[:300],
+        session.clock(),
+    )
+    body = {"answer": codec.dump(answer), "usage": codec.dump(usage), "response": session.blobs.put(text.encode())}
+    await session.record(Draft("need_answered", "planner", body))
+    return reading, text
+
+
+def read_answer(session: Session, text: str, error: str, query: str, simpler: bool) -> Reading:
+    """Return the plan an answer holds; a model that gave none is a defect like any other."""
+    if error:
+        return Reading(None, (), (PlanDefect(0, "plan", error[:300], "try again, or name another model"),))
+    reader = read if simpler else from_wire
+    return reader(text, query=query, catalogue=session.catalogue)
+
+
+def sentence(defect: PlanDefect) -> str:
+    """Return a defect as a person reads it."""
+    where = f"task {defect.task}, {defect.field}" if defect.task else defect.field
+    return f"{where}: {defect.problem}; {defect.remedy}" if defect.remedy else f"{where}: {defect.problem}"
