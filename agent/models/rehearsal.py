@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from foregate.agent.models import rehearsal_advice
+from foregate.agent.models import rehearsal_advice, rehearsal_plan
 from foregate.agent.models.rehearsal_conversation import CallAnswer, Conversation, Exchange, read
 from foregate.agent.models.rehearsal_grammar import understand
 from foregate.agent.models.rehearsal_stage import AskedBack, Move, Play, Stage, WordsWanted, attempt, call, why_not
@@ -52,6 +52,8 @@ class RehearsalModel:
         match request.purpose:
             case "plan":
                 move = Move(rehearsal_advice.plan(request.messages, self.stumbles))
+            case "task_plan":
+                move = Move(rehearsal_plan.task_plan(request.messages))
             case "critique":
                 move = Move(rehearsal_advice.critique(request.messages))
             case _:

@@ -36,6 +36,7 @@ class CallState:
     why: str = ""
     code: str = ""
     cured: bool = False
+    exit_code: int | None = None
 
     @property
     def settled(self) -> bool:
@@ -84,7 +85,7 @@ class StepState:
     @property
     def result(self) -> TaskResult:
         """What came of the task so far."""
-        responses = tuple(CallResponse(c.settled, c.text, (c.why,) if c.why else ()) for c in self.calls)
+        responses = tuple(CallResponse(c.settled, c.text, (c.why,) if c.why else (), c.exit_code) for c in self.calls)
         said = self.words or next((call.text for call in reversed(self.calls) if call.settled), "")
         return TaskResult(
             self.task.id,
@@ -194,6 +195,7 @@ class PlanState:
     def _tool_finished(self, event: Event, body: Mapping[str, Json]) -> None:
         if call := self._calls.get(body["call"]):
             call.target, call.text = body.get("target", ""), body["content"]
+            call.exit_code = body.get("exit_code")
             call.status = "done" if body["ok"] else "failed"
             if not body["ok"]:
                 call.code, call.why = body.get("error", ""), short(body["content"] or body.get("error", "it failed"))

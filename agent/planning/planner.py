@@ -86,7 +86,7 @@ async def looked_around(session: Session) -> str:
     """Return what the workspace holds, looked at by a judged call as any other, "" where that is not to be had."""
     if _LISTING not in session.catalogue:
         return ""
-    call = ToolCall.of(_LISTING, {"path": "."}, id=f"p{session.state.seq}.1")
+    call = ToolCall.of(_LISTING, {"path": ".", "recursive": True}, id=f"p{session.state.seq}.1")
     result = await observe(session, call, "runner", session.state.seq)
     return strict_json.scrub(result.content)[:_LONGEST] if result is not None and result.ok else ""
 

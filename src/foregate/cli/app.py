@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from foregate import __version__
-from foregate.cli import audit, chat, demo_command, policy, resume, run, tools, undo
+from foregate.cli import audit, chat, demo_command, execute, plan, plans, policy, resume, run, tools, undo
 from foregate.cli.exit_codes import ERROR, STATUS, USAGE, of_error
 from foregate.schemas.errors import ForegateError
 from foregate.telemetry.diagnostics import diagnostics
@@ -25,6 +25,9 @@ app = typer.Typer(
 app.command("chat", short_help="Talk with the agent at this terminal.")(chat.chat)
 app.command("run", short_help="Do one task without a person.")(run.run)
 app.command("resume", short_help="Answer what a session waits for.")(resume.resume)
+app.command("plan", short_help="Have a plan made, or check one.")(plan.plan)
+app.command("execute", short_help="Confirm a plan and run it.")(execute.execute)
+app.add_typer(plans.app, name="plans")
 app.command("undo", short_help="Undo a change of a session.")(undo.undo)
 app.add_typer(audit.app, name="audit")
 app.add_typer(policy.app, name="policy")

@@ -28,7 +28,7 @@ def list_sessions(as_json: options.AsJson = False) -> None:
     from foregate.cli.scripting import one_line
     from foregate.cli.visible import shortened, visible
 
-    with _log() as log:
+    with opened_log() as log:
         names = wait(log.sessions())
         if as_json:
             typer.echo(one_line([_about(log, name) for name in names]))
@@ -63,7 +63,7 @@ def show(
     from foregate.telemetry.replay_notes import notes_of
 
     console = Console(highlight=False, emoji=False, markup=False)
-    with _log() as log:
+    with opened_log() as log:
         name = wait(find_session(log, session))
         if notes:
             found = notes_of(log.events(name))
@@ -96,7 +96,7 @@ def verify(
     from foregate.telemetry.verify import parse_head, verify_session
 
     kept = parse_head(head) if head else None
-    with _log() as log:
+    with opened_log() as log:
         name = wait(find_session(log, session))
         found = verify_session(log, name, kept)
     if as_json:
@@ -159,7 +159,7 @@ def stats(
 
 
 @contextmanager
-def _log() -> Iterator[SqliteLog]:
+def opened_log() -> Iterator[SqliteLog]:
     """Yield the log of the home, for reading."""
     from foregate.home import Home
 

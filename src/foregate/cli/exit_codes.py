@@ -24,9 +24,10 @@ STATUS = {
     "failed": 5,
     "needs_input": 6,
     "awaiting_approval": 7,
+    "paused": 10,
     "cancelled": 130,
 }
-"""The exit code of a task's status; 130 is what shells expect after Ctrl-C."""
+"""The exit code of a task's or a plan's status; 130 is what shells expect after Ctrl-C."""
 
 _ERRORS: tuple[tuple[type[ForegateError], int], ...] = (
     (SessionHeld, HELD),

@@ -103,7 +103,7 @@ def _call(
     change, stands_for = _change(prospect)
     for name, value in arguments(str(call.get("arguments", ""))):
         if details or name not in stands_for:
-            yield from _argument(name, value, details, width)
+            yield from argument_rows(name, value, details, width)
     if prospect is not None and prospect.problem:
         yield from labelled("fails", f"as things are: {prospect.problem}", width, CARE)
     if prospect is not None and prospect.change is not None:
@@ -162,7 +162,7 @@ def _change(prospect: Prospect | None) -> tuple[list[Line], tuple[str, ...]]:
     return difference(prospect.change.before or b"", prospect.change.after), prospect.change.shown_by
 
 
-def _argument(name: str, value: str, details: bool, width: int) -> Iterator[Text]:
+def argument_rows(name: str, value: str, details: bool, width: int) -> Iterator[Text]:
     part = value if details else value[:SHOWN]
     label = name if name.isidentifier() else json.dumps(name, ensure_ascii=False)
     first, *rest = part.split("\n")

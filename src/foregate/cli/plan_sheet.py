@@ -1,0 +1,124 @@
+"""The sheet of a plan: what a person must see before saying yes, and what came of it afterwards. Pure text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from foregate.agent.planning.outlook import CallOutlook, Outlook
+from foregate.agent.planning.plan_report import PlanReport
+from foregate.agent.planning.plan_state import PlanState, StepState
+from foregate.agent.planning.planner import sentence
+from foregate.cli.layout import labelled
+from foregate.cli.sheet import SHOWN, argument_rows
+from foregate.schemas.task_plan import PlanDefect, PlanTask, TaskPlan, TaskResult
+
+KEYS = "y yes, exactly this   n no   d details   e edit   s yes, but ask before each task"
+_COLOURS = {"done": "green", "failed": "red", "aborted": "yellow", "skipped": "dim", "paused": "yellow"}
+
+
+def plan_sheet(state: PlanState, looked: Outlook, *, details: bool = False, width: int = 80) -> Iterator[Text]:
+    """Yield the lines of the sheet in `width` columns; with `details` nothing is cut.
+
+    Whatever is not Foregate's own stands behind a label or a bar, so that no text can pose as a row.
+    """
+    plan = state.known
+    yield from labelled("plan", plan.goal or "(no goal given)", width, "bold")
+    if plan.query and plan.query != plan.goal:
+        yield from labelled("request", plan.query, width)
+    for step in state.steps.values():
+        if step.status in ("pending", "running", "paused"):
+            yield from task_rows(step.task, looked.of(step.task.id), details=details, width=width)
+        else:
+            yield from labelled(f"{step.task.id}", f"{title(step.task)} ({step.status} already)", width, "dim")
+    yield from summary_rows(plan, looked, width)
+
+
+def task_rows(
+    task: PlanTask, calls: Sequence[CallOutlook], *, details: bool = False, width: int = 80
+) -> Iterator[Text]:
+    """Yield the lines of one task: its reason, what it waits for, and its calls with their arguments."""
+    yield from labelled(f"{task.id}", title(task), width, "bold")
+    if task.depends_on:
+        yield from labelled("after", f"task {', '.join(map(str, task.depends_on))}", width)
+    if task.when is not None:
+        yield from labelled("only if", json.dumps(task.when, ensure_ascii=False), width)
+    if not task.calls:
+        what = f"{task.action} {task.target}".strip() or "what the task says"
+        yield from labelled("calls", f"filled in by the model when its turn comes: {what}", width, "yellow")
+    for call in calls:
+        facts = call.facts
+        way_back = "can be undone" if not facts.irreversible else "CANNOT be undone"
+        effect = f"{facts.effect.value}{f', {way_back}' if facts.changes else ''}"
+        yield from labelled("call", f"{call.planned.tool} {facts.target}".strip(), width)
+        yield from labelled("effect", effect, width)
+        for why in call.dangers:
+            yield from labelled("DANGER", why, width, "red", label_style="red")
+        for name, value in shown_arguments(call):
+            yield from argument_rows(name, value, details, width)
+        if details and call.planned.description:
+            yield from labelled("says", call.planned.description, width)
+    if details and task.expected_outcome:
+        yield from labelled("expects", task.expected_outcome, width)
+
+
+def summary_rows(plan: TaskPlan, looked: Outlook, width: int) -> Iterator[Text]:
+    """Yield what is true of the whole plan: what is dangerous, what stays, what it costs, what follows a failure."""
+    dangerous = sorted({call.task for call in looked.calls if call.dangers})
+    stays = sorted({call.task for call in looked.calls if call.facts.changes and call.facts.irreversible})
+    if dangerous:
+        yield from labelled("danger", f"task {', '.join(map(str, dangerous))}", width, "red", label_style="red")
+    if stays:
+        yield from labelled("stays", f"what task {', '.join(map(str, stays))} does cannot be taken back", width, "red")
+    if looked.open_tasks:
+        named = ", ".join(str(task.id) for task in looked.open_tasks)
+        unknown = f"task {named}: its calls are not known yet; your yes to the plan is no leave for what asks"
+        yield from labelled("open", unknown, width, "yellow")
+    yield from labelled("models", f"about {looked.model_calls} requests to fill in calls", width)
+    yield from labelled("failure", plan.on_failure.replace("_", " "), width)
+
+
+def cut(looked: Outlook) -> bool:
+    """Whether the first view of the sheet leaves anything of the arguments out."""
+    return any(len(value) > SHOWN for call in looked.calls for _, value in shown_arguments(call))
+
+
+def shown_arguments(call: CallOutlook) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each argument; a text stands for itself, every other value is JSON."""
+    for name, value in call.planned.arguments.items():
+        yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def title(task: PlanTask) -> str:
+    """Return what a task is called."""
+    return task.reason or f"{task.action} {task.target}".strip() or "a task"
+
+
+def step_rows(step: StepState, result: TaskResult, width: int) -> Iterator[Text]:
+    """Yield the line of a task that has come to something."""
+    seconds = f", {result.duration_ms / 1000:.1f} s" if result.duration_ms >= 100 else ""
+    why = f": {result.error}" if result.error else ""
+    told = f"{step.task.id}. {title(step.task)}{seconds}{why}"
+    yield from labelled(step.status, told, width, label_style=_COLOURS.get(step.status, "dim"), room=8)
+
+
+def report_rows(report: PlanReport, width: int) -> Iterator[Text]:
+    """Yield how a plan ended or paused."""
+    colour = "green" if report.status == "completed" else "yellow"
+    counts = {status: sum(task.status == status for task in report.tasks) for status in _COLOURS}
+    told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    room = max(9, len(report.status))
+    took = f"{told}, {report.duration_ms / 1000:.1f} s of work"
+    status = report.status.replace("_", " ")
+    yield from labelled(status, took, width, label_style=colour, room=room)
+    if report.reason:
+        yield from labelled("because", report.reason, width)
+
+
+def defect_rows(defects: Sequence[PlanDefect], label: str, width: int) -> Iterator[Text]:
+    """Yield a line for each thing that is wrong with a plan."""
+    colour = "red" if label == "defect" else "yellow"
+    for defect in defects:
+        yield from labelled(label, sentence(defect), width, label_style=colour)

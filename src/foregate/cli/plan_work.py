@@ -1,0 +1,274 @@
+"""Taking a plan at a terminal from its proposal through confirmation to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foregate.agent.planning.configuration import Configuration, ModelConfiguration, load_configuration
+from foregate.agent.planning.control import confirm, decline, follow, look_ahead, propose
+from foregate.agent.planning.outlook import Outlook
+from foregate.agent.planning.plan_report import PlanReport
+from foregate.agent.planning.plan_state import PlanState
+from foregate.agent.planning.reader import read
+from foregate.agent.planning.run_plan import PlanRun
+from foregate.agent.planning.validator import Validation, validate
+from foregate.cli.plan_person import PlanPerson, edited
+from foregate.cli.plan_sheet import defect_rows, report_rows, step_rows, task_rows, title
+from foregate.cli.scripting import one_line
+from foregate.cli.visible import visible
+from foregate.schemas import codec
+from foregate.schemas.errors import UsageError
+from foregate.schemas.event import Event
+from foregate.schemas.protocols import Model
+from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import PlanTask, TaskPlan
+
+if TYPE_CHECKING:
+    from foregate.cli.screen import Screen
+    from foregate.cli.terminal import Terminal
+    from foregate.opening import Opened, Setting
+
+LARGEST = 4_000_000
+"""Bytes of a plan file at most."""
+
+
+@dataclass
+class PlanWork:
+    """One plan at one terminal. `quiet` prints no progress, for `--json`."""
+
+    opened: Opened
+    screen: Screen
+    terminal: Terminal
+    configuration: Configuration
+    quiet: bool = False
+    state: PlanState = field(default_factory=PlanState)
+    models: dict[str, Model] = field(default_factory=dict)
+
+    async def begin(self) -> None:
+        """Follow the session's plan, and show a line for each task that comes to something."""
+        self.state = await follow(self.opened.session)
+        if not self.quiet:
+            self.opened.session.listeners.append(self.hear)
+
+    def hear(self, event: Event) -> None:
+        """Show what an event says of a task; a listener that comes after the state's own."""
+        if event.kind == "tool_started":
+            self.screen.busy(f"{event.body['tool']} {event.body['target']}".strip())
+        if event.kind != "plan_step_changed":
+            return
+        step = self.state.steps[event.body["step"]]
+        if step.status == "running":
+            self.screen.busy(f"{step.task.id}. {title(step.task)}")
+        elif step.status != "pending":
+            self.screen.idle()
+            self.screen.rows(step_rows(step, step.result, self.screen.console.width))
+
+    def checked(self, text: str, query: str = "") -> Validation:
+        """Return the plan a text holds, with everything that is wrong with it; raise UsageError where it holds none."""
+        session = self.opened.session
+        reading = read(text, query=query, catalogue=session.catalogue)
+        if reading.plan is None:
+            why = "; ".join(f"{defect.problem}; {defect.remedy}" for defect in reading.defects[:3])
+            raise UsageError(f"this holds no plan ({why or 'nothing that could be read'})")
+        found = validate(reading.plan, session.catalogue, session.workspace, self.configuration)
+        return Validation(
+            found.plan, (*reading.defects, *found.defects), found.warnings, (*reading.notes, *found.notes)
+        )
+
+    def told(self, found: Validation) -> None:
+        """Show what checking a plan gave."""
+        width = self.screen.console.width
+        for note in found.notes:
+            self.screen.row(f"  note: {note}", "dim")
+        self.screen.rows(defect_rows(found.warnings, "warning", width))
+        self.screen.rows(defect_rows(found.defects, "defect", width))
+
+    async def confirmed(self, *, yes: bool, step: bool) -> PlanRun | None:
+        """Return the run of the session's plan once it is confirmed, None where the person said no.
+
+        Raises UsageError where a person would have to confirm and there is none.
+        """
+        session = self.opened.session
+        while True:
+            looked = await look_ahead(session, self.state)
+            if yes or not needs_yes(self.configuration, self.state.known, looked):
+                await confirm(session, self.state, looked, self.state.digest, seen=False)
+                return self.run_of(step=step)
+            if not self.terminal.interactive:
+                await decline(session)
+                raise UsageError("nobody is here to confirm the plan; run this at a terminal, or confirm with --yes")
+            choice = await PlanPerson(self.screen, self.terminal).confirm(self.state, looked)
+            if choice == "no":
+                await decline(session)
+                return None
+            if choice != "edit":
+                await confirm(session, self.state, looked, self.state.digest, seen=True)
+                return self.run_of(step=step or choice == "step")
+            await self.edit()
+
+    async def edit(self) -> None:
+        """Let the person change the plan; one that is sound then is proposed in its place."""
+        try:
+            found = self.checked(await asyncio.to_thread(edited, self.state.known), self.state.known.query)
+        except UsageError as error:
+            self.screen.row(f"foregate: {error}", "red")
+            return
+        self.told(found)
+        if found.sound:
+            await propose(self.opened.session, found.plan, actor="person", notes=found.notes)
+
+    def run_of(self, *, step: bool = False) -> PlanRun:
+        """Return the run of the session's plan; with `step` the person is asked before each task."""
+        before = self.before if step else None
+        return PlanRun(self.opened.session, self.state, self.configuration, self.model("execution"), before)
+
+    async def before(self, task: PlanTask) -> bool:
+        """Show a task and ask whether it may run."""
+        looked = await look_ahead(self.opened.session, self.state)
+        self.screen.idle()
+        self.screen.rows(task_rows(task, looked.of(task.id), width=self.screen.console.width))
+        return await PlanPerson(self.screen, self.terminal).asks(f"run task {task.id}?")
+
+    def model(self, role: str) -> Model:
+        """Return the model of a role, the session's own where the configuration names none."""
+        if role not in self.models:
+            wanted: ModelConfiguration = getattr(self.configuration.models, role)
+            self.models[role] = model_of(wanted, self.opened.session.model)
+        return self.models[role]
+
+    async def carry_on(self, run: PlanRun) -> PlanReport:
+        """Run the plan. The first Ctrl-C pauses it after the call in hand, the second cancels it."""
+        task = asyncio.ensure_future(run.run())
+        try:
+            with pausable(task, run, self.screen):
+                return await task
+        finally:
+            self.screen.idle()
+
+    def report(self, report: PlanReport, as_json: bool) -> None:
+        """Print how the plan ended or paused."""
+        if as_json:
+            print(one_line(report_json(report)))  # noqa: T201
+            return
+        self.screen.rows(report_rows(report, self.screen.console.width))
+        name = report.session
+        if report.paused:
+            self.screen.say(f"foregate plans resume {name} goes on", "dim")
+        elif report.status != "completed":
+            self.screen.say(
+                f"foregate plans retry {name} tries again; foregate plans rollback {name} takes back", "dim"
+            )
+
+
+def report_json(report: PlanReport) -> Json:
+    """Return a report for scripts."""
+    return {
+        "status": report.status,
+        "reason": report.reason,
+        "session": report.session,
+        "dry_run": report.dry_run,
+        "plan": {"id": report.plan.id, "goal": report.plan.goal, "digest": report.plan.digest},
+        "duration_ms": report.duration_ms,
+        "tasks": [codec.dump(task) | {"success": task.success, "status": task.status} for task in report.tasks],
+    }
+
+
+def needs_yes(configuration: Configuration, plan: TaskPlan, looked: Outlook) -> bool:
+    """Whether a person must confirm the plan; one that says of itself that it needs none is believed if harmless."""
+    match configuration.execution.confirmation:
+        case "always":
+            return True
+        case "dangerous":
+            return looked.dangerous
+        case "as_planned":
+            return looked.dangerous or plan.requires_confirmation
+
+
+def model_of(wanted: ModelConfiguration, own: Model) -> Model:
+    """Return the model a section of the configuration names; raise UsageError where there is no such endpoint."""
+    import os
+
+    from foregate.agent.models.openai import from_environment
+    from foregate.agent.models.rehearsal import RehearsalModel
+
+    match wanted.provider:
+        case "session":
+            return own
+        case "rehearsal":
+            return RehearsalModel()
+        case "openai":
+            environ = {**os.environ, **({"OPENAI_BASE_URL": wanted.base_url} if wanted.base_url else {})}
+            made = from_environment(environ, model=wanted.model)
+            if made is None:
+                raise UsageError(
+                    "the configuration wants a model at an endpoint; set OPENAI_BASE_URL or OPENAI_API_KEY"
+                )
+            return made
+
+
+def plan_text(file: Path) -> str:
+    """Return the text of a plan file; raise UsageError where it cannot be one."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(LARGEST + 1)
+    except OSError as error:
+        raise UsageError(f"`{visible(str(file))}` cannot be read ({error.strerror}); name a plan file") from None
+    if len(data) > LARGEST:
+        raise UsageError(f"`{visible(str(file))}` has more than {LARGEST} bytes, which is no plan")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"`{visible(str(file))}` is no UTF-8 text; name a plan file") from None
+
+
+async def work_of(setting: Setting, *, quiet: bool = False, as_json: bool = False) -> PlanWork:
+    """Open the session of a setting and return the work on its plan."""
+    from rich.console import Console
+
+    from foregate.cli.person import PersonAtTerminal
+    from foregate.cli.screen import Screen
+    from foregate.cli.terminal import Terminal
+    from foregate.opening import open_session
+
+    configuration = load_configuration()
+    screen = Screen(Console(highlight=False, emoji=False, markup=False, stderr=as_json))
+    terminal = Terminal()
+    setting.person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
+    opened = await open_session(setting)
+    for note in () if quiet or as_json else opened.notes:
+        screen.say(note, "yellow")
+    return PlanWork(opened, screen, terminal, configuration, quiet or as_json)
+
+
+@contextmanager
+def pausable(task: asyncio.Task[PlanReport], run: PlanRun, screen: Screen) -> Iterator[None]:
+    """Let the first Ctrl-C pause the plan and the second cancel it."""
+    loop, asked = asyncio.get_running_loop(), 0
+
+    def interrupt() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            run.pause()
+            screen.idle()
+            screen.say("pausing after the call in hand; Ctrl-C again cancels", "yellow")
+        elif asked == 2:
+            task.cancel()
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        loop.add_signal_handler(signal.SIGINT, interrupt)
+    except (NotImplementedError, RuntimeError, ValueError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,169 @@
+"""`foregate plans`: the plans of the log, and going on with one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.cli import options
+from foregate.cli.execute import Step, Yes
+from foregate.cli.waiting import wait
+
+if TYPE_CHECKING:
+    from foregate.agent.planning.plan_report import PlanReport
+    from foregate.cli.plan_work import PlanWork
+
+app = typer.Typer(help="List plans, and go on with one.", no_args_is_help=True, rich_markup_mode=None)
+
+PlanName = Annotated[
+    str, typer.Argument(metavar="PLAN", help="A plan's session, its beginning, `last`, or the plan's id.")
+]
+
+
+@app.command("list")
+def list_plans(as_json: options.AsJson = False) -> None:
+    """List the plans of the log, newest first."""
+    from foregate.cli.audit import opened_log
+    from foregate.cli.plan_finding import about, plans_of
+    from foregate.cli.scripting import one_line
+    from foregate.cli.visible import shortened, visible
+
+    with opened_log() as log:
+        found = list(plans_of(log))
+    if as_json:
+        typer.echo(one_line([about(name, state) for name, state in found]))
+        return
+    for name, state in found:
+        told = about(name, state)
+        head = f"{visible(name):<22} {told['done']:>3} of {told['tasks']:<3} {told['state']:<16} "
+        typer.echo(head + shortened(state.known.goal, 48))
+    if not found:
+        typer.echo("there are no plans yet; `foregate plan` makes one", err=True)
+
+
+@app.command("show")
+def show(plan: PlanName, as_json: options.AsJson = False) -> None:
+    """Show a plan and where each of its tasks stands."""
+    from rich.console import Console
+
+    from foregate.cli.layout import labelled
+    from foregate.cli.plan_finding import about, find_plan
+    from foregate.cli.plan_sheet import step_rows
+    from foregate.cli.scripting import one_line
+    from foregate.schemas import codec
+
+    name, state = find_plan(plan)
+    if as_json:
+        tasks = [codec.dump(step.result) | {"status": step.status} for step in state.steps.values()]
+        typer.echo(one_line(about(name, state) | {"plan": codec.dump(state.known), "results": tasks}))
+        return
+    console = Console(highlight=False, emoji=False, markup=False)
+    told = about(name, state)
+    for row in labelled("plan", f"{state.known.goal} ({told['state']})", console.width, "bold"):
+        console.print(row)
+    for step in state.steps.values():
+        for row in step_rows(step, step.result, console.width):
+            console.print(row)
+
+
+@app.command("resume")
+def resume(
+    plan: PlanName,
+    say: Annotated[str, typer.Option("--say", metavar="WORDS", help="The answer to what the plan asked.")] = "",
+    step: Step = False,
+    model: options.Model = None,
+    policy: options.PolicyFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Go on with a plan that was paused, or whose process ended. What is done is not done again."""
+    from foregate.cli.plan_finding import find_plan
+    from foregate.cli.plan_going import gone_on
+    from foregate.opening import Setting
+
+    name, _ = find_plan(plan)
+    setting = Setting(model=model, policy=policy, resume=name)
+
+    async def go(work: PlanWork) -> PlanReport:
+        from foregate.agent.planning.control import accept_failures
+        from foregate.schemas.errors import UsageError
+
+        task = work.opened.session.state.task
+        if not work.state.running or task is None:
+            raise UsageError(f"this plan is not under way; `foregate plans retry {name}` or `foregate execute {name}`")
+        if task.paused == "needs_input":
+            words = say or await asked(work, task.question)
+            await work.opened.session.hear(words)
+        await accept_failures(work.opened.session, work.state)
+        return await work.carry_on(work.run_of(step=step))
+
+    raise typer.Exit(wait(gone_on(setting, go, as_json)))
+
+
+async def asked(work: PlanWork, question: str) -> str:
+    """Return the person's answer to a question of the plan; raise UsageError where there is none."""
+    from foregate.schemas.errors import UsageError
+
+    work.screen.asks(question)
+    words = await work.terminal.answer("you> ")
+    if not words or not words.strip():
+        raise UsageError("the plan waits for an answer; give it with --say")
+    return words
+
+
+@app.command("retry")
+def retry(
+    plan: PlanName,
+    task: Annotated[int, typer.Option("--task", metavar="N", help="Only this task.")] = 0,
+    yes: Yes = False,
+    step: Step = False,
+    model: options.Model = None,
+    policy: options.PolicyFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Try the tasks again that failed or were aborted, after another yes. What is done is not done again."""
+    from foregate.cli.plan_finding import find_plan
+    from foregate.cli.plan_going import gone_on
+    from foregate.opening import Setting
+
+    name, _ = find_plan(plan)
+    setting = Setting(model=model, policy=policy, resume=name)
+
+    async def go(work: PlanWork) -> PlanReport | None:
+        from foregate.agent.planning.control import retry as make_pending
+
+        await make_pending(work.opened.session, work.state, task)
+        run = await work.confirmed(yes=yes, step=step)
+        return await work.carry_on(run) if run is not None else None
+
+    raise typer.Exit(wait(gone_on(setting, go, as_json)))
+
+
+@app.command("rollback")
+def rollback(plan: PlanName, as_json: options.AsJson = False) -> None:
+    """Undo what a plan did, newest first; what cannot be undone is named, and the exit code is 1."""
+    from foregate.cli.exit_codes import COMPLETED, ERROR
+    from foregate.cli.plan_finding import find_plan
+    from foregate.cli.scripting import one_line
+    from foregate.cli.visible import visible
+
+    name, _ = find_plan(plan)
+    left = wait(_roll_back(name))
+    if as_json:
+        typer.echo(one_line({"session": name, "not_undone": left}))
+    else:
+        for what in left:
+            typer.echo(f"foregate: not undone: {visible(what)}", err=True)
+        typer.echo("rolled back" if not left else "rolled back, except for what is named above")
+    raise typer.Exit(ERROR if left else COMPLETED)
+
+
+async def _roll_back(name: str) -> list[str]:
+    from foregate.agent.planning.control import follow, roll_back
+    from foregate.opening import REHEARSAL, Setting, open_session
+
+    opened = await open_session(Setting(model=REHEARSAL, resume=name))
+    try:
+        return await roll_back(opened.session, await follow(opened.session))
+    finally:
+        await opened.close()
