@@ -25,7 +25,7 @@ from tests.policies import EVERYTHING_OFF, policy_with
 
 
 def test_every_status_has_an_exit_code_of_its_own() -> None:
-    assert set(STATUS) == {*STATUSES, "needs_input", "awaiting_approval"}
+    assert set(STATUS) == {*STATUSES, "needs_input", "awaiting_approval", "paused"}
     assert len(set(STATUS.values()) | {1, 2, 8, 9}) == len(STATUS) + 4
 
 

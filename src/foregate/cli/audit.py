@@ -127,7 +127,7 @@ def explain(
     from foregate.explanation import find_decision
 
     console = Console(highlight=False, emoji=False, markup=False)
-    with _log() as log:
+    with opened_log() as log:
         found = explained(log, *wait(find_decision(log, decision)))
     if as_json:
         typer.echo(one_line(found.to_json()))
@@ -148,7 +148,7 @@ def stats(
     from foregate.telemetry.statistics import KINDS, Statistics
 
     found = Statistics()
-    with _log() as log:
+    with opened_log() as log:
         for name in wait(find_sessions(log, sessions or ())):
             found.take(name, log.events(name, kinds=KINDS))
     if as_json:

@@ -1,0 +1,144 @@
+"""Whole requests, planned and filled in over real HTTP, on a real workspace with a real repository."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foregate.agent.planning.configuration import default_configuration
+from foregate.agent.planning.control import confirm, follow, look_ahead
+from foregate.agent.planning.plan_report import PlanReport
+from foregate.agent.planning.planner import make_plan
+from foregate.agent.planning.run_plan import PlanRun
+from foregate.agent.scripted_person import ScriptedPerson
+from foregate.cli.demo_workspace import git
+from foregate.opening import Setting, open_session
+from foregate.telemetry.memory_log import MemoryLog
+from tests.agent.models.scripted_server import Reply, ScriptedServer, message
+from tests.agent.models.test_openai import model_at
+
+CODE = "def main():\n    return add(1, 2)\n\n\ndef add(a, b):\n    return a - b\n"
+TEST = "from code_under_test import add\n\nassert add(1, 2) == 3, add(1, 2)\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    (folder / "code_under_test.py").write_text(CODE)
+    (folder / "test_code.py").write_text(TEST)
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "config", "user.name", "Ann")
+    git(folder, "config", "user.email", "ann@example.org")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "Begin")
+    return folder
+
+
+def wire_task(number: int, why: str, *calls: tuple[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a task as it travels."""
+    listed = [{"tool": tool, "arguments": json.dumps(given), "description": None} for tool, given in calls]
+    blank = {"action": None, "target": None, "expected_outcome": None, "params": None, "when": None, "depends_on": []}
+    return {"id": number, "reason": why, "calls": listed or None, **blank, **more}
+
+
+def wire_plan(goal: str, *tasks: Mapping[str, Any]) -> Reply:
+    """Return the planner's answer."""
+    about = {"estimated_duration": None, "requires_confirmation": True, "metadata": None}
+    return message(json.dumps({"goal": goal, "tasks": list(tasks), **about}))
+
+
+def wants(name: str, given: Mapping[str, Any]) -> Reply:
+    """Return a native call."""
+    function = {"name": name, "arguments": json.dumps(given)}
+    return message(None, finish="tool_calls", tool_calls=[{"id": "c", "type": "function", "function": function}])
+
+
+async def done(folder: Path, request: str, answers: Sequence[Reply], person: Sequence[Any] = ()) -> PlanReport:
+    """Return the report of a request that was planned, confirmed as seen and run."""
+    async with ScriptedServer(*answers) as server:
+        model = model_at(server)
+        opened = await open_session(
+            Setting(workspace=folder, model=model, log=MemoryLog(), person=ScriptedPerson(list(person)), environ={})
+        )
+        session, configuration = opened.session, default_configuration()
+        state = await follow(session)
+        planning = await make_plan(session, request, model, configuration)
+        assert planning.plan is not None, planning.defects
+        looked = await look_ahead(session, state)
+        await confirm(session, state, looked, state.digest, seen=True)
+        report = await PlanRun(session, state, configuration).run()
+        await opened.close()
+        await model.close()
+    return report
+
+
+async def test_a_failing_test_is_debugged(project: Path) -> None:
+    """The fix is only known once the code was read, so the model fills it in; the test runs before and after."""
+    run = {"argv": [sys.executable, "test_code.py"]}
+    report = await done(
+        project,
+        "debug the failing test test_code.py",
+        [
+            wire_plan(
+                "Make test_code.py pass",
+                wire_task(1, "Read the test.", ("read_file", {"path": "test_code.py"})),
+                wire_task(2, "Read the code.", ("read_file", {"path": "code_under_test.py"})),
+                wire_task(3, "Mend it.", action="edit_file", target="code_under_test.py", depends_on=[1, 2]),
+                wire_task(4, "Run the test again.", ("run_command", run), depends_on=[3]),
+            ),
+            wants("edit_file", {"path": "code_under_test.py", "old": "a - b", "new": "a + b"}),
+        ],
+    )
+    assert [task.status for task in report.tasks] == ["done"] * 4, report
+    assert "return a + b" in (project / "code_under_test.py").read_text()
+
+
+async def test_a_docstring_is_added_after_a_first_plan_that_names_a_tool_nobody_has(project: Path) -> None:
+    edit = {"path": "code_under_test.py", "old": "def main():\n", "new": 'def main():\n    """Add."""\n'}
+    tasks = (
+        wire_task(1, "Read the code.", ("read_file", {"path": "code_under_test.py"})),
+        wire_task(2, "Add the docstring.", ("edit_file", edit), depends_on=[1]),
+    )
+    report = await done(
+        project,
+        "read code_under_test.py and add a docstring to main",
+        [
+            wire_plan("Document main", wire_task(1, "Read.", ("peruse_file", {"path": "code_under_test.py"}))),
+            wire_plan("Document main", *tasks),
+        ],
+    )
+    assert report.status == "completed", report
+    assert '"""Add."""' in (project / "code_under_test.py").read_text()
+
+
+@pytest.mark.parametrize("changed", [True, False])
+async def test_uncommitted_changes_are_committed_only_where_there_are_any(project: Path, changed: bool) -> None:
+    if changed:
+        (project / "new.txt").write_text("new\n")
+    report = await done(
+        project,
+        "if there are uncommitted changes, commit them",
+        [
+            wire_plan(
+                "Commit what is not committed",
+                wire_task(1, "See what has changed.", ("git_status", {})),
+                wire_task(
+                    2,
+                    "Commit it.",
+                    ("git_add", {"paths": ["."]}),
+                    ("git_commit", {"message": "Keep the changes"}),
+                    depends_on=[1],
+                    when=json.dumps({"task": 1, "lines_at_least": 2}),
+                ),
+            )
+        ],
+    )
+    assert [task.status for task in report.tasks] == ["done", "done" if changed else "skipped"], report
+    assert ("Keep the changes" in git(project, "log", "--format=%s")) == changed
+    assert changed or report.tasks[1].error
