@@ -7,7 +7,7 @@ import asyncio
 from foregate.agent import limits
 from foregate.agent.carry_out import carry_out, give_up
 from foregate.agent.context.compression import compressed
-from foregate.agent.outcome import Outcome
+from foregate.agent.outcome import Outcome, Report
 from foregate.agent.postlude import remark, verify
 from foregate.agent.session import Session
 from foregate.agent.task_state import OpenTurn
@@ -32,7 +32,10 @@ async def run(session: Session, text: str) -> Outcome:
 
 
 async def go_on(session: Session) -> Outcome:
-    """Take steps until one has an outcome."""
+    """Take steps until one has an outcome. A task that carries out a plan is not gone on with by asking the model."""
+    if session.state.task is not None and session.state.task.running_plan:
+        why = f"a plan is under way here; `foregate plans resume {session.lease.session}` goes on with it"
+        return Outcome("paused", why, Report(blocker=why))
     try:
         while (outcome := await step(session)) is None:  # noqa: ASYNC110 - it works, it does not poll
             await asyncio.sleep(0)  # lets a cancel and whoever follows the events in between two steps

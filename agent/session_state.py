@@ -329,7 +329,10 @@ class SessionState:
         self.ledger.note(event.seq, records_of(body.get("evidence", ())), changes_of(body.get("changes", ())))
 
     def _plan_confirmed(self, event: Event, body: Mapping[str, Json]) -> None:
-        if self.task is not None and "plan" in body:
+        if self.task is None:
+            return
+        self.task.running_plan = body["digest"]
+        if "plan" in body:
             self.task.plan = replace(codec.load(PlanInForce, body["plan"]), seq=event.seq)
 
     def _plan_step_changed(self, event: Event, body: Mapping[str, Json]) -> None:

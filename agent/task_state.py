@@ -58,6 +58,8 @@ class TaskState:
     question: str = ""
     narrated: int = 0
     plan: PlanInForce | None = None
+    running_plan: str = ""
+    """The digest of the confirmed plan this task carries out, "" where a model leads."""
     grants: list[Grant] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     holds: dict[tuple[str, str, str], int] = field(default_factory=dict)

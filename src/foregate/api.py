@@ -16,9 +16,12 @@ from foregate.schemas.protocols import Blobs, Log, Model, Person
 
 if TYPE_CHECKING:
     from foregate.agent.outcome import Outcome
+    from foregate.agent.planning.plan_report import PlanReport
+    from foregate.agent.planning.planner import Planning
     from foregate.agent.session import Session
     from foregate.agent.tools.tool import Tool
     from foregate.policy.policy import Policy
+    from foregate.schemas.task_plan import TaskPlan
 
 
 class Options(TypedDict, total=False):
@@ -135,6 +138,50 @@ class Agent:
         finally:
             if session is not None:
                 session.listeners.remove(listen)
+            self._busy = False
+
+    async def plan(self, request: str) -> Planning:
+        """Have a plan made for a request; nothing of it runs. Without a sound one the result names every defect."""
+        from foregate.agent.planning.configuration import load_configuration
+        from foregate.agent.planning.planner import make_plan
+
+        self._begin()
+        try:
+            session = await self.open()
+            return await make_plan(session, request, session.model, load_configuration())
+        finally:
+            self._busy = False
+
+    async def execute(self, plan: TaskPlan, *, confirmed: bool = False) -> PlanReport:
+        """Run a plan in this session, task by task; every call is judged.
+
+        `confirmed=True` says that somebody confirmed this plan; it is leave for nothing that the policy asks about or
+        denies. Raises UsageError without it, and for a plan that is not sound.
+        """
+        from foregate.agent.planning.configuration import load_configuration
+        from foregate.agent.planning.control import confirm, follow, look_ahead, propose
+        from foregate.agent.planning.planner import sentence
+        from foregate.agent.planning.run_plan import PlanRun
+        from foregate.agent.planning.validator import validate
+
+        if not confirmed:
+            raise UsageError("show the plan to somebody, then pass confirmed=True")
+        self._begin()
+        try:
+            session, configuration = await self.open(), load_configuration()
+            found = validate(plan, session.catalogue, session.workspace, configuration)
+            if found.defects:
+                raise UsageError(f"the plan is not sound: {sentence(found.defects[0])}")
+            state = await follow(session)
+            try:
+                if state.digest != found.plan.digest or state.confirmed:
+                    await propose(session, found.plan, actor="person")
+                looked = await look_ahead(session, state)
+                await confirm(session, state, looked, found.plan.digest, seen=False)
+                return await PlanRun(session, state, configuration).run()
+            finally:
+                session.listeners.remove(state.apply)
+        finally:
             self._busy = False
 
     async def close(self) -> None:

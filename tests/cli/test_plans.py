@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from foregate import Agent
 from foregate.agent.models.rehearsal import RehearsalModel
 from foregate.agent.planning.configuration import default_configuration
 from foregate.agent.planning.control import propose
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.planner import make_plan
+from foregate.cli.conversation import Conversation
 from foregate.cli.demo_workspace import DEFECT, FILES, FLAWED, MENDED, STALE, build, git
 from foregate.cli.person import PersonAtTerminal
 from foregate.cli.plan_person import written
@@ -189,3 +191,37 @@ def test_a_written_plan_is_json(folder: Path) -> None:
     from foregate.schemas.task_plan import PlanTask, TaskPlan
 
     assert json.loads(written(TaskPlan("p", "q", "g", (PlanTask(1),))))["goal"] == "g"
+
+
+async def test_a_chat_plans_confirms_and_runs_in_its_own_session(folder: Path) -> None:
+    screen = Screen(Console(file=io.StringIO(), width=100))
+    request = f'fix the typo "{DEFECT}" -> "{MENDED}" in {FLAWED}'
+    terminal = Typist([f"/plan {request}", "/plan frobnicate it", f"read {FLAWED}"], ["y"])
+    person = PersonAtTerminal(screen, terminal)
+    opened = await open_session(
+        Setting(
+            workspace=folder,
+            model=RehearsalModel(),
+            person=person,
+            environ={"FOREGATE_HOME": str(folder.parent / "home")},
+        )
+    )
+    chat = Conversation(opened, terminal, screen, person)
+    await chat.talk()
+    assert MENDED in (folder / FLAWED).read_text()
+    assert chat.outcome is not None
+    assert chat.outcome.status == "completed"
+    await opened.close()
+
+
+async def test_a_program_plans_and_executes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOREGATE_HOME", str(folder.parent / "home"))
+    async with Agent(model=RehearsalModel(), workspace=folder) as agent:
+        planning = await agent.plan(f'fix the typo "{DEFECT}" -> "{MENDED}" in {FLAWED}')
+        assert planning.plan is not None
+        with pytest.raises(UsageError, match="confirmed=True"):
+            await agent.execute(planning.plan)
+        assert (folder / FLAWED).read_text() == FILES[FLAWED]
+        report = await agent.execute(planning.plan, confirmed=True)
+    assert report.status == "completed", report
+    assert MENDED in (folder / FLAWED).read_text()

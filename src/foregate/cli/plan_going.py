@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from foregate.agent.planning.plan_report import PlanReport
+from foregate.cli.colours import CARE
 from foregate.cli.exit_codes import STATUS
 from foregate.cli.plan_work import PlanWork, work_of
 from foregate.opening import Setting
@@ -17,7 +18,7 @@ async def gone_on(setting: Setting, go: Callable[[PlanWork], Awaitable[PlanRepor
         await work.begin()
         report = await go(work)
         if report is None:
-            work.screen.say("nothing ran", "yellow")
+            work.screen.say("nothing ran", CARE)
             return STATUS["cancelled"]
         work.report(report, as_json)
         return STATUS[report.status]

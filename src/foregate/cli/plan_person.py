@@ -12,6 +12,7 @@ from typing import Literal
 
 from foregate.agent.planning.outlook import Outlook
 from foregate.agent.planning.plan_state import PlanState
+from foregate.cli.colours import CARE
 from foregate.cli.plan_sheet import KEYS, cut, plan_sheet
 from foregate.cli.screen import Screen
 from foregate.cli.terminal import Terminal
@@ -38,7 +39,7 @@ class PlanPerson:
             typed = await self.terminal.answer("run this plan? ")
             match (typed or "n" if typed is None else typed).strip().lower():
                 case "y" | "yes" | "s" | "step" if unseen:
-                    self.screen.say("not everything has been shown yet: d shows it, then y counts", "yellow")
+                    self.screen.say("not everything has been shown yet: d shows it, then y counts", CARE)
                 case "y" | "yes":
                     return "yes"
                 case "s" | "step":
@@ -51,7 +52,7 @@ class PlanPerson:
                     self.screen.rows(plan_sheet(state, looked, details=True, width=width))
                     unseen = False
                 case _:
-                    self.screen.say(KEYS, "yellow")
+                    self.screen.say(KEYS, CARE)
 
     async def asks(self, question: str) -> bool:
         """Return whether the person says yes; Enter alone is no answer, Ctrl-D is no."""
@@ -63,7 +64,7 @@ class PlanPerson:
                     return True
                 case "n" | "no":
                     return False
-            self.screen.say("y or n", "yellow")
+            self.screen.say("y or n", CARE)
 
 
 def written(plan: TaskPlan) -> str:

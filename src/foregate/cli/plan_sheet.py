@@ -11,12 +11,13 @@ from foregate.agent.planning.outlook import CallOutlook, Outlook
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.plan_state import PlanState, StepState
 from foregate.agent.planning.planner import sentence
+from foregate.cli.colours import BAD, CARE, GOOD
 from foregate.cli.layout import labelled
 from foregate.cli.sheet import SHOWN, argument_rows
 from foregate.schemas.task_plan import PlanDefect, PlanTask, TaskPlan, TaskResult
 
 KEYS = "y yes, exactly this   n no   d details   e edit   s yes, but ask before each task"
-_COLOURS = {"done": "green", "failed": "red", "aborted": "yellow", "skipped": "dim", "paused": "yellow"}
+_COLOURS = {"done": GOOD, "failed": BAD, "aborted": CARE, "skipped": "dim", "paused": CARE}
 
 
 def plan_sheet(state: PlanState, looked: Outlook, *, details: bool = False, width: int = 80) -> Iterator[Text]:
@@ -47,7 +48,7 @@ def task_rows(
         yield from labelled("only if", json.dumps(task.when, ensure_ascii=False), width)
     if not task.calls:
         what = f"{task.action} {task.target}".strip() or "what the task says"
-        yield from labelled("calls", f"filled in by the model when its turn comes: {what}", width, "yellow")
+        yield from labelled("calls", f"filled in by the model when its turn comes: {what}", width, CARE)
     for call in calls:
         facts = call.facts
         way_back = "can be undone" if not facts.irreversible else "CANNOT be undone"
@@ -55,7 +56,7 @@ def task_rows(
         yield from labelled("call", f"{call.planned.tool} {facts.target}".strip(), width)
         yield from labelled("effect", effect, width)
         for why in call.dangers:
-            yield from labelled("DANGER", why, width, "red", label_style="red")
+            yield from labelled("DANGER", why, width, BAD, label_style=BAD)
         for name, value in shown_arguments(call):
             yield from argument_rows(name, value, details, width)
         if details and call.planned.description:
@@ -69,13 +70,13 @@ def summary_rows(plan: TaskPlan, looked: Outlook, width: int) -> Iterator[Text]:
     dangerous = sorted({call.task for call in looked.calls if call.dangers})
     stays = sorted({call.task for call in looked.calls if call.facts.changes and call.facts.irreversible})
     if dangerous:
-        yield from labelled("danger", f"task {', '.join(map(str, dangerous))}", width, "red", label_style="red")
+        yield from labelled("danger", f"task {', '.join(map(str, dangerous))}", width, BAD, label_style=BAD)
     if stays:
-        yield from labelled("stays", f"what task {', '.join(map(str, stays))} does cannot be taken back", width, "red")
+        yield from labelled("stays", f"what task {', '.join(map(str, stays))} does cannot be taken back", width, BAD)
     if looked.open_tasks:
         named = ", ".join(str(task.id) for task in looked.open_tasks)
         unknown = f"task {named}: its calls are not known yet; your yes to the plan is no leave for what asks"
-        yield from labelled("open", unknown, width, "yellow")
+        yield from labelled("open", unknown, width, CARE)
     yield from labelled("models", f"about {looked.model_calls} requests to fill in calls", width)
     yield from labelled("failure", plan.on_failure.replace("_", " "), width)
 
@@ -106,7 +107,7 @@ def step_rows(step: StepState, result: TaskResult, width: int) -> Iterator[Text]
 
 def report_rows(report: PlanReport, width: int) -> Iterator[Text]:
     """Yield how a plan ended or paused."""
-    colour = "green" if report.status == "completed" else "yellow"
+    colour = GOOD if report.status == "completed" else CARE
     counts = {status: sum(task.status == status for task in report.tasks) for status in _COLOURS}
     told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     room = max(9, len(report.status))
@@ -119,6 +120,6 @@ def report_rows(report: PlanReport, width: int) -> Iterator[Text]:
 
 def defect_rows(defects: Sequence[PlanDefect], label: str, width: int) -> Iterator[Text]:
     """Yield a line for each thing that is wrong with a plan."""
-    colour = "red" if label == "defect" else "yellow"
+    colour = BAD if label == "defect" else CARE
     for defect in defects:
         yield from labelled(label, sentence(defect), width, label_style=colour)

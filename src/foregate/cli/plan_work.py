@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,11 @@ from foregate.agent.planning.control import confirm, decline, follow, look_ahead
 from foregate.agent.planning.outlook import Outlook
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.plan_state import PlanState
+from foregate.agent.planning.planner import make_plan
 from foregate.agent.planning.reader import read
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.planning.validator import Validation, validate
+from foregate.cli.colours import BAD, CARE
 from foregate.cli.plan_person import PlanPerson, edited
 from foregate.cli.plan_sheet import defect_rows, report_rows, step_rows, task_rows, title
 from foregate.cli.scripting import one_line
@@ -30,6 +33,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanTask, TaskPlan
 
 if TYPE_CHECKING:
+    from foregate.cli.conversation import Conversation
     from foregate.cli.screen import Screen
     from foregate.cli.terminal import Terminal
     from foregate.opening import Opened, Setting
@@ -117,7 +121,7 @@ class PlanWork:
         try:
             found = self.checked(await asyncio.to_thread(edited, self.state.known), self.state.known.query)
         except UsageError as error:
-            self.screen.row(f"foregate: {error}", "red")
+            self.screen.row(f"foregate: {error}", BAD)
             return
         self.told(found)
         if found.sound:
@@ -164,6 +168,30 @@ class PlanWork:
             self.screen.say(
                 f"foregate plans retry {name} tries again; foregate plans rollback {name} takes back", "dim"
             )
+
+
+async def planned_in_chat(chat: Conversation, request: str) -> None:
+    """Make a plan for a request of a chat, have it confirmed, and run it in the chat's own session.
+
+    Raises UsageError while a task of the chat is open.
+    """
+    if chat.session.state.task is not None:
+        raise UsageError("a task is still open here; answer it, or say something else first")
+    work = PlanWork(chat.opened, chat.screen, chat.terminal, load_configuration())
+    heard = list(chat.session.listeners)
+    await work.begin()
+    try:
+        chat.screen.busy("planner")
+        planning = await make_plan(chat.session, request, work.model("planning"), work.configuration)
+        chat.screen.idle()
+        if planning.plan is None:
+            chat.screen.asks(planning.question)
+            await chat.session.end("failed", blocker="no sound plan could be made")
+        elif (run := await work.confirmed(yes=False, step=False)) is not None:
+            work.report(await work.carry_on(run), as_json=False)
+    finally:
+        chat.screen.idle()
+        chat.session.listeners[:] = heard
 
 
 def report_json(report: PlanReport) -> Json:
@@ -229,20 +257,23 @@ def plan_text(file: Path) -> str:
 
 async def work_of(setting: Setting, *, quiet: bool = False, as_json: bool = False) -> PlanWork:
     """Open the session of a setting and return the work on its plan."""
-    from rich.console import Console
-
+    from foregate.agent.foresight import prospects
+    from foregate.cli.colours import console
     from foregate.cli.person import PersonAtTerminal
     from foregate.cli.screen import Screen
     from foregate.cli.terminal import Terminal
     from foregate.opening import open_session
 
     configuration = load_configuration()
-    screen = Screen(Console(highlight=False, emoji=False, markup=False, stderr=as_json))
+    screen = Screen(console(stderr=as_json))
     terminal = Terminal()
-    setting.person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
+    person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
+    setting.person = person
     opened = await open_session(setting)
+    if person is not None:
+        person.foresee = partial(prospects, opened.session)
     for note in () if quiet or as_json else opened.notes:
-        screen.say(note, "yellow")
+        screen.say(note, CARE)
     return PlanWork(opened, screen, terminal, configuration, quiet or as_json)
 
 
@@ -257,7 +288,7 @@ def pausable(task: asyncio.Task[PlanReport], run: PlanRun, screen: Screen) -> It
         if asked == 1:
             run.pause()
             screen.idle()
-            screen.say("pausing after the call in hand; Ctrl-C again cancels", "yellow")
+            screen.say("pausing after the call in hand; Ctrl-C again cancels", CARE)
         elif asked == 2:
             task.cancel()
 

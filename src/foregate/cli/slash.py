@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, Command] = {
     "/undo": Command("take the last change back, or that of a call; shows it first, and asks", "[CALL]"),
     "/history": Command("the conversation so far, with the calls that ran"),
     "/decisions": Command("what was held, denied, asked or allowed; `all`: what passed too", "[all]", ("all",)),
-    "/plan": Command("the plan in force, and what of it is used"),
+    "/plan": Command("the plan in force, and what of it is used; of a REQUEST, a plan to confirm and run", "[REQUEST]"),
     "/evidence": Command("what this session has looked at and changed"),
     "/policy": Command("the policy in force: where it comes from, and what each gate does"),
     "/auto": Command("reads and reversible changes in the workspace do not ask; nothing else", "on|off", ("on", "off")),
@@ -115,6 +115,11 @@ class Slash:
             self._say("nothing has been looked at yet")
 
     async def _plan(self, rest: str) -> None:
+        if rest:
+            from foregate.cli.plan_work import planned_in_chat
+
+            await planned_in_chat(self.chat, rest)
+            return
         task = self.chat.session.state.task
         plan = task.plan if task is not None else None
         if plan is None:

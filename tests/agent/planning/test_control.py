@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from hypothesis.strategies import integers
 
+from foregate.agent.loop import go_on
 from foregate.agent.planning.control import confirm, follow, look_ahead, propose, retry, roll_back
 from foregate.agent.planning.plan_state import PlanState
 from foregate.agent.planning.run_plan import PlanRun
@@ -206,3 +207,13 @@ NOTES = _notes()
 
 def test_no_order_of_pause_crash_resume_retry_and_rollback_does_anything_twice() -> None:
     run_state_machine_as_test(AnyOrder, settings=settings(max_examples=60, stateful_step_count=20, deadline=None))
+
+
+async def test_a_plan_under_way_is_not_gone_on_with_by_asking_the_model() -> None:
+    world = World()
+    session = await world.open([])
+    run = await confirmed(session, plan(task(1, call("note", key="one")), task(2, call("note", key="two"))))
+    await run.advance()
+    outcome = await go_on(session)
+    assert (outcome.status, world.effects) == ("paused", [])
+    assert "plans resume" in outcome.report.blocker
