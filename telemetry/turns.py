@@ -79,7 +79,14 @@ class InForce(Struct, frozen=True):
 
 LAYING: tuple[Kind, ...] = ("session_started", "policy_changed", "catalog_changed")
 """Kinds of the events that change what holds."""
-JUDGING: tuple[Kind, ...] = (*LAYING, "user_message", "model_response", "need_answered", "turn_judged")
+JUDGING: tuple[Kind, ...] = (
+    *LAYING,
+    "user_message",
+    "model_response",
+    "need_answered",
+    "plan_confirmed",
+    "turn_judged",
+)
 """Kinds of the events a turn is put together from."""
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from foregate.agent.models.scripted import calls, says
+from foregate.gates.prelude import judge
 from foregate.schemas.event import Event
+from foregate.schemas.judgement import Judgement
 from foregate.schemas.model_response import ModelResponse
+from foregate.telemetry.meaning import Meaning
+from foregate.telemetry.turns import JUDGING, recorded
 from tests.agent.planning.plans import call, carried_out, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
 
@@ -171,3 +175,18 @@ async def test_a_dry_run_judges_everything_and_changes_nothing() -> None:
     report = await carried_out(session, plan(task(1, edit("a.txt", "teh", "the")), task(2, call("send", to="ann"))))
     assert (report.status, statuses(report)) == ("completed", ["skipped", "skipped"])
     assert (world.sent, world.workspace.files["a.txt"]) == ([], b"teh cat")
+
+
+async def test_what_a_confirmed_plan_covered_is_judged_the_same_from_its_log() -> None:
+    world = World()
+    session = await world.open([], [])
+    await carried_out(session, plan(task(1, call("send", to="ann")), task(2, edit("a.txt", "teh", "the"))))
+    log = await events(world)
+    turns = list(recorded([event for event in log if event.kind in JUDGING]))
+    assert len(turns) >= 3
+    for one in turns:
+        judgement = judge(one.turn, session.prelude)
+        assert isinstance(judgement, Judgement)
+        assert judgement.to_json() == one.judgement
+    meaning = Meaning()
+    assert [finding for event in log for finding in meaning.check(event)] == []
