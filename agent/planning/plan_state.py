@@ -164,6 +164,8 @@ class PlanState:
         self.dry_run, self.status = body.get("dry_run", False), ""
 
     def _plan_step_changed(self, event: Event, body: Mapping[str, Json]) -> None:
+        if body["plan"] != self.digest:
+            return
         step = self.steps[body["step"]]
         before, step.status, step.reason = step.status, body["status"], body.get("reason", "")
         step.final, step.accepted = body.get("final", ""), body.get("accepted", False)
