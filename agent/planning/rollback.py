@@ -12,8 +12,8 @@ from foregate.schemas.strict_json import Json
 async def take_back(session: Session, state: PlanState) -> list[str]:
     """Undo every call of the plan that changed something, in reverse; return what could not be undone.
 
-    A task all of whose changes are undone is `aborted`, so that a retry may do it again; one with a change that stays
-    keeps its status, so that nothing done is done twice.
+    A task of which something was undone is `aborted`, so that a retry may do that again, and only that; one of which
+    everything stays keeps its status.
     """
     changed = await changing(session)
     left: list[str] = []
@@ -29,10 +29,11 @@ async def take_back(session: Session, state: PlanState) -> list[str]:
             if not report.done:
                 stays.append(f"{call.tool} {call.target}".strip() + f" ({report.reason})")
         left += stays
-        if stays:
-            await session.record(told(state, step, step.status, f"not undone: {'; '.join(stays)}"[:400]))
-        elif step.status == "done" and any(call.status == "undone" for call in effects):
-            await session.record(told(state, step, "aborted", "rolled back"))
+        undone = any(call.status == "undone" for call in effects)
+        if stays or (undone and step.status == "done"):
+            status = "aborted" if undone and step.status == "done" else step.status
+            why = f"{'rolled back, except' if undone else 'not undone'}: {'; '.join(stays)}" if stays else "rolled back"
+            await session.record(told(state, step, status, why[:400]))
     return left
 
 

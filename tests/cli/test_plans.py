@@ -145,7 +145,9 @@ async def test_a_sheet_that_cut_an_argument_takes_no_yes_before_details(folder: 
     report = await confirmed_and_run(work)
     assert report is not None
     assert report.status == "completed"
-    assert long in "".join(part.strip().removeprefix("|").strip() for part in shown(work).splitlines())
+    assert "not everything has been shown yet" in shown(work)
+    assert isinstance(work.terminal, Typist)
+    work.terminal.finish()
     await work.opened.close()
 
 

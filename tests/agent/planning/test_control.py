@@ -111,6 +111,18 @@ async def test_what_a_rollback_could_not_undo_is_not_done_again() -> None:
     assert (world.sent, world.workspace.files["a.txt"]) == (["ann"], b"the cat")
 
 
+async def test_of_a_task_rolled_back_in_part_only_that_part_is_done_again() -> None:
+    world = World()
+    session = await world.open([])
+    await (await confirmed(session, plan(task(1, edit("a.txt", "teh", "the"), call("send", to="ann"))))).run()
+    state = await follow(session)
+    assert len(await roll_back(session, state)) == 1
+    assert statuses(state) == ["aborted"]
+    await retry(session, state)
+    report = await (await gone_on(world, session)).run()
+    assert (report.status, world.sent, world.workspace.files["a.txt"]) == ("completed", ["ann"], b"the cat")
+
+
 class AnyOrder(RuleBasedStateMachine):
     """Runs, pauses, kills, resumes, retries and rolls back a plan in any order, some of its calls failing at first."""
 

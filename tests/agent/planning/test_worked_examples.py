@@ -75,6 +75,9 @@ async def done(folder: Path, request: str, answers: Sequence[Reply], person: Seq
         report = await PlanRun(session, state, configuration).run()
         await opened.close()
         await model.close()
+        if len(server.requests) > 1 and planning.tries > 1:
+            again = server.requests[1]["messages"][-1]["content"]
+            assert json.loads(again)["defects"], "the second request names what was wrong with the first plan"
     return report
 
 
