@@ -168,6 +168,9 @@ class Projection:
 
     def _responded(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
         body, stretch = event.body, self._stretch(view, task, event, now)
+        if "places" in body:  # a plan's own calls: nobody was asked for them
+            task.responded = task.judging = now
+            return
         about = rows.response(body)
         if self._content:
             about[names.INPUT_MESSAGES] = content.messages(task.said)

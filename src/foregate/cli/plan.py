@@ -88,8 +88,7 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
             screen.say(f"nothing has run; foregate execute {opened.name} asks for your yes and runs it", "dim")
         return COMPLETED
     finally:
-        screen.idle()
-        await opened.close()
+        await work.close()
 
 
 async def _check(setting: Setting, file: Path, as_json: bool) -> int:
@@ -117,4 +116,4 @@ async def _check(setting: Setting, file: Path, as_json: bool) -> int:
             work.screen.row(f"{verdict}: {count} task{'s' if count != 1 else ''}, {found.plan.goal}")
         return COMPLETED if found.sound else USAGE
     finally:
-        await work.opened.close()
+        await work.close()

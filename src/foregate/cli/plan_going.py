@@ -23,5 +23,4 @@ async def gone_on(setting: Setting, go: Callable[[PlanWork], Awaitable[PlanRepor
         work.report(report, as_json)
         return STATUS[report.status]
     finally:
-        work.screen.idle()
-        await work.opened.close()
+        await work.close()

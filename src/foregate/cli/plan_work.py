@@ -60,11 +60,27 @@ class PlanWork:
         if not self.quiet:
             self.opened.session.listeners.append(self.hear)
 
+    async def close(self) -> None:
+        """Close the session, and the models that are not its own."""
+        self.screen.idle()
+        try:
+            await self.opened.close()
+        finally:
+            await self.close_models()
+
+    async def close_models(self) -> None:
+        """Close the models that are not the session's own."""
+        from foregate.agent.models.openai import OpenAIModel
+
+        for model in self.models.values():
+            if isinstance(model, OpenAIModel) and model is not self.opened.session.model:
+                await model.close()
+
     def hear(self, event: Event) -> None:
         """Show what an event says of a task; a listener that comes after the state's own."""
         if event.kind == "tool_started":
             self.screen.busy(f"{event.body['tool']} {event.body['target']}".strip())
-        if event.kind != "plan_step_changed":
+        if event.kind != "plan_step_changed" or event.body["plan"] != self.state.digest:
             return
         step = self.state.steps[event.body["step"]]
         if step.status == "running":
@@ -192,6 +208,7 @@ async def planned_in_chat(chat: Conversation, request: str) -> None:
     finally:
         chat.screen.idle()
         chat.session.listeners[:] = heard
+        await work.close_models()
 
 
 def report_json(report: PlanReport) -> Json:

@@ -17,6 +17,7 @@ from foregate.telemetry.decisions import decision_points
 from foregate.telemetry.otel import names
 from foregate.telemetry.otel.exporting import Telemetry
 from foregate.telemetry.otel.views import nanoseconds
+from tests.agent.planning.plans import call, carried_out, plan, task
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.policies import policy_with
 from tests.telemetry.otel.conftest import Receive, to
@@ -327,3 +328,13 @@ async def test_a_clock_that_is_set_back_ends_no_span_before_it_began(receiver: R
     await run(session, "what does a.txt say?")
     await telemetry.close()
     assert all(span.start <= span.end for span in receiver.spans)
+
+
+async def test_the_calls_of_a_plan_are_tool_spans_and_no_request_to_a_model(
+    receiver: Receiver, telemetry: Telemetry
+) -> None:
+    world = World()
+    session = await world.open([], listeners=[telemetry.hear])
+    await carried_out(session, plan(task(1, call("read_file", path="a.txt"))))
+    await telemetry.close()
+    assert [span.name for span in receiver.spans] == ["invoke_agent foregate", "prelude", "execute_tool read_file"]
