@@ -21,17 +21,27 @@ _LISTS = ("calls", "tool_calls", "actions")
 _FENCE = "```"
 
 
-async def ask_for_calls(session: Session, model: Model) -> str:
-    """Ask for the calls of the task in hand and record the answer; return why there is none, "" where there is."""
-    request = ModelRequest(session.state.messages, tuple(session.catalogue.values()))
+async def ask_for_calls(session: Session, model: Model, action: str, *, any_tool: bool) -> str:
+    """Ask for the calls of the task in hand and record the answer; return why there is none, "" where there is.
+
+    Offered are the tools that only look and the one `action` names, or with `any_tool` all; an answer with a call of
+    another tool counts as one without calls, and its notes name that tool.
+    """
+    offered = tuple(
+        spec for spec in session.catalogue.values() if any_tool or spec.name == action or not spec.effect.changes
+    )
     try:
-        response = await model.respond(request, session.on_text)
+        response = await model.respond(ModelRequest(session.state.messages, offered), session.on_text)
     except ModelError as error:
         return str(error)
     if response.finish_reason == "length":
         response = replace(response, calls=())
     elif not response.calls:
         response = replace(response, calls=calls_in(response.text))
+    names = {spec.name for spec in offered}
+    if strange := sorted({call.name for call in response.calls} - names):
+        note = f"calls of tools this task was not offered: {', '.join(strange)[:200]}"
+        response = replace(response, calls=(), notes=(*response.notes, note))
     stamped = response.stamped(session.state.seq + 1)
     await session.record(Draft("model_response", "model", stamped.to_json()))
     return ""

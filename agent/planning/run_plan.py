@@ -29,7 +29,7 @@ from foregate.schemas.tool_call import ToolCall
 RESENT = 2
 """Times one call is sent in an attempt: a hold whose remedy was performed, or whose question was answered, is cured."""
 
-_NO_CALL = "the answer held no call that could be read"
+_NO_CALL = "the answer held no call that could be read, of a tool that was offered"
 
 Before = Callable[[PlanTask], Awaitable[bool]]
 """Asked before each task where a person confirms step by step; no is a pause."""
@@ -157,7 +157,9 @@ class PlanRun:
         if not step.asks:
             await self.ask(step, "")
         elif not step.responded:
-            if error := await ask_for_calls(self.session, self.model or self.session.model):
+            any_tool = self.configuration.validation.allow_tool_fallback
+            model = self.model or self.session.model
+            if error := await ask_for_calls(self.session, model, step.task.action, any_tool=any_tool):
                 await self.failed(step, error)
         else:
             await self.weigh(step)

@@ -19,7 +19,7 @@ Endpoint = Callable[..., ScriptedServer]
 @pytest.fixture
 def home(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of its own, no endpoint, and the workspace as current folder."""
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FOREGATE_MODEL", "FOREGATE_POLICY"):
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FOREGATE_MODEL", "FOREGATE_POLICY", "FOREGATE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     path = tmp_path / "home"
     monkeypatch.setenv("FOREGATE_HOME", str(path))

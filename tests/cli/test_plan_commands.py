@@ -17,7 +17,6 @@ FIX = 'Fix the typo "teh" -> "the" in a.txt'
 @pytest.fixture(autouse=True)
 def no_configuration(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No configuration but the default."""
-    monkeypatch.delenv("FOREGATE_CONFIG", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home.parent / "config"))
 
 

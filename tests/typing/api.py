@@ -5,6 +5,8 @@ from typing import assert_type
 
 import foregate
 from foregate import Agent, ForegateError, Outcome, Policy, Session, run, run_sync
+from foregate.agent.planning.plan_report import PlanReport
+from foregate.agent.planning.planner import Planning
 from foregate.policy.load import default_policy
 from foregate.schemas.event import Event
 from foregate.schemas.tool_call import ToolCall
@@ -38,6 +40,10 @@ async def uses_an_agent() -> None:
         assert_type(await agent.run("hello"), Outcome)
         assert_type(agent.events("hello"), AsyncIterator[Event])
         assert_type(await agent.open(), Session)
+        planning = await agent.plan("mend a.txt")
+        assert_type(planning, Planning)
+        if planning.plan is not None:
+            assert_type(await agent.execute(planning.plan, confirmed=True), PlanReport)
         assert_type(await (await agent.open()).child("a part of it"), Outcome)
         assert_type(agent.notes, tuple[str, ...])
         assert_type(agent.outcome, Outcome | None)

@@ -125,6 +125,15 @@ async def test_a_model_without_native_calls_may_answer_in_json() -> None:
         assert report.tasks[0].responses[0].data == "teh cat"
 
 
+async def test_a_task_is_filled_in_with_the_tool_it_names_or_with_looks_and_nothing_else() -> None:
+    world = World()
+    session = await world.open([calls(("send", {"to": "eve"}))] * 2, [])
+    report = await carried_out(session, plan(task(1, action="edit_file", target="a.txt")))
+    assert (statuses(report), world.sent) == (["failed"], [])
+    notes = [event.body["notes"] for event in await events(world) if event.kind == "model_response"]
+    assert all("send" in note[0] for note in notes)
+
+
 async def test_a_task_that_changes_something_is_not_done_by_words() -> None:
     world = World()
     session = await world.open([says("I would rather not."), says("")])
