@@ -63,13 +63,20 @@ class ApprovalGate:
                 {**rulings, **settled(asks, "approval_required", "this needs a person's yes, and nobody can be asked")}
             )
         answers = turn.answers_of(self.name)
-        if not answers:
+        unasked = [ask for ask in asks if not any(ask.facts.call.digest in answer.digests for answer in answers)]
+        if unasked:
             if asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
                 return Opinion(
                     {**rulings, **settled(asks, "approval_required", "things changed too often while waiting")}
                 )
-            return self.need(turn, asks, so_far)
-        return self.answered(turn, asks, answers[-1], rulings, so_far)
+            return self.need(turn, unasked, so_far)
+        opinion = Opinion(rulings)
+        for answer in answers:
+            if about := [ask for ask in asks if ask.facts.call.digest in answer.digests]:
+                after = self.answered(turn, about, answer, opinion.rulings, so_far)
+                plan, first = (after.plan, after.first) if after.plan is not None else (opinion.plan, opinion.first)
+                opinion = replace(after, plan=plan, first=first, grants=(*opinion.grants, *after.grants))
+        return opinion
 
     def nobody(self, turn: Turn) -> bool:
         """Whether no person can be asked."""
@@ -135,7 +142,7 @@ class ApprovalGate:
         return Need(
             self.name,
             "person",
-            f"approval:{len(again) + 1}",
+            f"approval:{len(again) + len(turn.answers_of(self.name)) + 1}",
             tuple(ask.facts.call.id for ask in asks),
             tuple(ask.facts.call.digest for ask in asks),
             sheet(asks, turn, so_far, changes, same_tool=same_tool),
@@ -155,8 +162,7 @@ class ApprovalGate:
         choice, words = str(answer.value.get("choice", "")), str(answer.value.get("text", ""))
         by = str(answer.value.get("by", "person"))
         detail = {"by": by, "choice": choice}
-        asked = [ask for ask in asks if ask.facts.call.digest in answer.digests]
-        if choice not in ("yes", "grant") or len(asked) < len(asks):
+        if choice not in ("yes", "grant"):
             message = f"the person said no{f': {words[:500]}' if words else ''}; do not try it another way"
             return Opinion({**rulings, **settled(asks, "approval_denied", message, reason)}, detail=detail)
         yes = {

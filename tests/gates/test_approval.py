@@ -82,6 +82,19 @@ def test_only_a_clear_yes_lets_a_call_run(choice: str, expected: str, standing: 
     assert (codes(judgement)["approval"], judgement.verdicts[0].standing) == (expected, standing)
 
 
+@pytest.mark.parametrize(
+    ("second", "stands"), [("yes", [Standing.ALLOW, Standing.ALLOW]), ("no", [Standing.ALLOW, Standing.DENY])]
+)
+def test_a_call_that_comes_to_ask_after_the_answer_has_a_sheet_of_its_own(second: str, stands: list[Standing]) -> None:
+    of = turn(SEND, call("run_shell", "make", 2))
+    need = need_of(of, POLICY)
+    first = answered(of, replace(need, digests=need.digests[:1]), {"choice": "yes", "text": "", "by": "person"})
+    again = need_of(first, POLICY)
+    assert (again.calls, again.key == need.key) == (("c2",), False)
+    both = answered(first, again, {"choice": second, "text": "", "by": "person"})
+    assert [verdict.standing for verdict in judged(both, POLICY).verdicts] == stands
+
+
 def test_nobody_to_ask_is_a_no_and_so_is_the_mode_never() -> None:
     assert code(turn(SEND, attended=False)) == "approval_required"
     assert code(turn(SEND), policy_with({**ALONE, "approval.mode": "never"})) == "approval_required"
