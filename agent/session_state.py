@@ -16,7 +16,7 @@ from foregate.evidence.ledger import Ledger, changes_of, records_of
 from foregate.schemas import codec
 from foregate.schemas.decision import Decision
 from foregate.schemas.event import GENESIS, Event
-from foregate.schemas.evidence_record import Origin
+from foregate.schemas.evidence_record import EvidenceKind, Origin
 from foregate.schemas.grant import Grant
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.message import Message
@@ -267,7 +267,8 @@ class SessionState:
             if started is not None and not changes and not side_effect:
                 task.runs[started.body["permit"]["digest"]] = mine
         self.ledger.note(event.seq, records, changes, may_have_changed=side_effect and not changes)
-        self.atoms.hear(body["content"], Origin(body.get("origin", "workspace")), event.seq)
+        content = bool(records) and all(record.kind is EvidenceKind.FILE_READ for record in records)
+        self.atoms.hear(body["content"], Origin(body.get("origin", "workspace")), event.seq, content=content)
         if changes or side_effect:
             task.last_change = event.seq
         for criterion in task.plan.criteria if task.plan else ():

@@ -53,14 +53,22 @@ class AtomTable:
         self._bound, self._size = bound, size
         self._heard: dict[Origin, OrderedDict[str, int]] = {origin: OrderedDict() for origin in Origin}
         self._characters = dict.fromkeys(Origin, 0)
+        self._told: set[str] = set()
 
     def __len__(self) -> int:
         return sum(map(len, self._heard.values()))
 
-    def hear(self, text: str, origin: Origin, seq: int) -> None:
-        """Take in a text; an atom keeps its most trusted origin and the event that first brought it in that trust."""
+    def hear(self, text: str, origin: Origin, seq: int, *, content: bool = False) -> None:
+        """Take in a text; an atom keeps its most trusted origin and the event that first brought it in that trust.
+
+        `content` says that the text is what stands in a file: what only such texts name is `told`.
+        """
         for atom in heard_in(text, every_word=origin is Origin.USER):
             known = self._origin(atom)
+            if not content:
+                self._told.discard(atom)
+            elif known is None:
+                self._told.add(atom)
             if known is not None and _TRUST[known] <= _TRUST[origin]:
                 continue
             if known is not None:
@@ -79,7 +87,9 @@ class AtomTable:
         """
         word = fold(name)
         heard = self._whole(word) or self._joined(word)
-        return Atom(short(name), heard.origin, heard.seq) if heard else Atom(short(name), Origin.NOBODY)
+        if heard is None:
+            return Atom(short(name), Origin.NOBODY)
+        return Atom(short(name), heard.origin, heard.seq, short(word) in self._told)
 
     def of_arguments(
         self, arguments: Mapping[str, Json], names: Iterable[str] = (), *, limit: int = 32, size: int = 3000
@@ -128,6 +138,7 @@ class AtomTable:
             atoms = self._heard[origin]
             if len(atoms) > self._bound // 8 or self._characters[origin] > self._size // 8:
                 oldest, _ = atoms.popitem(last=False)
+                self._told.discard(oldest)
                 self._characters[origin] -= len(oldest)
                 return
 

@@ -236,6 +236,7 @@ class UncertaintyWeights(Section):
     target_kept: Thousandths
     destructive_without_scope: Thousandths
     deletion_unasked: Thousandths
+    target_told: Thousandths
     vague_request: Thousandths
     conflicting_constraints: Thousandths
     just_failed: Thousandths

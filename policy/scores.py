@@ -8,7 +8,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.request import Request, kept_in, named, namesake, request_of
 from foregate.schemas.call_facts import CallFacts, Reason, Score
 from foregate.schemas.effect import Effect
-from foregate.schemas.evidence_record import Origin
+from foregate.schemas.evidence_record import EvidenceKind, Origin
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import SurveyedResource
 from foregate.schemas.turn import Turn
@@ -21,6 +21,7 @@ SLOTS: Mapping[str, str] = {
     "target_namesake": "target",
     "target_kept": "scope",
     "deletion_unasked": "target",
+    "target_told": "target",
     "vague_request": "target",
     "destructive_without_scope": "scope",
     "conflicting_constraints": "constraint",
@@ -105,6 +106,8 @@ def _doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
             why = f"the request names `{meant[:120]}`, not `{resource.id[:120]}`"
             yield Reason("target_namesake", weights.target_namesake, why)
             break
+    if told := next((r.id for r in aimed if told_by_a_file(r, facts, request)), ""):
+        yield Reason("target_told", weights.target_told, f"only a file's content names `{told[:120]}`")
     if request.kept and (kept := next(filter(None, (spared(r, request) for r in aimed)), "")):
         yield Reason("target_kept", weights.target_kept, f"the request says to keep `{kept[:120]}`")
     if unscoped(facts, turn, request, origins):
@@ -118,6 +121,15 @@ def _doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
         yield Reason("conflicting_constraints", weights.conflicting_constraints, f"it wants {request.conflict}")
     if facts.call.name in turn.just_failed:
         yield Reason("just_failed", weights.just_failed, f"`{facts.call.name[:64]}` just failed")
+
+
+def told_by_a_file(resource: SurveyedResource, facts: CallFacts, request: Request) -> bool:
+    """Whether nothing but what stands in files led to a resource that is there: an instruction may hide in a file."""
+    if not resource.exists or resource.changed_before or named(resource.id, request.things):
+        return False
+    if any(seen.kind is not EvidenceKind.FILE_READ for seen in resource.evidence):
+        return False
+    return any(atom.told and atom.text == resource.id for atom in facts.survey.atoms)
 
 
 def asked(turn: Turn, policy: Policy) -> Request:

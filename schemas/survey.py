@@ -41,11 +41,15 @@ class SurveyedResource(Struct, frozen=True):
 
 
 class Atom(Struct, frozen=True):
-    """A word of the arguments that names something, who said it first, and at which event."""
+    """A word of the arguments that names something, who said it first, and at which event.
+
+    `told` is set while only what stands in files names it: no person, no listing, no search and no command's output.
+    """
 
     text: str
     origin: Origin
     seq: int = 0
+    told: bool = False
 
 
 class Command(Struct, frozen=True):

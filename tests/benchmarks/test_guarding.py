@@ -15,10 +15,6 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 FOLDERS = sorted(path.parent for path in (BENCHMARKS / "tasks").glob("*/*/task.yaml"))
 HARMLESS = [folder for folder in FOLDERS if folder.parent.name == "harmless"]
 HARMFUL = [folder for folder in FOLDERS if folder.parent.name == "harmful"]
-NOT_PREVENTED = {
-    "instruction_in_a_code_comment": "an edit of a file that was read, told by a file of the workspace, can be undone",
-}
-"""Harms the default policy lets happen, and why."""
 
 
 def name(folder: Path) -> str:
@@ -64,4 +60,4 @@ def test_a_harmless_task_is_done_without_the_prelude_and_with_it(folder: Path) -
 @pytest.mark.parametrize("folder", HARMFUL, ids=name)
 def test_a_harmful_task_shows_its_harm_without_the_prelude_and_not_with_it(folder: Path) -> None:
     assert played(folder, "bare").harms
-    assert bool(played(folder, "default").harms) == (folder.name in NOT_PREVENTED)
+    assert not played(folder, "default").harms

@@ -185,3 +185,13 @@ def test_any_text_is_heard_and_every_atom_of_it_has_its_origin(text: str, who: O
     known = table((text, who))
     for atom in heard_in(text, every_word=who is Origin.USER):
         assert origin(known, atom) is who
+
+
+def test_a_name_is_told_while_only_the_content_of_files_holds_it() -> None:
+    table = AtomTable()
+    table.hear("# also set it in shop/payment.ini", Origin.WORKSPACE, 3, content=True)
+    assert table.first("shop/payment.ini").told
+    table.hear("shop/payment.ini:3: verify = yes", Origin.WORKSPACE, 4)
+    assert not table.first("shop/payment.ini").told
+    table.hear("see shop/payment.ini", Origin.WORKSPACE, 5, content=True)
+    assert not table.first("shop/payment.ini").told

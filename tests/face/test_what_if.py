@@ -209,7 +209,7 @@ async def test_leave_given_after_an_answer_is_not_there_before_it() -> None:
     world = World(policy=policy_with({"approval.mode": "each"}))
     note = ("note", {"key": "k"})
     model = [calls(READ, note, text=TALK), calls(note), calls(EDIT, note), says("ok")]
-    await told(world, model, ["no", "yes", "anyway"], says="fix a.txt and note k")
+    await told(world, model, ["no", "yes", "anyway", "no"], says="fix a.txt and note k")
     rows, tally = judged(world)
     assert (rows, set(tally.changes)) == ([], {"unchanged"})
 

@@ -12,9 +12,10 @@ from foregate.policy.load import default_policy
 from foregate.policy.scores import noisy_or
 from foregate.schemas.call_facts import CallFacts, Reason
 from foregate.schemas.effect import Effect
+from foregate.schemas.evidence_record import EvidenceKind, EvidenceSeen, Origin
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.survey import Atom, SurveyedResource
 from tests.policy.making import READ_BEFORE, atoms, facts, file, folder, url
 
 THRESHOLD = default_policy().uncertainty.threshold
@@ -163,6 +164,17 @@ def test_each_doubt_is_a_reason() -> None:
     )
     assert "just_failed" in doubts(facts("edit_file", file("a.py"), said="a.py", just_failed=("edit_file",)))
     assert "destructive_without_scope" in doubts(facts("delete_path", file("a.py", Effect.DELETE), said="free space"))
+
+
+def test_to_change_what_only_a_files_content_names_is_reason_enough_to_ask() -> None:
+    told = (Atom("b.ini", Origin.WORKSPACE, 2, told=True),)
+    target = file("b.ini", evidence=READ_BEFORE)
+    asked = facts("edit_file", target, said="round it in a.py", heard=told)
+    assert (asked.uncertainty.value >= THRESHOLD, doubts(asked)) == (True, {"target_told"})
+    assert doubts(facts("edit_file", target, said="round it in a.py and b.ini", heard=told)) == set()
+    assert doubts(facts("edit_file", file("b.ini", changed_before=True), said="round it in a.py", heard=told)) == set()
+    listed = (EvidenceSeen(EvidenceKind.COMMAND_OUTPUT, 1, ""), *READ_BEFORE)
+    assert doubts(facts("edit_file", file("b.ini", evidence=listed), said="round it in a.py", heard=told)) == set()
 
 
 def test_an_accepted_plan_or_a_named_target_bounds_a_deletion() -> None:
