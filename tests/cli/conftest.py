@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from foregate.cli.app import main
 from tests.agent.models.scripted_server import ScriptedServer, Step
 
 Cli = Callable[..., tuple[int, str, str]]
+Piped = Callable[[str], None]
 Endpoint = Callable[..., ScriptedServer]
 
 
@@ -38,6 +40,19 @@ def cli(home: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
         return code, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture
+def piped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Piped]:
+    """Makes a text the standard input of the commands that follow."""
+    with ExitStack() as opened:
+
+        def pipe(text: str) -> None:
+            file = tmp_path / "stdin"
+            file.write_text(text)
+            monkeypatch.setattr("sys.stdin", opened.enter_context(file.open()))
+
+        yield pipe
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import sqlite3
 import subprocess
@@ -19,7 +18,7 @@ from foregate.home import Home
 from foregate.opening import Setting, open_session
 from foregate.schemas.event import STATUSES
 from foregate.telemetry.sqlite_log import SqliteLog
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, Piped
 from tests.full_disk import no_room_for
 from tests.policies import EVERYTHING_OFF, policy_with
 
@@ -181,7 +180,7 @@ def test_the_policy_is_shown_with_where_values_come_from(cli: Cli, tmp_path: Pat
     assert rows == [{"key": "limits.turns", "value": 7, "from": "mine.yaml:2"}]
 
 
-def test_the_shipped_policy_is_named_wherever_a_file_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shipped_policy_is_named_wherever_a_file_is(cli: Cli, piped: Piped) -> None:
     Path("classic").write_text("narration: {mode: 'off'}\n")
     assert cli("policy", "check", "classic")[:2] == (0, "classic: usable\n")
     shown = cli("policy", "show", "--policy", "classic")[1]
@@ -190,7 +189,7 @@ def test_the_shipped_policy_is_named_wherever_a_file_is(cli: Cli, monkeypatch: p
     assert "narration.mode" in cli("policy", "show", "--policy", "./classic")[1]
     policies = []
     for arguments in (("run", "--json", "replace teh by the in a.txt"), ("chat",)):
-        monkeypatch.setattr(sys, "stdin", io.StringIO("/policy\n/quit\n"))
+        piped("/policy\n/quit\n")
         code, out, _ = cli(*arguments, "--policy", "classic")
         assert code == 0
         policies.append(out)
@@ -203,8 +202,8 @@ def test_a_resume_without_anything_open_says_so(cli: Cli) -> None:
     assert "nothing waits" in cli("resume", "last")[1]
 
 
-def test_a_chat_reads_lines_from_a_pipe(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("read a.txt\n/evidence\n/quit\nnever\n"))
+def test_a_chat_reads_lines_from_a_pipe(cli: Cli, piped: Piped) -> None:
+    piped("read a.txt\n/evidence\n/quit\nnever\n")
     code, out, _ = cli("chat")
     assert code == 0
     assert "file a.txt: file_read" in out
@@ -218,6 +217,10 @@ def test_the_real_command_line_starts_and_fails_as_it_says(home: Path) -> None:
 
     version = foregate("--version")
     assert (version.returncode, version.stdout.split()[0], version.stderr) == (0, "foregate", "")
+    closed = subprocess.run(
+        f"'{sys.executable}' -m foregate chat <&-", shell=True, capture_output=True, text=True, timeout=60
+    )
+    assert (closed.returncode, closed.stderr) == (0, "")
     wrong = foregate("run", "--nope")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.startswith("foregate: ")

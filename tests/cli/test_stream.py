@@ -65,7 +65,7 @@ class Talk:
         assert self.process.stdout is not None
         self.process.stdin.close()
         self.lines += [json.loads(line) for line in self.process.stdout]
-        return self.process.wait()
+        return self.process.wait(FOREVER)
 
     @property
     def kinds(self) -> list[str]:

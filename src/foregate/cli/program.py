@@ -43,7 +43,7 @@ class Program:
         """Ask and return the reply; see Person. Another message, /quit and the end of input leave the question open."""
         asked = strict_json.digest(need.request)
         choices = choices_of(need)
-        self.pipe.questions += 1
+        self.pipe.asked()
         self.tell(
             {
                 "asks": need.gate,

@@ -33,7 +33,7 @@ class Terminal:
         self.forgets: Callable[[str], bool] = lambda text: False
         self._history = history
         self._typed: PromptSession[str] | None = None
-        self._pipe = Pipe()
+        self._pipe: Pipe | None = None
 
     async def line(self, prompt: str) -> str | None:
         """Return the next line, or None at its end. Raises KeyboardInterrupt when Ctrl-C was pressed at the prompt.
@@ -41,6 +41,7 @@ class Terminal:
         Typed, it may be several: Alt-Enter begins a new one, and what is pasted stays together.
         """
         if not self.interactive:
+            self._pipe = self._pipe or Pipe()
             line = await self._pipe.next()
             return None if line is None else line.text
         if self._typed is None:
