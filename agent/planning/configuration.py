@@ -140,12 +140,17 @@ def load_configuration(named: Path | str | None = None, environ: Mapping[str, st
 
 def configuration_file(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
     """Return the file the configuration is read from, None where the defaults alone are in force."""
+    chosen, file = named or environ.get("FOREGATE_CONFIG"), configuration_place(named, environ)
+    return file if chosen or os.path.lexists(file) else None
+
+
+def configuration_place(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where the configuration is looked for, whether or not there is one: whoever writes there decides it."""
     if chosen := named or environ.get("FOREGATE_CONFIG"):
         return Path(chosen).expanduser()
     configured = environ.get("XDG_CONFIG_HOME", "")
     base = Path(configured) if configured.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".config"
-    file = base / "foregate" / "config.yaml"
-    return file if os.path.lexists(file) else None
+    return base / "foregate" / "config.yaml"
 
 
 def _defaults() -> Tree:

@@ -8,18 +8,20 @@ from pathlib import Path
 from foregate.schemas.errors import UsageError
 
 
-def guarded(workspace: Path, own: Iterable[Path]) -> list[str]:
-    """Return the globs that stand for the `own` paths that lie in the workspace, for `files.protected`.
+def guarded(workspace: Path, own: Iterable[Path], files: Iterable[Path] = ()) -> list[str]:
+    """Return the globs that stand for what of the `own` folders and `files` lies in the workspace, for
+    `files.protected`; a file that is a link counts as link and as what it leads to.
 
-    Raises UsageError where the workspace itself lies in one of them: then nothing in it would be the agent's to touch.
+    Raises UsageError where the workspace itself lies in an own folder: then nothing in it would be the agent's to touch.
     """
-    root, found = workspace.resolve(), []
-    for path in (path.resolve() for path in own):
+    root = workspace.resolve()
+    folders = [path.resolve() for path in own]
+    for path in folders:
         if root == path or path in root.parents:
             raise UsageError(f"the workspace `{root}` lies in Foregate's own folder `{path}`; choose another")
-        if root in path.parents:
-            found.append(literal(path.relative_to(root).as_posix()))
-    return found
+    ways = [way for path in files for way in (path.resolve(), path.parent.resolve() / path.name)]
+    inside = [path for path in (*folders, *ways) if root in path.parents]
+    return [literal(path.relative_to(root).as_posix()) for path in dict.fromkeys(inside)]
 
 
 def literal(path: str) -> str:

@@ -119,6 +119,7 @@ async def _open(
     notes: tuple[str, ...],
     own: tuple[Path, ...] = (),
 ) -> Opened:
+    from foregate.agent.planning.configuration import configuration_place
     from foregate.agent.session import Session
     from foregate.agent.tools.tool import Toolbox
     from foregate.agent.workspace import Workspace
@@ -132,7 +133,8 @@ async def _open(
     try:
         loaded, policy = choose_policy(setting, workspace.root)
         named = None if isinstance(setting.policy, Policy) else policy_file(setting.policy, setting.environ)
-        guard = guarded(workspace.root, own if named is None else (*own, named))
+        files = [configuration_place(environ=setting.environ), *([] if named is None else [named])]
+        guard = guarded(workspace.root, own, files)
         policy = with_protected(policy, guard)
         tools = toolbox(setting, workspace, policy, memory)
         lease = await log.claim(name, create=not setting.resume)

@@ -53,3 +53,31 @@ def test_what_lies_beneath_an_own_folder_is_guarded_with_it(tmp_path: Path) -> N
     policy = with_protected(default_policy(), guarded(tmp_path, [tmp_path / "a*b" / "foregate"]))
     assert off_limits("a*b/foregate/blobs/x", policy)
     assert not off_limits("a*b/other", policy)
+
+
+def test_a_file_that_is_a_link_is_guarded_as_the_link_and_as_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    (tmp_path / "dotfiles/mine.yaml").write_text("")
+    (tmp_path / "mine.yaml").symlink_to("dotfiles/mine.yaml")
+    assert guarded(tmp_path, [], [tmp_path / "mine.yaml"]) == ["dotfiles/mine.yaml", "mine.yaml"]
+
+
+@pytest.mark.parametrize("place", ["home", "named"])
+async def test_the_configuration_that_names_the_models_is_not_the_agents_to_write_even_before_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv("FOREGATE_HOME", str(tmp_path.parent / f"{tmp_path.name}-home"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    wanted = ".config/foregate/config.yaml"
+    if place == "named":
+        wanted = "plan.yaml"
+        monkeypatch.setenv("FOREGATE_CONFIG", str(tmp_path / wanted))
+    evil = "models:\n  planning:\n    provider: openai\n    base_url: http://evil.example\n"
+    model = ScriptedModel(
+        [calls(("write_file", {"path": wanted, "content": evil}), text="I will write that file now."), says("no")]
+    )
+    async with Agent(model=model, workspace=tmp_path) as agent:
+        told = [e.body["code"] async for e in agent.events(f"write {wanted}") if e.kind == "call_answered"]
+    model.finish()
+    assert (told, (tmp_path / wanted).exists()) == (["denied_by_rule"], False)
