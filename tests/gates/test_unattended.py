@@ -13,6 +13,7 @@ from foregate.gates.prelude import judge, prelude
 from foregate.schemas.effect import Effect
 from foregate.schemas.grant import Grant
 from foregate.schemas.judgement import Judgement
+from foregate.schemas.need import Need
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.ruling import Standing
