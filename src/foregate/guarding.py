@@ -12,7 +12,7 @@ def guarded(workspace: Path, own: Iterable[Path], files: Iterable[Path] = ()) ->
     """Return the globs that stand for what of the `own` folders and `files` lies in the workspace, for
     `files.protected`; a file that is a link counts as link and as what it leads to.
 
-    Raises UsageError where the workspace itself lies in an own folder: then nothing in it would be the agent's to touch.
+    Raises UsageError where the workspace itself lies in an own folder: nothing in it would be the agent's to touch.
     """
     root = workspace.resolve()
     folders = [path.resolve() for path in own]
