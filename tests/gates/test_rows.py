@@ -9,10 +9,11 @@ from tests.policies import policy_with
 POLICY = policy_with({"uncertainty.mode": "off"})
 
 
-def test_a_gate_that_lets_everything_pass_and_a_critique_nobody_required_leave_bare_rows() -> None:
+def test_a_gate_that_lets_everything_pass_names_no_call_nor_does_a_critique_nobody_required() -> None:
     judgement = judged(turn(call("edit_file"), call("read_file", number=2)), POLICY)
     assert row(judgement, "rules") == Decision("rules", "rules_passed")
-    assert row(judgement, "critique") == Decision("critique", "critique_not_required")
+    critique = row(judgement, "critique")
+    assert (critique.code, critique.rulings, critique.tool) == ("critique_not_required", (), "")
 
 
 def test_a_row_names_the_calls_it_stops_and_leaves_out_those_that_pass() -> None:
