@@ -80,7 +80,8 @@ async def ask_model(session: Session) -> Outcome | None:
     assert task is not None
     words_only = task.words_only or task.words_only_task
     tools = () if words_only else tuple(session.catalogue.values())
-    if due := compressed(session.state.conversation, session.state.still_open, session.policy.context):
+    state = session.state
+    if due := compressed(state.conversation, state.still_open, session.policy.context, session.measure):
         await session.record(Draft("context_compressed", "foregate", due))
     request = ModelRequest(session.state.messages, tools, words_only)
     try:

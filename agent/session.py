@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from foregate.agent.advice import advise
 from foregate.agent.child import Delegating, child, may_delegate
+from foregate.agent.context.tokens import Measure
 from foregate.agent.outcome import Outcome, Report
 from foregate.agent.prompts import PROMPTS_HASH, SYSTEM
 from foregate.agent.recovery import resume
@@ -110,6 +111,12 @@ class Session:
             for listener in self.listeners:
                 listener(event)
         return events
+
+    def measure(self) -> Measure:
+        """Return how the tokens of this session's model are counted."""
+        from foregate.agent.context.tokenizer import measure_for
+
+        return measure_for(self.model.name)
 
     async def resume(self) -> None:
         """Go on with a log that is there already, instead of `start`."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import accumulate
 
 from foregate.agent.context.conversation import Conversation, notice, shortened
 from foregate.agent.context.cut import line
 from foregate.agent.context.strategy import keep_ends, ranges
-from foregate.agent.context.tokens import tokens_of, weight
+from foregate.agent.context.tokens import ESTIMATE, Measure, surely_within
 from foregate.policy.policy import Context
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
@@ -26,88 +26,98 @@ _USER, _ASSISTANT, _ARGUMENTS = 400, 160, 120
 
 
 def compressed(
-    conversation: Conversation, still_open: Callable[[], Sequence[str]], section: Context
+    conversation: Conversation,
+    still_open: Callable[[], Sequence[str]],
+    section: Context,
+    measure: Callable[[], Measure] = lambda: ESTIMATE,
+    vital: Collection[int] = (),
 ) -> dict[str, Json] | None:
     """Return the body of the event that brings a conversation within the limit, None where none is due.
 
-    `still_open` is asked only then. It names each unresolved failure, hold and unknown outcome, all of which are kept,
-    even beyond the limit; so are the system prompt, the newest message of the user and the last exchange. A call and
-    its answers stay together.
+    `measure` is asked only where the limit may be near, `still_open` only where it is passed. The latter names each
+    unresolved failure, hold and unknown outcome, all of which are kept, even beyond the limit; so are the system
+    prompt, the newest message of the user, the last exchange and the messages in `vital` places. A call and its answers
+    stay together.
     """
     limit = section.max_tokens
-    if not limit or section.strategy == "none" or conversation.total <= limit:
+    if not limit or section.strategy == "none" or surely_within(conversation.total, limit):
+        return None
+    messages, counted = conversation.messages, measure()
+    weights = conversation.weights if counted is ESTIMATE else [counted.weight(message) for message in messages]
+    total = sum(weights)
+    if total <= limit:
         return None
     unsettled = list(still_open())
-    messages, weights = conversation.messages, conversation.weights
     parts = list(conversation.exchanges())
-    vital = {conversation.newest, len(messages) - 1}
-    must = {n for n, part in enumerate(parts) if vital & {*part} or messages[part[0]].role == "system"}
+    staying = {conversation.newest, len(messages) - 1, *vital}
+    must = {n for n, part in enumerate(parts) if staying & {*part} or messages[part[0]].role == "system"}
     heavy = [sum(weights[place] for place in part) for part in parts]
-    room = limit - weight(notice(len(messages), unsettled, "")) - limit // _SUMMARY_SHARE
+    room = limit - counted.weight(notice(len(messages), unsettled, "")) - limit // _SUMMARY_SHARE
     stay = keep_ends(heavy, room, must, section.keep_first, section.keep_last)
     kept = {place for part in stay for place in parts[part]}
     kept.discard(conversation.notice)
     gone = [place for place in range(len(messages)) if place not in kept]
-    sizes = fitted([(place, messages[place]) for place in sorted(kept)], room)
+    sizes = fitted([(place, messages[place]) for place in sorted(kept)], room, counted)
     if not sizes and not [place for place in gone if place != conversation.notice]:
         return None
     summary = ""
     if section.strategy == "summary":
-        summary = summed_up(conversation, gone, limit // _SUMMARY_SHARE)
+        summary = summed_up(conversation, gone, limit // _SUMMARY_SHARE, counted)
     body: dict[str, Json] = {
         "strategy": section.strategy,
         "limit": limit,
-        "before": conversation.total,
+        "counted_by": counted.name,
+        "before": total,
         "left_out": ranges(gone),
         "shortened": sizes,
         "open": unsettled,
         "summary": summary,
     }
-    return {**body, "after": weighed(conversation, body)}
+    return {**body, "after": weighed(conversation, body, counted)}
 
 
-def fitted(kept: Sequence[tuple[int, Message]], room: int) -> list[list[int]]:
+def fitted(kept: Sequence[tuple[int, Message]], room: int, counted: Measure) -> list[list[int]]:
     """Return which answers to shorten to how many characters, none where all that is kept fits."""
-    total = sum(weight(message) for _, message in kept)
+    total = sum(counted.weight(message) for _, message in kept)
     answers = [(place, message) for place, message in kept if message.role == "tool"]
     if total <= room or not answers:
         return []
-    share = max(_LEAST, (room - total + sum(weight(message) for _, message in answers)) // len(answers))
+    share = max(_LEAST, (room - total + sum(counted.weight(message) for _, message in answers)) // len(answers))
     sizes: list[list[int]] = []
     for place, message in answers:
         size = share * 4
-        while size > _LEAST and weight(shortened(message, size)) > share:
+        while size > _LEAST and counted.weight(shortened(message, size)) > share:
             size //= 2
-        if weight(message) > share and weight(shortened(message, size)) < weight(message):
+        if counted.weight(message) > share and counted.weight(shortened(message, size)) < counted.weight(message):
             sizes.append([place, size])
     return sizes
 
 
-def weighed(conversation: Conversation, body: Mapping[str, Json]) -> int:
+def weighed(conversation: Conversation, body: Mapping[str, Json], counted: Measure) -> int:
     """Return what the conversation weighs once the body of the event is applied."""
     trial = Conversation()
     trial.messages, trial.left_out = conversation.messages, conversation.left_out
     trial.notice, trial.newest = conversation.notice, conversation.newest
     trial.compress(body)
-    return trial.total
+    return sum(counted.weight(message) for message in trial.messages)
 
 
-def summed_up(conversation: Conversation, gone: Sequence[int], room: int) -> str:
+def summed_up(conversation: Conversation, gone: Sequence[int], room: int, counted: Measure) -> str:
     """Return the messages left out, one line each, behind what was summed up before; at most about `room` tokens."""
     failed = {message.call for message in conversation.messages if message.role == "tool" and not went_well(message)}
     lines = conversation.summary.split("\n") if conversation.summary else []
     for place in gone:
         if place != conversation.notice:
             lines += lines_of(conversation.messages[place], failed)
-    return "\n".join(ends(lines, room))
+    return "\n".join(ends(lines, room, counted))
 
 
-def ends(lines: Sequence[str], room: int) -> list[str]:
+def ends(lines: Sequence[str], room: int, counted: Measure = ESTIMATE) -> list[str]:
     """Return the first and the last lines that take about `room` tokens, and how many are left out, then and before.
 
     A line is never cut here: what is left of one could pass for another.
     """
-    weights = [1 + tokens_of(text) for text in lines]
+    weights = [1 + counted.of(text) for text in lines]
     if sum(weights) <= room:
         return list(lines)
     head = fitting(weights, room // 4)

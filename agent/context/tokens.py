@@ -1,6 +1,9 @@
-"""How many tokens a message takes: an estimate that needs no endpoint and is the same everywhere."""
+"""How many tokens a message takes: an estimate that needs no library and is the same everywhere, or another measure."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from foregate.schemas.message import Message
 
@@ -10,6 +13,21 @@ _OTHER = 3
 """Bytes of any other text per token; one character of most scripts beyond the Latin one."""
 _FRAME = 4
 """Tokens around a message and around a call, whatever is in them."""
+_DENSEST = 4
+"""Times a real count may exceed the estimate: no token is less than a byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A way to count: its name for the log, and the tokens `of` a text."""
+
+    name: str
+    of: Callable[[str], int]
+
+    def weight(self, message: Message) -> int:
+        """Return how many tokens a message takes, its calls included."""
+        calls = sum(_FRAME + self.of(call.name) + self.of(call.raw) for call in message.calls)
+        return _FRAME + self.of(message.text) + calls
 
 
 def tokens_of(text: str) -> int:
@@ -19,7 +37,11 @@ def tokens_of(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // _OTHER)
 
 
-def weight(message: Message) -> int:
-    """Return about how many tokens a message takes, its calls included."""
-    calls = sum(_FRAME + tokens_of(call.name) + tokens_of(call.raw) for call in message.calls)
-    return _FRAME + tokens_of(message.text) + calls
+ESTIMATE = Measure("estimate", tokens_of)
+"""The measure where there is no better one."""
+weight = ESTIMATE.weight
+
+
+def surely_within(estimate: int, limit: int) -> bool:
+    """Whether no way to count could find more than `limit` tokens in what the estimate says takes so many."""
+    return estimate * _DENSEST <= limit
