@@ -13,7 +13,7 @@ from foregate.cli.columns import columns
 from foregate.cli.layout import folded, hanging, packed
 from foregate.cli.rows import LONGEST, notable, rows, ruling
 from foregate.cli.sheet import KEYS_WITH_GRANT
-from foregate.cli.timeline import messages_of, rows_of
+from foregate.cli.timeline import compressed_row, messages_of, rows_of
 from foregate.cli.visible import hidden, visible
 from foregate.schemas import codec
 from foregate.schemas.decision import CallRuling, Decision
@@ -158,3 +158,38 @@ def test_in_the_history_whatever_was_said_stands_behind_bars() -> None:
         "  model  | all well",
         "  tool   read_file all well\\u{A}  tool  ",
     ]
+
+
+LEFT_OUT = {
+    "strategy": "summary",
+    "limit": 1500,
+    "counted_by": "estimate",
+    "before": 1600,
+    "after": 700,
+    "left_out": [[2, 14]],
+    "shortened": [[20, 400]],
+    "open": [],
+    "summary": "",
+}
+
+
+@pytest.mark.parametrize("width", [30, 80])
+def test_a_conversation_that_left_messages_out_says_so_in_one_dim_line(width: int) -> None:
+    (row,) = rows(event("context_compressed", LEFT_OUT), width)
+    assert "dim" in [str(span.style) for span in row.spans]
+    assert row.plain.startswith("  context for the model 1")
+    assert columns(row.plain) <= width
+
+
+def test_the_history_says_where_and_how_much_the_model_was_no_longer_sent() -> None:
+    said = [event("user_message", {"text": "hi"}, "user"), event("context_compressed", LEFT_OUT)]
+    lines = [row.plain for row in messages_of(said, 200)]
+    assert lines == [
+        "  you    | hi",
+        "  left   for the model 12 older messages left out and 1 long answer shortened: 1600 tokens were 700 then "
+        "(estimated, limit 1500)",
+    ]
+    row = compressed_row(event("context_compressed", {**LEFT_OUT, "counted_by": "o200k_base", "left_out": []}), 0)
+    assert row.plain.endswith(
+        "for the model 1 long answer shortened: 1600 tokens were 700 then (counted by o200k_base, limit 1500)"
+    )

@@ -12,6 +12,7 @@ from foregate.cli import options
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
+    from foregate.schemas.event import Event
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.sqlite_log import SqliteLog
 
@@ -52,11 +53,11 @@ def show(
     notes: Annotated[bool, typer.Option("--notes", help="Show the replay notes instead of the decisions.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the decision points of a session, one line each."""
+    """Show the decision points of a session, one line each; without a filter also what the model was not sent."""
     from rich.console import Console
 
     from foregate.cli.scripting import one_line
-    from foregate.cli.timeline import row_of
+    from foregate.cli.timeline import compressed_row, row_of
     from foregate.home import find_session
     from foregate.schemas import codec
     from foregate.telemetry.decisions import chosen, decision_points
@@ -72,12 +73,21 @@ def show(
             for note in () if as_json else found:
                 typer.echo(_plain(f"{note.category:<18} {'blocking' if note.blocking else '':<8} {note.summary}"))
             return
-        points = decision_points(log.events(name, kinds=("turn_judged",)))
+        width = console.width if console.is_terminal else 0
+        filtered = bool(as_json or gate or code or severity)
+
+        def passing(event: Event) -> Event:
+            if event.kind == "context_compressed" and not filtered:
+                console.print(compressed_row(event, width), soft_wrap=True)
+            return event
+
+        events = map(passing, log.events(name, kinds=("turn_judged", "context_compressed")))
+        points = decision_points(events)
         for point in chosen(points, gate=gate or (), code=code or (), severity=severity or ()):
             if as_json:
                 typer.echo(one_line(point.to_json()))
             else:
-                console.print(row_of(point, console.width if console.is_terminal else 0), soft_wrap=True)
+                console.print(row_of(point, width), soft_wrap=True)
 
 
 @app.command("verify", short_help="Verify a session's log.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -13,6 +14,7 @@ from foregate.schemas import codec
 from foregate.schemas.decision import Decision
 from foregate.schemas.event import Event
 from foregate.schemas.ruling import Standing
+from foregate.schemas.strict_json import Json
 
 if TYPE_CHECKING:
     from foregate.telemetry.decisions import DecisionPoint
@@ -47,9 +49,21 @@ def rows(event: Event, width: int) -> list[Text]:
         case "outcome_unknown":
             why = body["reason"]
             return said("unknown", BAD, f"{what}: nobody can say whether it took effect ({why})", width)
+        case "context_compressed":
+            row = line("context", "", f"{compression(body)}; /history has all of it", width)
+            row.stylize("dim")
+            return [row]
         case "effect_undone":
             return said("undone", GOOD, f"{body['tool']} {', '.join(body['resources'])}", width)
     return []
+
+
+def compression(body: Mapping[str, Json]) -> str:
+    """Return what the model is not sent any more."""
+    gone, cut = sum(end - start for start, end in body["left_out"]), len(body["shortened"])
+    told = [f"{gone} older message{'s' if gone != 1 else ''} left out"] if gone else []
+    told += [f"{cut} long answer{'s' if cut != 1 else ''} shortened"] if cut else []
+    return f"for the model {' and '.join(told)}"
 
 
 def notable(decision: Decision | DecisionPoint) -> bool:

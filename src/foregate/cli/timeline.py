@@ -9,7 +9,7 @@ from rich.text import Text
 from foregate.cli.colours import BAD, CARE, NAME
 from foregate.cli.flow import barred
 from foregate.cli.layout import labelled
-from foregate.cli.rows import line
+from foregate.cli.rows import compression, line
 from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.decisions import DecisionPoint, decision_points
@@ -43,6 +43,21 @@ def _said_of(point: DecisionPoint) -> str:
     return ": ".join(part for part in (f"{point.code}{shadow}", what, point.summary) if part)
 
 
+def compressed_as(event: Event) -> str:
+    """Return what an event says of a conversation that grew too long, with the tokens before and after."""
+    body = event.body
+    by = body.get("counted_by", "estimate")
+    how = "estimated" if by == "estimate" else f"counted by {by}"
+    return f"{compression(body)}: {body['before']} tokens were {body['after']} then ({how}, limit {body['limit']})"
+
+
+def compressed_row(event: Event, width: int) -> Text:
+    """Return that as one line among decision points."""
+    row = line(f"{event.seq:<{_ADDRESS}}", "", compressed_as(event), width)
+    row.stylize("dim")
+    return row
+
+
 def points_json(events: Iterable[Event]) -> list[Json]:
     """Return the decision points as JSON rows."""
     return [point.to_json() for point in decision_points(events)]
@@ -59,6 +74,8 @@ def messages_of(events: Iterable[Event], width: int) -> Iterator[Text]:
         elif event.kind == "tool_finished":
             ran = f"{body['tool']} {body['target']}".strip()
             yield from labelled("tool", f"{ran} ({body['call']})", width, room=_WHO)
+        elif event.kind == "context_compressed":
+            yield from labelled("left", compressed_as(event), width, "dim", room=_WHO)
         elif event.kind == "task_ended" and body["status"] != "completed":
             yield from labelled("task", f"{body['status']}: {body['note']}", width, room=_WHO)
 
