@@ -10,6 +10,11 @@ _JOINER = "\u200d"
 _REGIONAL = range(0x1F1E6, 0x1F200)
 _TONES = range(0x1F3FB, 0x1F400)
 _JAMO = range(0x1160, 0x1200)
+_TAGS = range(0xE0020, 0xE0080)
+_SPACING = "\u200c\u0e33\u0eb3\uff9e\uff9f"
+"""Characters that belong to the one before and are no marks by their category."""
+_VIRAMA = 9
+"""The combining class of the sign that joins two Indic consonants into one."""
 
 
 def cut(text: str, limit: int) -> tuple[str, int]:
@@ -57,8 +62,15 @@ def joined(text: str, at: int) -> bool:
         return before == "\r" and after == "\n"
     if _JOINER in (before, after) or unicodedata.category(after).startswith("M"):
         return True
+    if after in _SPACING or (unicodedata.combining(before) == _VIRAMA and after.isalpha()):
+        return True
     number = ord(after)
-    return number in _TONES or number in _JAMO or (number in _REGIONAL and flags_before(text, at) % 2 == 1)
+    return (
+        number in _TONES
+        or number in _JAMO
+        or number in _TAGS
+        or (number in _REGIONAL and flags_before(text, at) % 2 == 1)
+    )
 
 
 def flags_before(text: str, at: int) -> int:

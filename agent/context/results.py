@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from foregate.agent.context.cut import cut
+from foregate.evidence.ledger import changes_of
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.resource import ResourceKind
@@ -13,46 +14,67 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import ToolSpec
 
+_BROKEN_OFF = ("timeout", "cancelled")
 
-def result_text(spec: ToolSpec, target: str, result: ToolResult, limit: int, *, written: int | None = None) -> str:
+
+def result_text(spec: ToolSpec, target: str, result: ToolResult, limit: int) -> str:
     """Return a heading that says what came of a call to `target`, and below it at most `limit` characters of content.
 
-    `written` is the number of bytes a change left behind, where that is known; `limit` 0 cuts nothing.
+    `limit` 0 cuts nothing. How many bytes a change wrote stands in the content of the tools that write.
     """
-    shown = data_text(result.content)
+    said, content = heading_of(spec, target, result)
+    shown = data_text(content)
     text, _ = cut(shown, limit) if limit else (shown, 0)
-    heading = " ".join([heading_of(spec, target, result), *more_of(result, written)])
+    heading = " ".join([said, *doubts_of(result)])
     return f"{heading}\n{text}" if text.strip() else heading
 
 
-def heading_of(spec: ToolSpec, target: str, result: ToolResult) -> str:
-    """Return the kind of result, what it is about, and how it ended."""
+def recorded_result(body: Mapping[str, Json]) -> ToolResult:
+    """Return the result the body of a `tool_finished` event tells of."""
+    return ToolResult(
+        body["ok"],
+        body["content"],
+        changes=tuple(changes_of(body.get("changes", ()))),
+        error=body.get("error", ""),
+        dropped=body.get("dropped", 0),
+        exit_code=body.get("exit_code"),
+    )
+
+
+def heading_of(spec: ToolSpec, target: str, result: ToolResult) -> tuple[str, str]:
+    """Return the kind of result, what it is about and how it ended, and the content without what that says already."""
     named = f"`{target}`" if target else f"`{spec.name}`"
     kinds = {parameter.kind for parameter in spec.targets}
-    if ResourceKind.PROCESS in kinds:
-        return f"command {named}: {ended(result)}"
     failed = "" if result.ok else f": failed ({result.error or 'no reason given'})"
+    content = result.content
+    if ResourceKind.PROCESS in kinds:
+        ended = ended_as(result)
+        return f"command {named}: {ended}", content.removesuffix(ended).rstrip("\n") if not result.ok else content
     if ResourceKind.REPOSITORY in kinds:
-        return f"git {spec.name.removeprefix('git_')} in {named}{failed}"
+        return f"git {spec.name.removeprefix('git_')} in {named}{failed}", content
     if ResourceKind.URL in kinds:
-        return f"HTTP {named}{failed}"
-    if kinds & {ResourceKind.FILE, ResourceKind.DIRECTORY}:
-        return f"{'changed' if result.changes else 'content of'} {named}{failed}"
-    return f"{spec.name} {named}{failed}" if target else f"{named}{failed}"
+        status, _, rest = content.partition("\n")
+        return (f"{status} from {named}", rest) if status.startswith("HTTP ") else (f"HTTP {named}{failed}", content)
+    if result.changes:
+        return f"changed {named}{failed}", content
+    if ResourceKind.FILE in kinds:
+        return f"{'content of' if not spec.effect.changes else spec.name} {named}{failed}", content
+    return (f"{spec.name} in {named}{failed}" if target else f"{named}{failed}"), content
 
 
-def ended(result: ToolResult) -> str:
-    """Return how a command ended; what it wrote to output and errors stands together below."""
-    if result.exit_code is not None:
-        return f"exit code {result.exit_code}"
-    return "done" if result.ok else f"did not end by itself ({result.error or 'no reason given'})"
+def ended_as(result: ToolResult) -> str:
+    """Return how a command ended; what it wrote to output and errors stands together below, in the order it came."""
+    code = result.exit_code
+    if code is not None:
+        return f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
+    if result.error in _BROKEN_OFF:
+        return f"did not end by itself ({result.error})"
+    return "done" if result.ok else f"failed ({result.error or 'no reason given'})"
 
 
-def more_of(result: ToolResult, written: int | None) -> list[str]:
-    """Return what else a heading says: bytes written, bytes the tool itself left out, and doubt."""
-    found = [f"({written} bytes written)"] if written is not None else []
-    if result.dropped:
-        found.append(f"({result.dropped} bytes were left out by the tool)")
+def doubts_of(result: ToolResult) -> list[str]:
+    """Return what else a heading says: bytes the tool itself left out, and doubt."""
+    found = [f"({result.dropped} bytes were left out by the tool)"] if result.dropped else []
     if result.unknown:
         found.append("(it is not known whether it took effect)")
     return found

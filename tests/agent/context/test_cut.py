@@ -10,7 +10,10 @@ from foregate.agent.context.cut import cut, joined, line
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 FLAG = "\U0001f1e9\U0001f1ea"
-GRAPHEMES = st.sampled_from(["a", "é", "e\u0301", "\r\n", "漢", FAMILY, FLAG, "\U0001f44b\U0001f3fd", "각", "\n"])
+MARKED = ["क्ष", "\u0e01\u0e33", "\uff76\uff9e", "\U0001f3f4\U000e0067\U000e0062\U000e007f", "❤️", "1️⃣"]
+GRAPHEMES = st.sampled_from(
+    ["a", "é", "e\u0301", "\r\n", "漢", FAMILY, FLAG, "\U0001f44b\U0001f3fd", "각", "\n", *MARKED]
+)
 
 
 @given(st.text(max_size=300), st.integers(0, 200))
