@@ -81,7 +81,10 @@ class CallResponse(Struct, frozen=True):
 
 
 class TaskResult(Struct, frozen=True):
-    """What came of a task. `calls` are call ids of the log; `duration_ms` is in milliseconds."""
+    """What came of a task. `calls` are call ids of the log; `duration_ms` is in milliseconds.
+
+    `reasoning` is what the execution model thought aloud about it.
+    """
 
     task: int
     status: TaskStatus
@@ -90,6 +93,7 @@ class TaskResult(Struct, frozen=True):
     summary: str = ""
     duration_ms: int = 0
     error: str = ""
+    reasoning: str = ""
 
     @property
     def success(self) -> bool:

@@ -78,7 +78,7 @@ class ExecutionSection(Section):
 
 
 class ContextSection(Section):
-    """How much of earlier results a model reads."""
+    """What of earlier tasks a model reads; `max_tokens` is per request."""
 
     max_tokens: int = Field(ge=1)
     compression_strategy: Compression

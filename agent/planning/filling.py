@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from foregate.agent.context.thinking import apart
+from foregate.agent.planning.task_context import read_again
 from foregate.agent.session import Session
 from foregate.schemas import strict_json
-from foregate.schemas.errors import InvalidJson, ModelError
+from foregate.schemas.errors import InvalidJson, LogError, ModelError
 from foregate.schemas.event import Draft
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.protocols import Model
@@ -21,8 +23,10 @@ _LISTS = ("calls", "tool_calls", "actions")
 _FENCE = "```"
 
 
-async def ask_for_calls(session: Session, model: Model, action: str, *, any_tool: bool) -> str:
+async def ask_for_calls(session: Session, model: Model, action: str, request: str, *, any_tool: bool) -> str:
     """Ask for the calls of the task in hand and record the answer; return why there is none, "" where there is.
+
+    What is sent is what the log keeps under the hash `request`; what the model thought aloud is kept apart.
 
     Offered are the tools that only look and the one `action` names, or with `any_tool` all; an answer with a call of
     another tool counts as one without calls, and its notes name that tool.
@@ -31,9 +35,13 @@ async def ask_for_calls(session: Session, model: Model, action: str, *, any_tool
         spec for spec in session.catalogue.values() if any_tool or spec.name == action or not spec.effect.changes
     )
     try:
-        response = await model.respond(ModelRequest(session.state.messages, offered), session.on_text)
-    except ModelError as error:
+        messages = read_again(session.blobs.get(request))
+        response = await model.respond(ModelRequest(messages, offered), session.on_text)
+    except (ModelError, LogError) as error:
         return str(error)
+    thoughts, text = apart(response.text)
+    if thoughts:
+        response = replace(response, text=text, reasoning=f"{response.reasoning}\n{thoughts}".strip())
     if response.finish_reason == "length":
         response = replace(response, calls=())
     elif not response.calls:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from foregate.agent.planning.configuration import FormattingSection
 from foregate.agent.planning.plan_state import PlanState
+from foregate.agent.planning.task_context import longest, within
 from foregate.schemas.task_plan import TaskPlan, TaskResult
 
 
@@ -27,8 +30,15 @@ class PlanReport(Struct, frozen=True):
         return self.status in ("paused", "needs_input", "awaiting_approval")
 
 
-def report_of(state: PlanState, status: str, reason: str = "") -> PlanReport:
-    """Return the report of a plan that stands as `state` says."""
-    results = tuple(step.result for step in state.steps.values())
+def report_of(state: PlanState, formatting: FormattingSection, status: str, reason: str = "") -> PlanReport:
+    """Return the report of a plan that stands as `state` says, its outputs and thoughts as `formatting` wants them."""
+    results = tuple(shaped(step.result, formatting) for step in state.steps.values())
     worked = sum(result.duration_ms for result in results)
     return PlanReport(status, state.known, results, reason, worked, state.session, state.dry_run)
+
+
+def shaped(result: TaskResult, formatting: FormattingSection) -> TaskResult:
+    """Return a result with outputs of a length, and with thoughts only where they are wanted."""
+    limit = longest(formatting)
+    responses = tuple(replace(response, data=within(response.data, limit)) for response in result.responses)
+    return replace(result, responses=responses, reasoning=result.reasoning if formatting.include_reasoning else "")

@@ -48,8 +48,9 @@ class CallState:
 class StepState:
     """One task and all that was done for it. `asks` counts the requests to fill it in of this attempt.
 
-    `sent` counts how often each of the task's own calls was sent in this attempt. `final` names why the failure ends
-    the whole plan, "" where it does not.
+    `request` is the hash of what the execution model was last asked, `thoughts` what it thought aloud. `sent` counts
+    how often each of the task's own calls was sent in this attempt. `final` names why the failure ends the whole plan,
+    "" where it does not.
     """
 
     task: PlanTask
@@ -62,6 +63,8 @@ class StepState:
     calls: list[CallState] = field(default_factory=list)
     latest: tuple[str, ...] = ()
     words: str = ""
+    thoughts: str = ""
+    request: str = ""
     responded: bool = False
     began: str = ""
     worked: int = 0
@@ -95,6 +98,7 @@ class StepState:
             " ".join(said.split())[:_SUMMARY],
             self.worked,
             "" if self.status == "done" else self.reason,
+            self.thoughts,
         )
 
 
@@ -178,6 +182,7 @@ class PlanState:
                 step.attempt, step.asks, step.responded, step.latest = body["attempt"], 0, False, ()
                 step.sent, step.words = {}, ""
             if body.get("ask"):
+                step.request = body["ask"].get("request", "")
                 step.asks, step.responded = step.asks + 1, False
 
     def _model_response(self, event: Event, body: Mapping[str, Json]) -> None:
@@ -190,6 +195,7 @@ class PlanState:
         step.calls.extend(made)
         step.latest = tuple(call.id for call in made)
         step.responded, step.words = True, response.text if "places" not in body else ""
+        step.thoughts = response.reasoning if "places" not in body else ""
         self._calls.update({call.id: call for call in made})
         for place in places:
             step.sent[place] = step.sent.get(place, 0) + 1

@@ -29,7 +29,8 @@ was wrong before. Plan nothing the person did not ask for.
 
 FILL_IN = """\
 Do the task below, the next one of a plan the person has confirmed, by calling tools now; do this task and nothing \
-else. Where it needs no call, answer in words. What stands under `task` was written by a planner.\
+else. Where it needs no call, answer in words. What stands under `task` was written by a planner; `not_done` names \
+earlier tasks that failed or were left out.\
 """
 
 AGAIN = """\

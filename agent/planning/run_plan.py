@@ -16,6 +16,7 @@ from foregate.agent.planning.next_step import aborts, blocked_by, ready
 from foregate.agent.planning.plan_report import PlanReport, report_of
 from foregate.agent.planning.plan_state import CallState, PlanState, StepState
 from foregate.agent.planning.rollback import take_back
+from foregate.agent.planning.task_context import request_for, said
 from foregate.agent.session import Session
 from foregate.agent.workspace import Workspace
 from foregate.schemas.errors import WorkspaceError
@@ -159,7 +160,7 @@ class PlanRun:
         elif not step.responded:
             any_tool = self.configuration.validation.allow_tool_fallback
             model = self.model or self.session.model
-            if error := await ask_for_calls(self.session, model, step.task.action, any_tool=any_tool):
+            if error := await ask_for_calls(self.session, model, step.task.action, step.request, any_tool=any_tool):
                 await self.failed(step, error)
         else:
             await self.weigh(step)
@@ -180,9 +181,9 @@ class PlanRun:
 
     async def ask(self, step: StepState, why: str) -> None:
         """Record what the execution model is asked; `why` says what was wrong with its first answer."""
-        await self.session.record(
-            self.changed(step, "running", why, ask=request_of(self.state.known.goal, step.task, why))
-        )
+        model = (self.model or self.session.model).name
+        request = await request_for(self.session, self.state, step, self.configuration, model, why)
+        await self.session.record(self.changed(step, "running", why, ask=request))
 
     async def done(self, step: StepState) -> None:
         """Record that a task is done; in a dry run nothing is."""
@@ -219,18 +220,22 @@ class PlanRun:
 
     async def end(self, status: Status, why: str) -> PlanReport:
         """End the session's task with the report in words."""
-        report = report_of(self.state, status, why)
+        report = self.reported(status, why)
         await self.session.end(status, summary(report), blocker=why, need="`plans retry` or another plan")
         return report
 
     async def paused(self, why: str) -> PlanReport:
         """Record that the plan waits for a person."""
         await self.session.paused(Outcome("paused", why))
-        return report_of(self.state, "paused", why)
+        return self.reported("paused", why)
 
     def waits(self, outcome: Outcome) -> PlanReport:
         """Return the report of a plan that a question or an approval paused, or that the loop ended."""
-        return report_of(self.state, outcome.status, outcome.text or outcome.report.blocker)
+        return self.reported(outcome.status, outcome.text or outcome.report.blocker)
+
+    def reported(self, status: str, why: str) -> PlanReport:
+        """Return the report of the plan as it stands, written as the configuration says."""
+        return report_of(self.state, self.configuration.formatting, status, why)
 
     async def change(self, step: StepState, status: TaskStatus, why: str = "", **more: Json) -> None:
         """Record where a task stands."""
@@ -250,37 +255,10 @@ def may_go_again(call: CallState, step: StepState) -> bool:
     return call.settled or (cured and step.sent.get(call.position, 0) < RESENT)
 
 
-def said(task: PlanTask, count: int) -> str:
-    """Return what a task says of itself before its calls."""
-    return f"Task {task.id} of {count} of the confirmed plan: {task.reason or task.action or 'as listed'}"
-
-
 def changes_something(task: PlanTask, session: Session) -> bool:
     """Whether a task names a tool that changes something, so that words alone do not fulfil it."""
     spec = session.catalogue.get(task.action)
     return spec is not None and spec.effect.changes
-
-
-def request_of(goal: str, task: PlanTask, why: str) -> Json:
-    """Return what the execution model is told: our words apart from those of the plan."""
-    from foregate.agent.planning.prompts import AGAIN, FILL_IN
-
-    about: dict[str, Json] = {
-        key: value
-        for key, value in (
-            ("goal", goal),
-            ("task", task.id),
-            ("action", task.action),
-            ("target", task.target),
-            ("reason", task.reason),
-            ("expected_outcome", task.expected_outcome),
-            ("params", dict(task.params)),
-        )
-        if value
-    }
-    if why:
-        about["why"] = why
-    return {"notice": AGAIN if why else FILL_IN, "about": {"task": about}}
 
 
 def damage(workspace: Workspace) -> str:

@@ -116,6 +116,9 @@ def report_rows(report: PlanReport, width: int) -> Iterator[Text]:
     yield from labelled(status, took, width, label_style=colour, room=room)
     if report.reason:
         yield from labelled("because", report.reason, width)
+    for task in report.tasks:
+        if task.reasoning:
+            yield from labelled("thought", f"task {task.task}: {task.reasoning}", width, "dim")
 
 
 def defect_rows(defects: Sequence[PlanDefect], label: str, width: int) -> Iterator[Text]:

@@ -23,6 +23,7 @@ from foregate.agent.planning.validator import Validation, validate
 from foregate.cli.colours import BAD, CARE
 from foregate.cli.plan_person import PlanPerson, edited
 from foregate.cli.plan_sheet import defect_rows, report_rows, step_rows, task_rows, title
+from foregate.cli.rows import compression
 from foregate.cli.scripting import one_line
 from foregate.cli.visible import visible
 from foregate.schemas import codec
@@ -84,6 +85,8 @@ class PlanWork:
             return
         step = self.state.steps[event.body["step"]]
         if step.status == "running":
+            if left_out := event.body.get("ask", {}).get("context"):
+                self.screen.row(f"  context {compression(left_out)}", "dim")
             self.screen.busy(f"{step.task.id}. {title(step.task)}")
         elif step.status != "pending":
             self.screen.idle()

@@ -1,0 +1,21 @@
+"""What a model thought aloud in its text, apart from what it said: thoughts are never read as a call or an answer."""
+
+from __future__ import annotations
+
+_OPEN, _CLOSE = "<think>", "</think>"
+
+
+def apart(text: str) -> tuple[str, str]:
+    """Return the thoughts at the beginning of a text, and the rest.
+
+    A thought that does not end is all there is; some templates leave its opening out. What stands further on is a
+    text about such a mark, not a thought.
+    """
+    thoughts: list[str] = []
+    before, close, rest = text.partition(_CLOSE)
+    if close and _OPEN not in before:
+        thoughts, text = [before], rest.lstrip()
+    while text.lstrip().startswith(_OPEN):
+        before, _, rest = text.partition(_CLOSE)
+        thoughts, text = [*thoughts, before.lstrip().removeprefix(_OPEN)], rest.lstrip()
+    return "\n".join(thought.strip() for thought in thoughts if thought.strip()), text
