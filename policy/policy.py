@@ -290,7 +290,7 @@ class CommandEntry(Section):
 
 
 class Context(Section):
-    """How much of a conversation a model is sent; `max_tokens` estimated ones, 0 = unlimited."""
+    """How much of a conversation a model is sent; `max_tokens` estimated or counted, 0 = unlimited."""
 
     max_tokens: Count
     strategy: Literal["summary", "keep_ends", "none"]

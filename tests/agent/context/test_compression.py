@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from foregate.agent.context.compression import compressed, ends
 from foregate.agent.context.conversation import Conversation, shortened
 from foregate.agent.context.cut import line
-from foregate.agent.context.tokens import tokens_of, weight
+from foregate.agent.context.tokens import ESTIMATE, Measure, tokens_of, weight
 from foregate.agent.loop import run
 from foregate.agent.models.openai_wire import WireNames, messages
 from foregate.agent.models.scripted import calls, says
@@ -64,9 +64,19 @@ def weight_of(talk: Conversation) -> int:
     return sum(weight(message) for message in talk.messages)
 
 
-@given(st.lists(EXCHANGE, max_size=40), st.lists(EXCHANGE, max_size=10), LIMITS, st.lists(WORDS, max_size=3))
+BYTES = Measure("bytes", lambda text: len(text.encode()))
+"""The most a library could count."""
+
+
+@given(
+    st.lists(EXCHANGE, max_size=40),
+    st.lists(EXCHANGE, max_size=10),
+    LIMITS,
+    st.lists(WORDS, max_size=3),
+    st.sampled_from([ESTIMATE, BYTES]),
+)
 def test_what_must_stay_stays_whatever_was_said(
-    before: list[Any], after: list[Any], section: Context, trouble: list[str]
+    before: list[Any], after: list[Any], section: Context, trouble: list[str], measure: Measure
 ) -> None:
     talk = conversation_of(before)
     lines = [line(f"open: {text}", 300) for text in trouble]
@@ -74,22 +84,26 @@ def test_what_must_stay_stays_whatever_was_said(
         for number, (kind, said) in enumerate(exchanges):
             extend(talk, kind, said, 1000 + number)
         user = talk.messages[talk.newest]
-        last = talk.messages[-1]
-        body = compressed(talk, lambda: lines, section)
+        last = [talk.messages[place] for place in list(talk.exchanges())[-1]]
+        body = compressed(talk, lambda: lines, section, lambda: measure)
         if body is None:
             continue
-        assert talk.total > section.max_tokens
+        assert body["counted_by"] == measure.name
+        assert body["before"] == sum(measure.weight(message) for message in talk.messages) > section.max_tokens
         talk.compress(body)
-        assert talk.total == weight_of(talk) == body["after"]
+        assert body["after"] == sum(measure.weight(message) for message in talk.messages)
+        assert talk.total == weight_of(talk)
         assert talk.messages[0].text == "be careful"
         assert talk.messages[talk.newest] == user
-        assert (talk.messages[-1].role, talk.messages[-1].call) == (last.role, last.call)
+        kept = talk.messages[-len(last) :]
+        assert [(one.role, one.call, one.calls) for one in kept] == [(one.role, one.call, one.calls) for one in last]
+        assert [one.text for one in kept if one.role != "tool"] == [one.text for one in last if one.role != "tool"]
         messages(talk.messages, WireNames(()))
         asked = [call.id for message in talk.messages for call in message.calls]
         assert asked == [message.call for message in talk.messages if message.role == "tool"]
         if talk.notice >= 0:
             said_so = json.loads(talk.messages[talk.notice].text)
-            assert said_so["output"].splitlines()[: len(lines)] == [text for text in lines if text] or not lines
+            assert said_so["output"].split("\n")[: len(lines)] == lines or not lines
 
 
 @given(st.lists(EXCHANGE, min_size=20, max_size=40), LIMITS)

@@ -55,6 +55,8 @@ def test_a_letter_with_endless_marks_is_cut_all_the_same() -> None:
     assert len(shown) < 200
 
 
-@pytest.mark.parametrize("pair", ["\r\n", "e\u0301", "\u200da", "\U0001f1e9\U0001f1ea"])
+@pytest.mark.parametrize(
+    "pair", ["\r\n", "e\u0301", "\u200da", "\U0001f1e9\U0001f1ea", "\u0e01\u0e33", "\u094d\u0937", "🏴\U000e0067"]
+)
 def test_such_a_pair_is_one_character(pair: str) -> None:
     assert joined(f"x{pair}", 2)

@@ -15,7 +15,7 @@ from foregate.agent.context.thinking import apart
 from foregate.agent.models.openai_wire import WireNames, messages
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.planning.configuration import Configuration
-from foregate.agent.planning.control import follow
+from foregate.agent.planning.control import confirm, follow, look_ahead, retry
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.planning.task_context import read_again
@@ -105,6 +105,25 @@ async def test_what_was_said_before_the_plan_is_not_shown() -> None:
     assert not [
         message for message in model.last if "word of then" in message.text or "earlier question" in message.text
     ]
+
+
+async def test_what_was_said_between_two_runs_is_no_result_of_a_task() -> None:
+    from foregate.agent.loop import run
+
+    world, model = (
+        World(),
+        Listening(says("It is a cat."), says(""), says(""), says("A word of then."), says("Yes.")),
+    )
+    session = await world.open(model)
+    first = await confirmed(session, plan(task(1, action="analyze_error"), task(2, action="edit_file", target="a.txt")))
+    assert statuses(await first.run()) == ["done", "failed"]
+    await run(session, "and how is the weather?")
+    await retry(session, first.state)
+    await confirm(session, first.state, await look_ahead(session, first.state), first.state.digest, seen=False)
+    await first.run()
+    texts = [message.text for message in model.last]
+    assert [text for text in texts if "It is a cat." in text]
+    assert not [text for text in texts if "word of then" in text]
 
 
 async def test_the_log_proves_what_was_shown() -> None:
