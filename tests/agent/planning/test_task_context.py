@@ -121,7 +121,7 @@ async def test_what_was_said_between_two_runs_is_no_result_of_a_task() -> None:
     await retry(session, first.state)
     await confirm(session, first.state, await look_ahead(session, first.state), first.state.digest, seen=False)
     await first.run()
-    texts = [message.text for message in model.last]
+    texts = [message.text for request in model.asked[4:] for message in request.messages]
     assert [text for text in texts if "It is a cat." in text]
     assert not [text for text in texts if "word of then" in text]
 
