@@ -43,8 +43,10 @@ def compressed(
     if not limit or section.strategy == "none" or surely_within(conversation.total, limit):
         return None
     messages, counted = conversation.messages, measure()
-    weights = conversation.weights if counted is ESTIMATE else [counted.weight(message) for message in messages]
-    total = sum(weights)
+    weights, total = conversation.weights, conversation.total
+    if counted is not ESTIMATE:
+        weights = [counted.weight(message) for message in messages]
+        total = sum(weights)
     if total <= limit:
         return None
     unsettled = list(still_open())

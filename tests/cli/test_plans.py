@@ -12,6 +12,7 @@ from rich.console import Console
 
 from foregate import Agent
 from foregate.agent.models.rehearsal import RehearsalModel
+from foregate.agent.models.scripted import ScriptedModel, says
 from foregate.agent.planning.configuration import default_configuration
 from foregate.agent.planning.control import propose
 from foregate.agent.planning.plan_report import PlanReport
@@ -24,6 +25,7 @@ from foregate.cli.plan_work import PlanWork
 from foregate.cli.screen import Screen
 from foregate.opening import Setting, open_session
 from foregate.schemas.errors import UsageError
+from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from tests.cli.typist import Typed, Typist
 
 CHORE = (
@@ -110,6 +112,23 @@ async def test_no_and_the_end_of_input_run_nothing(folder: Path) -> None:
         assert await confirmed_and_run(work) is None
         assert (folder / FLAWED).read_text() == FILES[FLAWED]
         await work.opened.close()
+
+
+async def test_a_person_reads_that_results_were_left_out_and_what_the_model_thought(folder: Path) -> None:
+    work = await at_work(folder, ["y"])
+    changes = {"context": {"max_tokens": 1}, "formatting": {"include_reasoning": True}}
+    made = {name: getattr(work.configuration, name).model_copy(update=keys) for name, keys in changes.items()}
+    work.configuration = work.configuration.model_copy(update=made)
+    work.opened.session.model = ScriptedModel([says("<think>Hm.</think>It is a script.")])
+    reading = PlanTask(1, reason="Read it", calls=(PlannedCall("read_file", {"path": FLAWED}),))
+    await propose(work.opened.session, TaskPlan("p", "", "look", (reading, PlanTask(2, action="analyze_error"))))
+    report = await confirmed_and_run(work)
+    assert report is not None
+    work.report(report, as_json=False)
+    lines = [line.strip() for line in shown(work).splitlines()]
+    assert "context for the model 2 older messages left out" in lines
+    assert "thought   task 2: Hm." in lines
+    await work.opened.close()
 
 
 async def test_enter_alone_confirms_nothing(folder: Path) -> None:

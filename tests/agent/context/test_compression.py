@@ -17,6 +17,7 @@ from foregate.agent.loop import run
 from foregate.agent.models.openai_wire import WireNames, messages
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.session_state import SessionState
+from foregate.cli.timeline import messages_of
 from foregate.policy.load import default_policy
 from foregate.policy.policy import Context, Policy
 from foregate.schemas.message import Message
@@ -213,6 +214,19 @@ async def test_a_long_chat_stays_within_the_limit_and_resumes_with_the_same_mess
     again = await world.open([says("I am still here.")], resume=True)
     assert again.state.messages == session.state.messages
     assert (await run(again, "and now?")).text == "I am still here."
+
+
+async def test_a_person_s_history_of_a_long_chat_leaves_nothing_out() -> None:
+    world = World()
+    world.policy = small()
+    session = await world.open([says(f"answer {number} " + "w" * 300) for number in range(20)])
+    for number in range(20):
+        await run(session, f"question {number} " + "q" * 300)
+    events = await world.log.read("s")
+    shown = "\n".join(row.plain for row in messages_of(events, 500))
+    assert all(f"question {number} q" in shown and f"answer {number} w" in shown for number in range(20))
+    count = sum(event.kind == "context_compressed" for event in events)
+    assert shown.count("older messages left out") == count > 0
 
 
 async def test_a_failed_change_is_still_told_after_it_was_left_out() -> None:
