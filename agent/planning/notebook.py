@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from foregate.policy.strict_yaml import shown
 from foregate.schemas.task_plan import PlanDefect
 
 _NAMED = 8
+_MOST_GUESSES = 200
+"""Names nobody knows for which the nearest known one is looked for: each costs more than reading a task."""
 
 
 @dataclass(slots=True)
@@ -17,6 +21,7 @@ class Notebook:
     defects: list[PlanDefect] = field(default_factory=list)
     warnings: list[PlanDefect] = field(default_factory=list)
     _notes: dict[str, list[int]] = field(default_factory=dict)
+    _guesses: int = 0
 
     def defect(self, task: int, where: str, problem: str, remedy: str) -> None:
         """Add something that forbids running the plan; task 0 is the plan itself."""
@@ -31,6 +36,12 @@ class Notebook:
         tasks = self._notes.setdefault(sentence, [])
         if not tasks or tasks[-1] != task:
             tasks.append(task)
+
+    def nearest(self, name: str, known: Iterable[str], otherwise: str) -> str:
+        """Return the remedy for a name nobody knows: the nearest known one, or what to do where none is near."""
+        self._guesses += 1
+        near = get_close_matches(name[:64], known, n=1) if self._guesses <= _MOST_GUESSES else ()
+        return f"did you mean `{near[0]}`?" if near else otherwise
 
     @property
     def notes(self) -> tuple[str, ...]:

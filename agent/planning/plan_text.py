@@ -9,6 +9,10 @@ from foregate.schemas.strict_json import Json
 
 _FENCE = "```"
 _JSON = "{["
+_OPENING, _CLOSING = ("{", "["), ("}", "]")
+_LEFT_OUT = "the text around the plan was left out"
+_MOST_YAML = 96 * 1024
+"""Bytes of YAML that are read: its parser is some hundred times slower than that of JSON."""
 _DEEPEST = 56
 _DEEPEST_INSIDE = 32
 """Less than strict JSON allows by itself, so that a plan that was read can be written and read again."""
@@ -20,13 +24,39 @@ def values_of(text: str) -> tuple[Json, tuple[str, ...]]:
     lines = text.split("\n")
     fences = [number for number, line in enumerate(lines) if line.startswith(_FENCE)]
     if not fences or text.lstrip()[0] in _JSON:
-        return _document(text), ()
+        return _unfenced(text, lines)
     if len(fences) != 2:
         raise InvalidJson(f"the text holds {len(fences)} marks of code blocks; put the plan into one block")
     first, last = fences
     around = [line for line in (*lines[:first], *lines[last + 1 :]) if line.strip()]
-    notes = ("the text around the code block was left out",) if around else ()
+    notes = (_LEFT_OUT,) if around else ()
     return _document("\n".join((*lines[first + 1 : last], ""))), notes
+
+
+def _unfenced(text: str, lines: list[str]) -> tuple[Json, tuple[str, ...]]:
+    """Return what a text without a code block holds, or the one JSON value among lines that are none."""
+    try:
+        value = _document(text)
+        if isinstance(value, (dict, list)):
+            return value, ()
+    except InvalidJson:
+        if (inner := _among(lines)) is None:
+            raise
+        return inner, (_LEFT_OUT,)
+    inner = _among(lines)
+    return (value, ()) if inner is None else (inner, (_LEFT_OUT,))
+
+
+def _among(lines: list[str]) -> Json:
+    """Return the JSON from the first line that opens a bracket to the last that closes one, None where that is none."""
+    first = next((at for at, line in enumerate(lines) if line.strip()[:1] in _OPENING), None)
+    last = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip()[-1:] in _CLOSING), 0)
+    if first is None or any(line.strip()[:1] in _OPENING for line in lines[last:]):
+        return None
+    try:
+        return strict_json.parse("\n".join(lines[first:last]).strip(), max_depth=_DEEPEST)
+    except InvalidJson:
+        return None
 
 
 def mapping_of(value: Json) -> dict[str, Json]:
@@ -47,6 +77,8 @@ def _document(text: str) -> Json:
         raise InvalidJson("the text is empty; write a plan")
     if bare[0] in _JSON:
         return strict_json.parse(bare, max_depth=_DEEPEST)
+    if len(text) > _MOST_YAML:
+        raise InvalidJson(f"a plan in YAML has at most {_MOST_YAML} characters; write it as JSON")
     try:
         return strict_yaml.read(text, "the plan", decimals=True)[0]
     except PolicyError as error:

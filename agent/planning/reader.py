@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from typing import get_args
 
 from msgspec.structs import replace
@@ -53,6 +52,10 @@ _DURATION = re.compile(r"\s*(\d{1,6})\s*(s|sec|seconds?|m|min|minutes?|h|hours?)
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _LARGEST = 1_000_000
 """The largest number of a task, and of seconds, that is taken for one."""
+_MOST_PARTS = 20_000
+"""Tasks and calls of one plan that are read: far more than any policy allows, and few enough to name what is wrong."""
+_MOST_KEYS = 20
+"""Keys nobody knows that are named in one mapping."""
 
 
 def read(text: str, *, query: str = "", catalogue: Catalogue | None = None) -> Reading:
@@ -94,6 +97,15 @@ class _Reader:
     def __init__(self, book: Notebook, catalogue: Catalogue | None) -> None:
         self.book = book
         self.catalogue = catalogue
+        self.room = _MOST_PARTS
+
+    def within(self, task: int, where: str, listed: list[Json]) -> list[Json]:
+        """Return the tasks or calls of a list that are still read; a defect where that leaves some out."""
+        room, self.room = self.room, max(0, self.room - len(listed))
+        if len(listed) > room:
+            problem = f"the plan is too long: only its first {_MOST_PARTS} tasks and calls are read"
+            self.book.defect(task, where, problem, "do less, or make plans that follow each other")
+        return listed[:room]
 
     def plan(self, value: Mapping[str, Json], query: str) -> TaskPlan:
         """Return the whole plan."""
@@ -141,7 +153,7 @@ class _Reader:
             self.book.defect(0, "tasks", "the tasks are not a list", "write a list of tasks")
             return ()
         found = []
-        for place, item in enumerate(value, 1):
+        for place, item in enumerate(self.within(0, "tasks", value), 1):
             if isinstance(item, dict):
                 found.append(self.task(place, item))
             else:
@@ -185,7 +197,7 @@ class _Reader:
         if number is None:
             self.book.note("the number was missing; it is the place in the list", place)
             return place
-        if is_number(number):
+        if is_number(number) and number > 0:
             return int(number)
         self.book.defect(place, "id", f"`{shown(number, 40)}` is no number of a task", f"number the task {place}")
         return place
@@ -213,7 +225,7 @@ class _Reader:
             value = [value]
         if value is not None and not isinstance(value, list):
             self.book.defect(task, "calls", "the calls are not a list", "write a list of calls")
-        listed = value if isinstance(value, list) else ()
+        listed = self.within(task, "calls", value) if isinstance(value, list) else []
         return tuple(self.call(task, place, item) for place, item in enumerate(listed, 1))
 
     def call(self, task: int, place: int, value: Json) -> PlannedCall:
@@ -240,12 +252,14 @@ class _Reader:
         """Return what a mapping gives under our names of its keys; a key nobody knows is a defect, not passed over."""
         ours = {foreign: name for name, every in names.items() for foreign in every}
         given: dict[str, Json] = {}
+        unknown = 0
         for key, inner in value.items():
             name = ours.get(key)
             if name is None:
-                self.book.defect(
-                    task, where + shown(key, 40), "nobody knows this key", nearest(key, ours, "take it out")
-                )
+                unknown += 1
+                if unknown <= _MOST_KEYS:
+                    remedy = self.book.nearest(key, ours, "take it out")
+                    self.book.defect(task, where + shown(key, 40), "nobody knows this key", remedy)
             elif name not in given or given[name] is None:
                 given[name] = inner
             elif inner is not None:
@@ -282,9 +296,3 @@ class _Reader:
 def is_number(value: Json) -> bool:
     """Whether a value may be the number of a task; which numbers a plan has is for the validator to say."""
     return isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
-
-
-def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
-    """Return the remedy for a name nobody knows: the nearest known one, or what to do where none is near."""
-    near = get_close_matches(name[:64], known, n=1)
-    return f"did you mean `{near[0]}`?" if near else otherwise

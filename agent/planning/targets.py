@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -21,9 +22,13 @@ PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY)
 
 _MOST_ENTRIES = 20_000
 _MOST_GLOBS = 64
+_MOST_STEPS = 10_000
+"""Folders and files of a plan's paths that are looked up: each is a question to the file system."""
 _GLOB = frozenset("*?")
 _NO_PATH = ("://", "::", "\n", "\0")
 _LONGEST = 4096
+_ELSEWHERE = re.compile(r"~[^/]*(?:/|\Z)|[A-Za-z]:[\\/]|\\\\|(?:.*\\)?\.\.\\|[A-Za-z][A-Za-z0-9+.-]*://", re.DOTALL)
+"""What leads outside where others read paths: a home folder, a drive, a share, a step up, an address."""
 
 
 class Place(NamedTuple):
@@ -54,6 +59,7 @@ class Targets:
         self._entries: tuple[str, ...] | None = None
         self._named: dict[str, list[str]] = {}
         self._globs = 0
+        self._steps = 0
 
     def path(self, place: Place, path: str) -> str:
         """Return a path of a call as it should be written; a defect where it leads outside."""
@@ -61,6 +67,12 @@ class Targets:
             found, there = self.looked_up(path)
         except WorkspaceError as error:
             self.book.defect(place.task, place.field, shown(error, 200), "name a path inside the workspace")
+            return path
+        if not there and _ELSEWHERE.match(path):
+            problem = (
+                f"`{shown(path, 60)}` is written as what leads outside the workspace, and nothing here has that name"
+            )
+            self.book.defect(place.task, place.field, problem, "write the path relative to the workspace, with `/`")
             return path
         if place.access is Effect.CREATE:
             self.made.add(found)
@@ -94,6 +106,9 @@ class Targets:
         """Return the canonical id of a path and whether something is there; raise WorkspaceError outside."""
         known = self._known.get(path)
         if known is None:
+            self._steps += 1 + path.count("/")
+            if self._steps > _MOST_STEPS:
+                raise WorkspaceError("the plan names too many paths to look this one up")
             found = self.workspace.resolve(path)
             known = self._known[path] = (found, self.workspace.look(found).kind != "")
         return known

@@ -14,7 +14,6 @@ from foregate.agent.planning import condition
 from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.dependencies import check_dependencies
 from foregate.agent.planning.notebook import Notebook
-from foregate.agent.planning.reader import nearest
 from foregate.agent.planning.targets import Place, Targets, path_parameters
 from foregate.agent.workspace import Workspace
 from foregate.gates.schema_check import SchemaCheck
@@ -122,7 +121,7 @@ class _Tasks:
         """Return the tool a task without calls names as its action."""
         spec = self.catalogue.get(task.action)
         if spec is None:
-            remedy = nearest(task.action, self.catalogue, "name one of the tools")
+            remedy = self.book.nearest(task.action, self.catalogue, "name one of the tools")
             if not task.action:
                 self.book.defect(task.id, "action", "the task says neither an action nor calls", "name a tool")
             elif self.fallback:
@@ -152,7 +151,7 @@ class _Tasks:
         spec = self.catalogue.get(call.tool)
         if spec is None:
             self.targets.anything = True
-            remedy = nearest(call.tool, self.catalogue, "name one of the tools")
+            remedy = self.book.nearest(call.tool, self.catalogue, "name one of the tools")
             problem = f"there is no tool `{shown(call.tool, 60)}`" if call.tool else "the call names no tool"
             self.book.defect(task, f"{where}.tool", problem, remedy)
             return call
