@@ -10,6 +10,8 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
 FINISH_REASONS = ("stop", "tool_calls", "length", "content_filter", "other")
+REFUSED = "the model refused the request"
+"""The note of a response in which the endpoint marked the text as a refusal."""
 
 
 class Usage(Struct, frozen=True):

@@ -11,7 +11,7 @@ from foregate.agent.models.openai_errors import NO_JSON, in_band
 from foregate.agent.models.openai_wire import WireNames, mend
 from foregate.agent.models.retry import Transient
 from foregate.schemas.errors import ModelError
-from foregate.schemas.model_response import FINISH_REASONS, ModelResponse, Usage
+from foregate.schemas.model_response import FINISH_REASONS, REFUSED, ModelResponse, Usage
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
@@ -128,7 +128,7 @@ class Assembler:
             finish = "other"
         calls = tuple(self._parsed(call) for call in self._calls)
         if self._refused:
-            notes = (*notes, "the model refused the request")
+            notes = (*notes, REFUSED)
         if self._usage is None:
             notes = (*notes, "the endpoint reported no usage")
         return ModelResponse(

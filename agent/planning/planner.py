@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foregate.agent.observe import observe
 from foregate.agent.outcome import Outcome
@@ -13,14 +14,16 @@ from foregate.agent.planning.control import propose
 from foregate.agent.planning.prompts import PLANNER, PLANNER_AGAIN, SIMPLER
 from foregate.agent.planning.reader import read
 from foregate.agent.planning.reading import Reading
+from foregate.agent.planning.rewording import MODEL, rewording
 from foregate.agent.planning.validator import validate
 from foregate.agent.planning.wire import NAME, from_wire, wire_schema
 from foregate.agent.session import Session
+from foregate.policy.strict_yaml import shown
 from foregate.schemas import codec, strict_json
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft
 from foregate.schemas.message import Message, ModelRequest
-from foregate.schemas.model_response import Usage
+from foregate.schemas.model_response import REFUSED, ModelResponse, Usage
 from foregate.schemas.need import Answer, Need
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
@@ -32,22 +35,29 @@ GATE = "task_plan"
 _LISTING = "list_files"
 _LONGEST = 20_000
 """Characters of an earlier answer, and of the workspace's listing, the planner is shown again."""
+_MOST_DEFECTS = 50
+"""Defects the planner is told of at once."""
 
 
 class Planning(Struct, frozen=True):
-    """What asking for a plan gave: the plan, or None and what is wrong; `tries` counts the requests."""
+    """What asking for a plan gave: the plan, or None and what is wrong; `tries` counts the requests.
+
+    `query` is what the person asked for.
+    """
 
     plan: TaskPlan | None
     defects: tuple[PlanDefect, ...] = ()
     warnings: tuple[PlanDefect, ...] = ()
     notes: tuple[str, ...] = ()
     tries: int = 0
+    query: str = ""
 
     @property
     def question(self) -> str:
-        """What the person is asked where there is no plan."""
+        """What the person is asked where there is no plan: what was wrong, and how the request could be worded."""
         wrong = "; ".join(dict.fromkeys(sentence(defect) for defect in self.defects[:3]))
-        return f"I could not make a plan of this ({wrong}). Say it in smaller steps, and name files and tools."
+        more = f"; and {len(self.defects) - 3} more" if len(self.defects) > 3 else ""
+        return f"I could not make a plan of this ({wrong}{more}). {rewording(self.query, self.defects)}"
 
 
 async def make_plan(session: Session, query: str, model: Model, configuration: Configuration) -> Planning:
@@ -62,7 +72,7 @@ async def make_plan(session: Session, query: str, model: Model, configuration: C
     for number in range(1, configuration.planning.planning_tries + 1):
         request = wanted(session, query, files, configuration, planning.defects, before)
         reading, before = await asked(session, model, request, number, configuration.planning.planning_tries)
-        planning = weighed(session, reading, configuration, number)
+        planning = replace(weighed(session, reading, configuration, number), query=query)
         if planning.plan is not None:
             await propose(session, planning.plan, notes=planning.notes)
             count = len(planning.plan.tasks)
@@ -110,8 +120,9 @@ def wanted(
         ],
         "workspace": files,
     }
-    if defects:
-        request["defects"] = [codec.dump(defect) for defect in defects]
+    told = [codec.dump(defect) for defect in defects if defect.field != MODEL]
+    if told:
+        request["defects"] = told[:_MOST_DEFECTS]
         request["before"] = before[:_LONGEST]
     return request
 
@@ -124,8 +135,8 @@ async def asked(session: Session, model: Model, request: Json, number: int, trie
         Draft("need_raised", "foregate", {"need": codec.dump(need), "request": stored, "survey_hash": ""})
     )
     simpler = number > 1 and number == tries
-    prompt = SIMPLER if simpler else f"{PLANNER}\n{PLANNER_AGAIN}" if number > 1 else PLANNER
-    text, error, usage = "", "", Usage()
+    prompt = SIMPLER if simpler else f"{PLANNER}\n{PLANNER_AGAIN}" if "defects" in request else PLANNER
+    text, error, usage, wrong = "", "", Usage(), None
     try:
         response = await model.respond(
             ModelRequest(
@@ -137,9 +148,14 @@ async def asked(session: Session, model: Model, request: Json, number: int, trie
             )
         )
         text, usage = strict_json.scrub(response.text), response.usage
+        wrong = no_plan(response, text)
     except ModelError as failure:
         error = str(failure)
-    reading = read_answer(session, text, error, request["request"], simpler)
+        wrong = PlanDefect(0, MODEL, error[:300], "try again, or name another model")
+    reader = read if simpler else from_wire
+    reading = (
+        Reading(None, (), (wrong,)) if wrong else reader(text, query=request["request"], catalogue=session.catalogue)
+    )
     value = codec.dump(reading.plan) if reading.plan is not None else None
     answer = Answer(
         GATE,
@@ -157,12 +173,18 @@ async def asked(session: Session, model: Model, request: Json, number: int, trie
     return reading, text
 
 
-def read_answer(session: Session, text: str, error: str, query: str, simpler: bool) -> Reading:
-    """Return the plan an answer holds; a model that gave none is a defect like any other."""
-    if error:
-        return Reading(None, (), (PlanDefect(0, "plan", error[:300], "try again, or name another model"),))
-    reader = read if simpler else from_wire
-    return reader(text, query=query, catalogue=session.catalogue)
+def no_plan(response: ModelResponse, text: str) -> PlanDefect | None:
+    """Return why a response is no plan whatever its text holds, None where the text is to be read."""
+    if response.finish_reason == "length":
+        remedy = "write a shorter plan; the person may raise `models.planning.max_tokens`"
+        return PlanDefect(0, "answer", "the answer was cut off before its end", remedy)
+    if response.finish_reason == "content_filter" or REFUSED in response.notes:
+        problem = f"the model declined: {shown(text, 200)}" if text else "the model declined"
+        return PlanDefect(0, "answer", problem, "plan what can be planned, or say it in other words")
+    if response.calls and not text.strip():
+        problem = f"the answer called `{shown(response.calls[0].name, 60)}` and held no plan"
+        return PlanDefect(0, "answer", problem, "call nothing now; answer with the plan as JSON")
+    return None
 
 
 def sentence(defect: PlanDefect) -> str:

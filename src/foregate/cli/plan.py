@@ -71,7 +71,8 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
             defects = [codec.dump(defect) for defect in planning.defects]
             warnings = [codec.dump(defect) for defect in planning.warnings]
             found = {"plan": plan, "defects": defects, "warnings": warnings, "notes": list(planning.notes)}
-            typer.echo(one_line({"session": opened.name, "tries": planning.tries} | found))
+            asked = {"question": planning.question} if planning.plan is None else {}
+            typer.echo(one_line({"session": opened.name, "tries": planning.tries} | found | asked))
         if planning.plan is None:
             if not as_json:
                 screen.rows(defect_rows(planning.defects, "defect", screen.console.width))
