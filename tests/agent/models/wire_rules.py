@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tests.agent.models.strict_rules import strict_refusals
+
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 KEYS = {"model", "messages", "tools", "tool_choice", "response_format", "stream", "stream_options"}
 
@@ -87,6 +89,10 @@ def _tools(body: Mapping[str, Any]) -> Iterator[str]:
             yield "Invalid 'tools.function.name': string does not match pattern"
         if tool["function"].get("parameters", {}).get("type") != "object":
             yield "Invalid schema for function: schema must be a JSON Schema of 'type: \"object\"'"
+        if tool["function"].get("strict"):
+            yield from (
+                f"Invalid schema for function: {why}" for why in strict_refusals(tool["function"]["parameters"])
+            )
 
 
 def _format(body: Mapping[str, Any]) -> Iterator[str]:
@@ -98,19 +104,4 @@ def _format(body: Mapping[str, Any]) -> Iterator[str]:
         if not NAME.fullmatch(form.get("name", "")):
             yield "Invalid 'response_format.json_schema.name'"
         if form.get("strict"):
-            yield from (f"Invalid schema for response_format: {why}" for why in _strict(form["schema"]))
-
-
-def _strict(schema: Any) -> Iterator[str]:
-    if isinstance(schema, list):
-        for item in schema:
-            yield from _strict(item)
-    if not isinstance(schema, dict):
-        return
-    if schema.get("type") == "object" or "properties" in schema:
-        if schema.get("additionalProperties") is not False:
-            yield "'additionalProperties' is required to be supplied and to be false"
-        if set(schema.get("required", [])) != set(schema.get("properties", {})):
-            yield "'required' is required to be supplied and to be an array including every key in properties"
-    for inner in schema.values():
-        yield from _strict(inner)
+            yield from (f"Invalid schema for response_format: {why}" for why in strict_refusals(form["schema"]))
