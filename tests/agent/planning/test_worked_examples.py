@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from tests.agent.models.scripted_server import Reply, ScriptedServer, message
 from tests.agent.models.test_openai import model_at
 
 CODE = "def main():\n    return add(1, 2)\n\n\ndef add(a, b):\n    return a - b\n"
-TEST = "from code_under_test import add\n\nassert add(1, 2) == 3, add(1, 2)\n"
+TEST = "from code_under_test import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
 
 
 @pytest.fixture
@@ -82,24 +83,94 @@ async def done(folder: Path, request: str, answers: Sequence[Reply], person: Seq
 
 
 async def test_a_failing_test_is_debugged(project: Path) -> None:
-    """The fix is only known once the code was read, so the model fills it in; the test runs before and after."""
-    run = {"argv": [sys.executable, "test_code.py"]}
+    """pytest fails before and passes after; the fix is only known once the code was read, so the model fills it in."""
+    run = {"argv": [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_code.py"]}
     report = await done(
         project,
         "debug the failing test test_code.py",
         [
             wire_plan(
                 "Make test_code.py pass",
-                wire_task(1, "Read the test.", ("read_file", {"path": "test_code.py"})),
-                wire_task(2, "Read the code.", ("read_file", {"path": "code_under_test.py"})),
-                wire_task(3, "Mend it.", action="edit_file", target="code_under_test.py", depends_on=[1, 2]),
-                wire_task(4, "Run the test again.", ("run_command", run), depends_on=[3]),
+                wire_task(1, "Read the test.", ("file_read", {"path": "test_code.py"})),
+                wire_task(2, "See how it fails.", ("run_test", run)),
+                wire_task(3, "Read the code.", ("read_file", {"path": "code_under_test.py"})),
+                wire_task(
+                    4,
+                    "Mend it.",
+                    action="edit_file",
+                    target="code_under_test.py",
+                    depends_on=[1, 3],
+                    when=json.dumps({"all": [{"task": 2, "exit_code": 1}, {"task": 2, "line": "*assert -1 == 3*"}]}),
+                ),
+                wire_task(5, "Run the test again.", ("run_test", run), depends_on=[4]),
             ),
             wants("edit_file", {"path": "code_under_test.py", "old": "a - b", "new": "a + b"}),
         ],
     )
-    assert [task.status for task in report.tasks] == ["done"] * 4, report
+    assert [task.status for task in report.tasks] == ["done", "failed", "done", "done", "done"], report
+    before, after = report.tasks[1].responses[0], report.tasks[4].responses[0]
+    assert (before.exit_code, "1 failed" in before.data) == (1, True)
+    assert (after.exit_code, "1 passed" in after.data) == (0, True)
     assert "return a + b" in (project / "code_under_test.py").read_text()
+    assert git(project, "diff", "--name-only").split() == ["code_under_test.py"]
+
+
+async def test_a_test_that_passes_leaves_nothing_to_mend(project: Path) -> None:
+    (project / "code_under_test.py").write_text(CODE.replace("a - b", "a + b"))
+    run = {"argv": [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_code.py"]}
+    report = await done(
+        project,
+        "debug the failing test test_code.py",
+        [
+            wire_plan(
+                "Make test_code.py pass",
+                wire_task(1, "See how it fails.", ("run_test", run)),
+                wire_task(2, "Mend it.", action="edit_file", when=json.dumps({"task": 1, "status": "failed"})),
+            )
+        ],
+    )
+    assert [task.status for task in report.tasks] == ["done", "skipped"], report
+    assert report.status == "completed"
+
+
+async def test_a_docstring_is_added_by_a_plan_of_steps_with_foreign_names(project: Path) -> None:
+    """An endpoint without strict forms answers in words, with the steps, actions and names of another agent."""
+    steps = [
+        {
+            "step_number": 1,
+            "description": "Find main",
+            "actions": [
+                {"tool_name": "read_file", "arguments": {"file_path": "code_under_test.py"}, "description": "All of it"}
+            ],
+        },
+        {
+            "step_number": 2,
+            "description": "Write its docstring",
+            "actions": [
+                {
+                    "tool_name": "edit_file",
+                    "arguments": {
+                        "file_path": "code_under_test.py",
+                        "old_text": "def main():\n",
+                        "new_text": 'def main():\n    """Add."""\n',
+                    },
+                    "description": "Put it under the def",
+                }
+            ],
+            "depends_on": 1,
+        },
+    ]
+    plan = json.dumps({"steps": steps, "estimated_duration": "3 seconds", "requires_confirmation": True})
+    request = "read code_under_test.py and add a docstring to main"
+    report = await done(project, request, [message(f"I would do this:\n\n```json\n{plan}\n```\n")])
+    assert report.status == "completed", report
+    assert [call.description for task in report.plan.tasks for call in task.calls] == [
+        "All of it",
+        "Put it under the def",
+    ]
+    tree = ast.parse((project / "code_under_test.py").read_text())
+    main = next(one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "main")
+    assert ast.get_docstring(main) == "Add."
 
 
 async def test_a_docstring_is_added_after_a_first_plan_that_names_a_tool_nobody_has(project: Path) -> None:
@@ -144,4 +215,6 @@ async def test_uncommitted_changes_are_committed_only_where_there_are_any(projec
     )
     assert [task.status for task in report.tasks] == ["done", "done" if changed else "skipped"], report
     assert ("Keep the changes" in git(project, "log", "--format=%s")) == changed
+    assert len(git(project, "log", "--format=%s").splitlines()) == 1 + changed
+    assert git(project, "status", "--porcelain") == ""
     assert changed or report.tasks[1].error
