@@ -26,12 +26,12 @@ HELD = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY, Reso
 class Prospect(Struct, frozen=True):
     """What would become of what a call changes.
 
-    `change` is its file before and after, None where no tool says so, the file is larger than one read, or it would
+    `changes` are its files before and after, none where no tool says so, a file is larger than one read, or it would
     fail as things are, and then `problem` says why. `kept` are the resources of which a before-image is stored,
     `lost` those changed without one.
     """
 
-    change: Foreseen | None = None
+    changes: tuple[Foreseen, ...] = ()
     problem: str = ""
     kept: tuple[SurveyedResource, ...] = ()
     lost: tuple[SurveyedResource, ...] = ()
@@ -49,21 +49,21 @@ def prospect(session: Session, call_id: str, digest: str) -> Prospect | None:
     inverse = inverse_of(session.own_tools, facts.call.name)
     touched = [r for r in facts.resources if r.access.changes and r.kind in HELD]
     kept = tuple(resource for resource in touched if has_image(resource, inverse))
-    change, problem = foreseen(session, facts)
-    return Prospect(change, problem, kept, tuple(resource for resource in touched if resource not in kept))
+    changes, problem = foreseen(session, facts)
+    return Prospect(changes, problem, kept, tuple(resource for resource in touched if resource not in kept))
 
 
-def foreseen(session: Session, facts: CallFacts) -> tuple[Foreseen | None, str]:
-    """Return the change a call would make to a file, or why it would fail as things are."""
+def foreseen(session: Session, facts: CallFacts) -> tuple[tuple[Foreseen, ...], str]:
+    """Return the changes a call would make to files, or why it would fail as things are."""
     if any(resource.size > session.policy.files.max_read for resource in facts.resources):
-        return None, ""
+        return (), ""
     try:
         with judged(facts.survey):
-            return foreseen_of(session.own_tools, facts.call), ""
+            return tuple(foreseen_of(session.own_tools, facts.call)), ""
     except ForegateError as error:
-        return None, str(error)
+        return (), str(error)
     except Exception as error:
-        return None, f"it cannot be carried out ({type(error).__name__})"
+        return (), f"it cannot be carried out ({type(error).__name__})"
 
 
 def prospects(session: Session, need: Need) -> dict[str, Prospect]:

@@ -84,7 +84,7 @@ def link_seen(workspace: Workspace, named: str, path: str) -> tuple[EvidenceReco
 def write_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that puts a whole text at a path."""
 
-    def foresee(arguments: Mapping[str, Json]) -> Foreseen:
+    def foresee(arguments: Mapping[str, Json]) -> tuple[Foreseen]:
         path = writable(workspace, policy, arguments["path"])
         found = workspace.look(path)
         if found.kind not in ("", "file"):
@@ -94,10 +94,10 @@ def write_file(workspace: Workspace, policy: Policy) -> Tool:
             raise WorkspaceError(f"the folder `{above[:80]}` does not exist; create it first or leave create_dirs out")
         before = workspace.read(path) if found.kind else None
         unchanged(path, strict_json.sha256(before) if before is not None else "")
-        return Foreseen(path, before, arguments["content"].encode(), ("content",))
+        return (Foreseen(path, before, arguments["content"].encode(), ("content",)),)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        seen = foresee(arguments)
+        (seen,) = foresee(arguments)
         workspace.write(seen.path, seen.after)
         verb = "created" if seen.before is None else "replaced"
         return changed(workspace, policy, seen, f"{verb} `{seen.path}`: {len(seen.after)} bytes")
@@ -129,7 +129,7 @@ def write_file(workspace: Workspace, policy: Policy) -> Tool:
 def edit_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that changes a part of a file: one passage that occurs once, or the hunks of a diff."""
 
-    def foresee(arguments: Mapping[str, Json]) -> Foreseen:
+    def foresee(arguments: Mapping[str, Json]) -> tuple[Foreseen]:
         if not one_way(arguments):
             raise WorkspaceError(_ONE_WAY)
         path = writable(workspace, policy, arguments["path"])
@@ -139,12 +139,12 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
             after = patch.apply(data, arguments["diff"].encode(), path)
         else:
             after = replaced(data, arguments["old"].encode(), arguments["new"].encode(), path)
-        return Foreseen(path, data, after, ("old", "new", "diff"))
+        return (Foreseen(path, data, after, ("old", "new", "diff")),)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         if not one_way(arguments):
             return ToolResult(False, _ONE_WAY, error="arguments")
-        seen = foresee(arguments)
+        (seen,) = foresee(arguments)
         workspace.write(seen.path, seen.after)
         sizes = f"{len(seen.before or b'')} -> {len(seen.after)} bytes"
         return changed(workspace, policy, seen, f"edited `{seen.path}`: {sizes}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import re2
@@ -24,30 +24,39 @@ from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 
 _GROUP = re2.compile(r"\$(\$|[0-9]+|\{[A-Za-z0-9_]+\})")
 _FLAGS = "(?m)"
+_NO_MATCH = "the pattern matches nothing in these files; nothing was changed"
 Replacement = Callable[[Any], str]
 
 
 def search_replace(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool; all files are read and replaced in memory before the first one is written."""
 
-    def replace(arguments: Mapping[str, Json]) -> ToolResult:
+    def planned(arguments: Mapping[str, Json]) -> list[tuple[Foreseen, int]]:
         literal, any_case = arguments.get("literal", False), not arguments.get("case_sensitive", True)
         pattern = compiled(
             arguments["pattern"] if literal else _FLAGS + arguments["pattern"], literal=literal, any_case=any_case
         )
         fill = filler(arguments["replacement"], pattern, literal=literal)
-        planned: dict[str, tuple[bytes, bytes, int]] = {}
+        found: dict[str, tuple[Foreseen, int]] = {}
         for name in arguments["paths"]:
             path = writable(workspace, policy, name)
             data = workspace.read(path, limit=policy.files.max_hash + 1)
             unchanged(path, strict_json.sha256(data))
             after, count = replaced(text_of(data, path, policy), pattern, fill, policy.files.max_hash)
-            planned[path] = data, after.encode(), count
-        if not any(count for _, _, count in planned.values()):
-            return ToolResult(
-                False, "the pattern matches nothing in these files; nothing was changed", error="no_match"
-            )
-        return written(workspace, policy, planned)
+            found[path] = Foreseen(path, data, after.encode(), ("replacement",)), count
+        return list(found.values())
+
+    def replace(arguments: Mapping[str, Json]) -> ToolResult:
+        found = planned(arguments)
+        if not any(count for _, count in found):
+            return ToolResult(False, _NO_MATCH, error="no_match")
+        return written(workspace, policy, found)
+
+    def foresee(arguments: Mapping[str, Json]) -> tuple[Foreseen, ...]:
+        found = planned(arguments)
+        if not any(count for _, count in found):
+            raise WorkspaceError(_NO_MATCH)
+        return tuple(change for change, _ in found if change.after != change.before)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         return await asyncio.to_thread(replace, arguments)
@@ -83,6 +92,7 @@ def search_replace(workspace: Workspace, policy: Policy) -> Tool:
             "builtin",
         ),
         run,
+        foresee=foresee,
     )
 
 
@@ -143,20 +153,20 @@ def replaced(text: str, pattern: Any, fill: Replacement, most: int) -> tuple[str
     return "".join([*pieces, text[done:]]), count
 
 
-def written(workspace: Workspace, policy: Policy, planned: Mapping[str, tuple[bytes, bytes, int]]) -> ToolResult:
+def written(workspace: Workspace, policy: Policy, planned: Sequence[tuple[Foreseen, int]]) -> ToolResult:
     """Write what was planned and return one result for all files; what cannot be written ends it and is named."""
     results: list[ToolResult] = []
-    for path, (before, after, count) in planned.items():
+    for made, count in planned:
         times = "1 place" if count == 1 else f"{count} places"
-        if after == before:
-            results.append(ToolResult(True, f"`{path}`: {f'{times}, nothing new' if count else 'no match'}"))
+        if made.after == made.before:
+            results.append(ToolResult(True, f"`{made.path}`: {f'{times}, nothing new' if count else 'no match'}"))
             continue
         try:
-            workspace.write(path, after)
+            workspace.write(made.path, made.after)
         except WorkspaceError as error:
             results.append(ToolResult(False, f"{error}; the files after it were left as they are", error="not_written"))
             break
-        results.append(changed(workspace, policy, Foreseen(path, before, after), f"`{path}`: {times} replaced"))
+        results.append(changed(workspace, policy, made, f"`{made.path}`: {times} replaced"))
     return ToolResult(
         all(result.ok for result in results),
         "\n".join(result.content for result in results),

@@ -28,7 +28,7 @@ _NAMED = 8
 def render_template(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that writes a file from a template."""
 
-    def foresee(arguments: Mapping[str, Json]) -> Foreseen:
+    def foresee(arguments: Mapping[str, Json]) -> tuple[Foreseen]:
         source = readable(workspace, arguments["template"])
         path = writable(workspace, policy, arguments["path"])
         template = text_of(workspace.read(source, limit=policy.files.max_hash + 1), source, policy)
@@ -38,10 +38,10 @@ def render_template(workspace: Workspace, policy: Policy) -> Tool:
             raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
         before = workspace.read(path) if found.kind else None
         unchanged(path, strict_json.sha256(before) if before is not None else "")
-        return Foreseen(path, before, after, ("variables",))
+        return (Foreseen(path, before, after, ("variables",)),)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        seen = foresee(arguments)
+        (seen,) = foresee(arguments)
         workspace.write(seen.path, seen.after)
         verb = "created" if seen.before is None else "replaced"
         return changed(workspace, policy, seen, f"{verb} `{seen.path}` from its template: {len(seen.after)} bytes")

@@ -33,8 +33,8 @@ class Foreseen(Struct, frozen=True):
     shown_by: tuple[str, ...] = ()
 
 
-Foresee = Callable[[Mapping[str, Json]], Foreseen]
-"""Works out a call's change without making it; raises what running would raise, and touches nothing."""
+Foresee = Callable[[Mapping[str, Json]], Sequence[Foreseen]]
+"""Works out a call's changes without making them; raises what running would raise, and touches nothing."""
 
 
 class Inverse(Protocol):
@@ -51,7 +51,7 @@ class Inverse(Protocol):
 class Tool:
     """A specification, the function behind it, and the tool's own view of a call's effect, which may only raise it.
 
-    `inverse` serves undo where the tool changes resources of kind `other`; `foresee` shows a person the change.
+    `inverse` serves undo where the tool changes resources of kind `other`; `foresee` shows a person the changes.
     `implied` works out from the workspace what a call leaves to the tool (the command of `run_tests`, the address
     behind a remote's name), so that this is what is judged; it gets arguments nobody has checked, and raises
     WorkspaceError where nothing can be worked out.
@@ -106,11 +106,11 @@ class Toolbox:
         tool = self._tools.get(name)
         return tool.inverse if tool is not None else None
 
-    def foresee(self, call: ToolCall) -> Foreseen | None:
-        """Return what the call would make of a file, None where its tool cannot say; raises what running would."""
+    def foresee(self, call: ToolCall) -> Sequence[Foreseen]:
+        """Return what the call would make of files, none where its tool cannot say; raises what running would."""
         tool = self._tools.get(call.name)
         if tool is None or tool.foresee is None or call.arguments is None:
-            return None
+            return ()
         return tool.foresee(call.arguments)
 
     async def run(self, call: ToolCall) -> ToolResult:
@@ -122,9 +122,9 @@ class Toolbox:
             return ToolResult(False, str(error), error=type(error).__name__)
 
 
-def foreseen_of(tools: ToolSource, call: ToolCall) -> Foreseen | None:
-    """Return what a call to a tool of any source would make of a file; only sources of this process can say."""
-    return tools.foresee(call) if isinstance(tools, Toolbox) else None
+def foreseen_of(tools: ToolSource, call: ToolCall) -> Sequence[Foreseen]:
+    """Return what a call to a tool of any source would make of files; only sources of this process can say."""
+    return tools.foresee(call) if isinstance(tools, Toolbox) else ()
 
 
 def inverse_of(tools: ToolSource, name: str) -> Inverse | None:

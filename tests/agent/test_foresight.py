@@ -15,6 +15,8 @@ from foregate.agent.models.scripted import calls, says
 from foregate.agent.session import Session
 from foregate.agent.tools.files import write_file
 from foregate.agent.tools.folders import delete_path
+from foregate.agent.tools.replacing import search_replace
+from foregate.agent.tools.template import render_template
 from foregate.agent.undo import past
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
@@ -66,7 +68,7 @@ async def watched(
     request: str = "change a.txt",
 ) -> Session:
     """Return the session after a response that makes one call, watched by `person`."""
-    tools = [write_file(workspace, policy), delete_path(workspace, policy)]
+    tools = [make(workspace, policy) for make in (write_file, delete_path, search_replace, render_template)]
     script = [*(calls(*some) for some in before), calls(call, text=f"I will now do {request}."), says("Done.")]
     session = await open_session(*script, tools=tools, policy=policy, person=person)
     person.session = session
@@ -87,11 +89,48 @@ async def test_an_edit_is_foreseen_as_it_is_then_made(
     (folder / "a.txt").write_text("teh cat\nend\n")
     person = Watcher()
     await watched(open_session, workspace, each, person, ("edit_file", {"path": "a.txt", **edit}), [READ])
-    change = person.only.change
-    assert change is not None
+    (change,) = person.only.changes
     assert (change.path, change.before) == ("a.txt", b"teh cat\nend\n")
     assert change.after == (folder / "a.txt").read_bytes() == b"the cat\nend\n"
     assert [resource.id for resource in person.only.kept] == ["a.txt"]
+
+
+async def test_replacing_in_several_files_is_foreseen_in_each_that_changes(
+    open_session: OpenSession, workspace: Workspace, folder: Path, each: Policy
+) -> None:
+    for name, content in (("a.txt", "teh cat\n"), ("b.txt", "a teh\nteh\n"), ("c.txt", "none\n")):
+        (folder / name).write_text(content)
+    person = Watcher()
+    paths = ["a.txt", "b.txt", "c.txt"]
+    wanted = ("search_replace", {"paths": paths, "pattern": "te(h)", "replacement": "t$1e"})
+    looks = [("read_file", {"path": path}) for path in paths]
+    await watched(open_session, workspace, each, person, wanted, looks, request="change a.txt, b.txt and c.txt")
+    assert [(one.path, one.after) for one in person.only.changes] == [
+        ("a.txt", b"the cat\n"),
+        ("b.txt", b"a the\nthe\n"),
+    ]
+    assert all((folder / one.path).read_bytes() == one.after for one in person.only.changes)
+
+
+async def test_replacing_what_is_nowhere_is_a_problem_before_it_is_allowed(
+    open_session: OpenSession, workspace: Workspace, folder: Path, each: Policy
+) -> None:
+    (folder / "a.txt").write_text("cat\n")
+    person = Watcher()
+    wanted = ("search_replace", {"paths": ["a.txt"], "pattern": "teh", "replacement": "the"})
+    await watched(open_session, workspace, each, person, wanted, [READ])
+    assert (person.only.changes, "matches nothing" in person.only.problem) == ((), True)
+
+
+async def test_a_file_from_a_template_is_foreseen(
+    open_session: OpenSession, workspace: Workspace, folder: Path, each: Policy
+) -> None:
+    (folder / "a.txt").write_text("Dear {{ name }},\n")
+    person = Watcher()
+    wanted = ("render_template", {"template": "a.txt", "path": "b.txt", "variables": {"name": "Ann"}})
+    await watched(open_session, workspace, each, person, wanted, [READ], request="create b.txt from a.txt")
+    (change,) = person.only.changes
+    assert (change.path, change.before, change.after) == ("b.txt", None, b"Dear Ann,\n")
 
 
 async def test_a_new_file_is_foreseen_through_the_link_that_leads_to_it(
@@ -102,8 +141,7 @@ async def test_a_new_file_is_foreseen_through_the_link_that_leads_to_it(
     person = Watcher()
     wanted = ("write_file", {"path": "link/b.txt", "content": "b\n"})
     await watched(open_session, workspace, each, person, wanted, request="create link/b.txt")
-    change = person.only.change
-    assert change is not None
+    (change,) = person.only.changes
     assert (change.path, change.before, change.after) == ("real/b.txt", None, b"b\n")
     assert person.requests[0]["calls"][0]["target"] == "real/b.txt"
 
@@ -121,7 +159,7 @@ async def test_what_no_longer_is_as_it_was_judged_is_a_problem_and_not_shown(
     person = Watcher(meanwhile)
     edit = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
     await watched(open_session, workspace, each, person, edit, [READ])
-    assert person.seen[0]["c8.1"].change is None
+    assert person.seen[0]["c8.1"].changes == ()
     assert "outside" in person.seen[0]["c8.1"].problem
     assert (tmp_path / "secret").read_text() == "teh secret\n"
 
@@ -138,7 +176,7 @@ async def test_a_file_that_changed_or_became_a_pipe_is_not_read_on(
     os.mkfifo(folder / "a.txt")
     need = Need("approval", "person", "k", ("c8.1",), tuple(f.call.digest for f in session.facts.values()))
     found = prospects(session, need)
-    assert all(prospect.change is None for prospect in found.values())
+    assert all(prospect.changes == () for prospect in found.values())
 
 
 async def test_an_edit_that_cannot_be_made_says_why(
@@ -148,7 +186,7 @@ async def test_an_edit_that_cannot_be_made_says_why(
     person = Watcher()
     edit = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
     await watched(open_session, workspace, each, person, edit, [READ])
-    assert (person.only.change, "does not occur" in person.only.problem) == (None, True)
+    assert (person.only.changes, "does not occur" in person.only.problem) == ((), True)
 
 
 async def test_a_file_larger_than_one_read_is_left_to_its_arguments(
@@ -164,7 +202,7 @@ async def test_a_file_larger_than_one_read_is_left_to_its_arguments(
     person.meanwhile = meanwhile
     edit = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
     await watched(open_session, workspace, each, person, edit, [READ])
-    assert (person.only.change, person.only.problem) == (None, "")
+    assert (person.only.changes, person.only.problem) == ((), "")
 
 
 async def test_a_deletion_says_what_is_kept_and_another_call_has_no_prospect(
@@ -175,7 +213,7 @@ async def test_a_deletion_says_what_is_kept_and_another_call_has_no_prospect(
     session = await watched(
         open_session, workspace, each, person, ("delete_path", {"path": "a.txt"}), [READ], request="delete a.txt"
     )
-    assert person.only.change is None
+    assert person.only.changes == ()
     assert [resource.id for resource in person.only.kept] == ["a.txt"]
     assert prospects(session, Need("approval", "person", "k", ("c8.1",), ("another digest",))) == {}
 

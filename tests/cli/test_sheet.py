@@ -12,7 +12,7 @@ from foregate.agent.foresight import Prospect
 from foregate.agent.tools.tool import Foreseen
 from foregate.cli.columns import columns
 from foregate.cli.diff import LINES
-from foregate.cli.sheet import SHOWN, cut, sheet
+from foregate.cli.sheet import FILES, SHOWN, cut, sheet
 from foregate.cli.visible import hidden
 from foregate.schemas.effect import Effect
 from foregate.schemas.resource import ResourceKind
@@ -54,7 +54,7 @@ def seen(*prospect: Prospect) -> dict[str, Prospect]:
 def prospect(before: bytes | None, after: bytes, *shown_by: str) -> Prospect:
     """Return the prospect of a call that makes `after` of the file `a.txt`."""
     there = SurveyedResource(ResourceKind.FILE, "a.txt", Effect.EDIT, exists=before is not None)
-    return Prospect(Foreseen("a.txt", before, after, shown_by), "", (there,))
+    return Prospect((Foreseen("a.txt", before, after, shown_by),), "", (there,))
 
 
 def test_a_sheet_names_target_effect_arguments_reason_origin_and_way_back() -> None:
@@ -147,8 +147,29 @@ def test_what_stands_for_an_argument_hides_no_other_and_a_change_that_is_cut_ask
     assert "lines more" not in text(request(long), many, details=True)
 
 
+def test_the_changes_of_several_files_stand_under_their_names_and_take_the_room_of_one() -> None:
+    asked = request({"paths": ["a.txt", "b.txt"], "pattern": "teh", "replacement": "the"})
+    two = [Foreseen(name, b"teh\n", b"the\n", ("replacement",)) for name in ("a.txt", "b.txt")]
+    first = text(asked, Prospect(tuple(two)))
+    for part in (
+        "  file      a.txt\n  changes   1 line removed",
+        "  file      b.txt\n  changes   1 line",
+        "pattern: teh",
+    ):
+        assert part in first
+    assert "replacement: the" not in first
+    assert not cut(asked, seen(Prospect(tuple(two))))
+    long = tuple(Foreseen(name, b"", b"x\n" * (LINES - 1)) for name in ("a.txt", "b.txt"))
+    assert cut(asked, seen(Prospect(long)))
+    assert f"{LINES - 1} lines more; d shows them" in text(asked, Prospect(long))
+    many = tuple(Foreseen(f"{n}.txt", b"", b"") for n in range(FILES + 1))
+    assert cut(asked, seen(Prospect(many)))
+    assert "1 files more; d shows them" in text(asked, Prospect(many))
+    assert f"  file      {FILES}.txt" in text(asked, Prospect(many), details=True)
+
+
 def test_a_call_that_would_fail_as_things_are_says_so_and_shows_its_arguments() -> None:
-    shown = text(request({"old": "teh"}), Prospect(None, "`old` does not occur in `a.txt`"))
+    shown = text(request({"old": "teh"}), Prospect((), "`old` does not occur in `a.txt`"))
     assert "  fails     as things are: `old` does not occur in `a.txt`" in shown
     assert "  | old: teh" in shown
 

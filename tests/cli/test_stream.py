@@ -116,7 +116,8 @@ def test_a_program_reads_the_log_as_it_grows_and_decides_on_what_it_was_shown(
     assert (asked["asks"], asked["answers"]) == ("approval", ["yes", "grant", "no"])
     ((call, prospect),) = asked["prospects"].items()
     assert call == asked["sheet"]["calls"][0]["call"]
-    assert prospect["diff"] == "@@ -1,1 +1,1 @@\n-teh cat\n+the cat\n"
+    (change,) = prospect["changes"]
+    assert change == {"path": "a.txt", "new": False, "diff": "@@ -1,1 +1,1 @@\n-teh cat\n+the cat\n"}
     assert prospect["kept"] == ["a.txt"]
     assert chat.lines[-2]["body"]["request"] == asked["request"]
     chat.say({"answer": "yes", "request": asked["request"]})

@@ -100,12 +100,16 @@ def reply(said: Utterance, line: Line, choices: list[str], asked: str, questions
 
 
 def described(prospect: Prospect) -> Json:
-    """Return a prospect as JSON; `diff` is None where no change of a file is known."""
-    change = prospect.change
+    """Return a prospect as JSON; there are no `changes` where no change of a file is known."""
     return {
-        "path": change.path if change else "",
-        "new": change is not None and change.before is None,
-        "diff": unified(difference(change.before or b"", change.after)) if change else None,
+        "changes": [
+            {
+                "path": change.path,
+                "new": change.before is None,
+                "diff": unified(difference(change.before or b"", change.after)),
+            }
+            for change in prospect.changes
+        ],
         "problem": prospect.problem,
         "kept": [resource.id for resource in prospect.kept],
         "lost": [resource.id for resource in prospect.lost],

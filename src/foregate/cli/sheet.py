@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
 from foregate.agent.foresight import Prospect
+from foregate.agent.tools.tool import Foreseen
 from foregate.cli.colours import CARE, NAME
 from foregate.cli.columns import chopped
-from foregate.cli.diff import LINES, Line, change_rows, difference
+from foregate.cli.diff import LINES, change_rows, difference
 from foregate.cli.layout import labelled, packed
 from foregate.cli.visible import visible
 from foregate.schemas import strict_json
@@ -20,6 +21,8 @@ from foregate.schemas.survey import SurveyedResource
 
 SHOWN = 600
 """Characters of one argument the first view of a sheet shows; `d` shows all."""
+FILES = 8
+"""Changed files of one call the first view of a sheet shows."""
 _D = "; d shows them, and only then y counts"
 KEYS = ("y yes, once", "n no, and why", "d details")
 KEYS_WITH_GRANT = ("y yes, once", "a allow as listed, for this session", "n no, and why", "d details")
@@ -64,9 +67,11 @@ def cut(request: Mapping[str, Json], prospects: Prospects = NOTHING) -> bool:
 
 
 def _cut(call: Mapping[str, Json], prospect: Prospect | None) -> bool:
-    lines, stands_for = _change(prospect)
+    changes = prospect.changes if prospect is not None else ()
     named = arguments(str(call.get("arguments", "")))
-    return len(lines) > LINES or any(len(value) > SHOWN for name, value in named if name not in stands_for)
+    if len(changes) > FILES or any(len(value) > SHOWN for name, value in named if name not in _stands_for(prospect)):
+        return True
+    return sum(len(difference(change.before or b"", change.after)) for change in changes) > LINES
 
 
 def arguments(raw: str) -> Iterator[tuple[str, str]]:
@@ -100,16 +105,14 @@ def _call(
         yield from labelled("covered", _covered(items), width)
     for sentence in call.get("why") or ():
         yield from labelled("because", str(sentence), width)
-    change, stands_for = _change(prospect)
+    stands_for = _stands_for(prospect)
     for name, value in arguments(str(call.get("arguments", ""))):
         if details or name not in stands_for:
             yield from argument_rows(name, value, details, width)
     if prospect is not None and prospect.problem:
         yield from labelled("fails", f"as things are: {prospect.problem}", width, CARE)
-    if prospect is not None and prospect.change is not None:
-        most = 0 if details else LINES
-        new = prospect.change.before is None
-        yield from change_rows(change, width, new=new, most=most, hint=_D)
+    if prospect is not None:
+        yield from _changes(prospect.changes, details, width)
     if details:
         if rules := call.get("rules"):
             yield from labelled("rules", ", ".join(map(str, rules)), width)
@@ -155,11 +158,23 @@ def _covered(items: Json) -> str:
     return f"by item{'s' if len(items) > 1 else ''} {', '.join(map(str, items))} of the plan"
 
 
-def _change(prospect: Prospect | None) -> tuple[list[Line], tuple[str, ...]]:
-    """Return the lines of the change a call would make to a file, and the names of the arguments they stand for."""
-    if prospect is None or prospect.change is None:
-        return [], ()
-    return difference(prospect.change.before or b"", prospect.change.after), prospect.change.shown_by
+def _stands_for(prospect: Prospect | None) -> tuple[str, ...]:
+    """Return the names of the arguments the changes of a prospect stand for."""
+    return prospect.changes[0].shown_by if prospect is not None and prospect.changes else ()
+
+
+def _changes(changes: Sequence[Foreseen], details: bool, width: int) -> Iterator[Text]:
+    """Yield what a call would make of its files, one after the other; all of them together take so many lines."""
+    room = LINES
+    for change in changes if details else changes[:FILES]:
+        if len(changes) > 1:
+            yield from labelled("file", change.path, width)
+        lines = difference(change.before or b"", change.after)
+        most = 0 if details else max(1, room)
+        yield from change_rows(lines, width, new=change.before is None, most=most, hint=_D)
+        room -= len(lines)
+    if not details and len(changes) > FILES:
+        yield from labelled("cut", f"{len(changes) - FILES} files more{_D}", width, CARE)
 
 
 def argument_rows(name: str, value: str, details: bool, width: int) -> Iterator[Text]:
