@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 import re2
@@ -30,6 +30,8 @@ _PLACE = re2.compile(
 )
 _AROUND, _MOST = 3, 8
 """Lines shown on each side of a place, and places shown, where a call does not say."""
+_MOST_NAMED = 1000
+"""Places of a text that are looked up: each is a question to the file system."""
 _WIDTH = 400
 """Bytes of a line that are shown."""
 Place = tuple[str, int]
@@ -100,12 +102,21 @@ def analyze_error(workspace: Workspace, policy: Policy) -> Tool:
 def places(workspace: Workspace, policy: Policy, base: str, text: str) -> Iterator[Place]:
     """Yield the places a text names, once each: regular files beneath `base` that do not usually hold secrets."""
     seen: set[Place] = set()
-    for match in _PLACE.finditer(text):
-        name, number = match["python"] or match["path"], int(match["at"] or match["line"])
+    named = ((match["python"] or match["path"], int(match["at"] or match["line"])) for match in _PLACE.finditer(text))
+    for name, number in islice(once(named), _MOST_NAMED):
         path = file_of(workspace, base, name)
         if path and (path, number) not in seen and number > 0 and not protection(path, policy):
             seen.add((path, number))
             yield path, number
+
+
+def once(places: Iterable[Place]) -> Iterator[Place]:
+    """Yield each place the first time it comes."""
+    seen: set[Place] = set()
+    for place in places:
+        if place not in seen:
+            seen.add(place)
+            yield place
 
 
 def file_of(workspace: Workspace, base: str, name: str) -> str:

@@ -178,7 +178,10 @@ def in_workspace(repository: Repository, url: str) -> Address:
     name = url.removeprefix("file://")
     if ":" in name or "\n" in name or not name:
         raise WorkspaceError(f"the address `{url[:80]!a}` is neither https nor ssh nor a path; push it yourself")
-    path = workspace.resolve(name if name.startswith("/") or repository.id == "." else f"{repository.id}/{name}")
+    try:
+        path = workspace.resolve(name if name.startswith("/") or repository.id == "." else f"{repository.id}/{name}")
+    except WorkspaceError:
+        raise WorkspaceError(f"the remote is at `{url[:80]}`, outside the workspace; push it yourself") from None
     if off_limits(path, repository.policy) or workspace.look(f"{path}/HEAD").kind != "file":
         raise WorkspaceError(f"`{path[:80]}` is no bare repository; only such ones of the workspace are pushed to")
     known(workspace, repository.policy, path, path)
@@ -203,5 +206,7 @@ def told(ran: Ran, address: Address, branch: str, commit: str) -> ToolResult:
         return ToolResult(False, f"the push did not end in time\n{text}", error="timeout", unknown=True)
     if ran.code != 0:
         return ToolResult(False, text or f"git ended with {ran.code}", error="not_pushed", exit_code=ran.code)
+    if "\n=\t" in f"\n{text}":
+        return ToolResult(True, f"`{address.shown}` has {at(branch, commit)} already\n{text}", exit_code=0)
     change = Change(Resource(ResourceKind.OTHER, address.shown), "", commit)
     return ToolResult(True, f"pushed {at(branch, commit)} to `{address.shown}`\n{text}", (), (change,), exit_code=0)

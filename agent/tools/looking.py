@@ -220,8 +220,11 @@ def searched(workspace: Workspace, policy: Policy, path: str, glob: str | None, 
     ]
 
 
-def compiled(pattern: str | bytes, *, literal: bool, any_case: bool) -> Any:
-    """Return the RE2 program, over what the pattern is of; raise WorkspaceError for a pattern RE2 cannot read."""
+def compiled(pattern: str | bytes, *, literal: bool, any_case: bool, otherwise: str = "leave `regex` out") -> Any:
+    """Return the RE2 program, over what the pattern is of.
+
+    Raises WorkspaceError for a pattern RE2 cannot read; `otherwise` is what to do but correct it.
+    """
     options = re2.Options()
     options.log_errors = False
     options.case_sensitive = not any_case
@@ -230,7 +233,7 @@ def compiled(pattern: str | bytes, *, literal: bool, any_case: bool) -> Any:
     except re2.error as error:
         why = error.args[0]
         reason = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
-        raise WorkspaceError(f"the pattern is not RE2 ({reason[:120]}); correct it or leave `regex` out") from None
+        raise WorkspaceError(f"the pattern is not RE2 ({reason[:120]}); correct it, or {otherwise}") from None
 
 
 def found_in(pattern: Any, data: bytes, name: str, most: int) -> list[str]:

@@ -17,11 +17,12 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
 
 Sign = tuple[str, str, Sequence[str]]
-"""A file, what it must hold (a line that begins so, or a script of package.json; "" = anything), and the command."""
+"""A file, what it must hold (a target of a Makefile, a script of package.json; "" = anything), and the command."""
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _PYTHON = ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg", "setup.py", "conftest.py")
 _PYTEST = ("python3", "-m", "pytest")
 _TESTS: Sequence[Sign] = (
-    ("Makefile", "test:", ("make", "test")),
+    *((name, "test", ("make", "test")) for name in _MAKEFILES),
     ("package.json", "test", ("npm", "test")),
     ("Cargo.toml", "", ("cargo", "test")),
     ("go.mod", "", ("go", "test", "./...")),
@@ -32,8 +33,8 @@ _TESTS: Sequence[Sign] = (
     *((name, "", _PYTEST) for name in _PYTHON),
 )
 _BUILDS: Sequence[Sign] = (
-    ("Makefile", "build:", ("make", "build")),
-    ("Makefile", "", ("make",)),
+    *((name, "build", ("make", "build")) for name in _MAKEFILES),
+    *((name, "", ("make",)) for name in _MAKEFILES),
     ("package.json", "build", ("npm", "run", "build")),
     ("Cargo.toml", "", ("cargo", "build")),
     ("go.mod", "", ("go", "build", "./...")),
@@ -82,7 +83,7 @@ def detected(workspace: Workspace, cwd: str | None, what: str, signs: Sequence[S
         path = name if here == "." else f"{here}/{name}"
         if workspace.look(path).kind == "file" and holds(workspace, path, needle):
             return list(words)
-    raise WorkspaceError(f"no file of `{here[:80]}` says how its {what} is run; give the command as `argv`")
+    raise WorkspaceError(f"no file of `{here[:80]}` says how to run its {what}; give the command as `argv`")
 
 
 def holds(workspace: Workspace, path: str, needle: str) -> bool:
@@ -91,7 +92,7 @@ def holds(workspace: Workspace, path: str, needle: str) -> bool:
         return True
     text = workspace.read(path, limit=_LARGEST).decode("utf-8", "replace")
     if not path.endswith(".json"):
-        return re2.search(f"(?m)^{re2.escape(needle)}", text) is not None
+        return re2.search(rf"(?m)^{re2.escape(needle)}[ \t]*::?(?:[^:=]|$)", text) is not None
     try:
         package = strict_json.parse(text)
     except InvalidJson:

@@ -33,9 +33,8 @@ def search_replace(workspace: Workspace, policy: Policy) -> Tool:
 
     def planned(arguments: Mapping[str, Json]) -> list[tuple[Foreseen, int]]:
         literal, any_case = arguments.get("literal", False), not arguments.get("case_sensitive", True)
-        pattern = compiled(
-            arguments["pattern"] if literal else _FLAGS + arguments["pattern"], literal=literal, any_case=any_case
-        )
+        wanted = arguments["pattern"] if literal else _FLAGS + arguments["pattern"]
+        pattern = compiled(wanted, literal=literal, any_case=any_case, otherwise="give `literal` true")
         fill = filler(arguments["replacement"], pattern, literal=literal)
         found: dict[str, tuple[Foreseen, int]] = {}
         for name in arguments["paths"]:

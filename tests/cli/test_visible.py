@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from foregate.cli.columns import columns
-from foregate.cli.visible import hidden, shortened, visible
+from foregate.cli.visible import hidden, shortened, tabbed, visible
 
 ESCAPE = re.compile(r"\\u\{([0-9A-F]+)\}")
 TEXT = st.text(st.characters() | st.sampled_from("\\u{}202E\u202e\u200b\x1b\x07\ue000\ufe0f\U000e0041"), max_size=80)
@@ -58,3 +58,12 @@ def test_shortened_text_never_exceeds_its_width_and_says_that_it_was_cut(text: s
     whole = shortened(text, 0)
     assert whole == visible(text.replace("\n", " ").strip())
     assert short == whole or short.endswith("…")
+
+
+@given(TEXT | st.text(st.sampled_from("\t\u2192 a"), max_size=12))
+@example("\ta\t")
+@example("\u2192   ")
+def test_a_tab_is_an_arrow_and_nothing_else_is(text: str) -> None:
+    shown = tabbed(text)
+    assert not [character for character in shown if hidden(character)]
+    assert original(shown.replace("\u2192   ", "\t")) == text

@@ -12,7 +12,7 @@ from rich.text import Text
 from foregate.cli.colours import BAD, CARE, GOOD
 from foregate.cli.columns import chopped
 from foregate.cli.layout import labelled
-from foregate.cli.visible import visible
+from foregate.cli.visible import tabbed
 
 LINES = 40
 """Lines of a change that are shown at first."""
@@ -70,7 +70,7 @@ def shown(lines: Sequence[Line], width: int) -> Iterator[Text]:
     The sign stands in a column of its own, and again, with a `>`, before what did not fit: no text can pose as a sign.
     """
     for line in lines:
-        for number, piece in enumerate(chopped(visible(line.text), max(8, width - len("  | ") - _SIGNS))):
+        for number, piece in enumerate(chopped(tabbed(line.text), max(8, width - len("  | ") - _SIGNS))):
             gap = ">" if number else "" if line.sign == "@" else " "
             text = Text("  | ", style="dim")
             yield text.append(f"{line.sign}{gap}{piece}", style=_STYLE[line.sign])

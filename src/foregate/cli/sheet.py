@@ -13,7 +13,7 @@ from foregate.cli.colours import CARE, NAME
 from foregate.cli.columns import chopped
 from foregate.cli.diff import LINES, change_rows, difference
 from foregate.cli.layout import labelled, packed
-from foregate.cli.visible import visible
+from foregate.cli.visible import tabbed
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
@@ -190,7 +190,7 @@ def argument_rows(name: str, value: str, details: bool, width: int) -> Iterator[
 
 def _barred(content: str, indent: str, width: int) -> Iterator[Text]:
     """Yield a line of an argument behind bars; what does not fit goes on behind further bars, indented."""
-    for number, piece in enumerate(chopped(visible(content), max(8, width - 6))):
+    for number, piece in enumerate(chopped(tabbed(content), max(8, width - 6))):
         text = Text("  | ", style="dim")
         text.append(("  " if number else indent) + piece, style="not dim")
         yield text

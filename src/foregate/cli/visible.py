@@ -22,6 +22,7 @@ _HIDDEN_RANGES = (
     (0xE0000, 0xE0FFF),  # tags and further variation selectors
 )
 _ESCAPE = "\\u{"
+_TAB = "\u2192   "
 
 
 def hidden(character: str) -> bool:
@@ -33,6 +34,12 @@ def hidden(character: str) -> bool:
     if category in _HIDDEN_CATEGORIES or category == "Zs":
         return True
     return any(first <= code <= last for first, last in _HIDDEN_RANGES)
+
+
+def tabbed(text: str) -> str:
+    """Return `text` visible, with an arrow and three spaces for each tab; an arrow of the text itself is escaped."""
+    arrow = f"{_ESCAPE}{ord(_TAB[0]):X}}}"
+    return _TAB.join(visible(part).replace(_TAB[0], arrow) for part in text.split("\t"))
 
 
 def visible(text: str, *, lines: bool = False) -> str:

@@ -81,3 +81,23 @@ async def test_a_place_is_shown_once_and_at_most_as_many_as_asked_for(tools: Too
 
 async def test_a_line_beyond_the_end_is_said(tools: Toolbox) -> None:
     assert "has only 21 lines" in (await call(tools, "app.py:500")).content
+
+
+class Counting(Workspace):
+    """A workspace that counts the paths it was asked about."""
+
+    asked = 0
+
+    def resolve(self, path: str, *, follow: bool = True) -> str:
+        self.asked += 1
+        return super().resolve(path, follow=follow)
+
+
+@pytest.mark.parametrize("text", ["app.py:1:" * 50_000, " ".join(f"f{n}.py:1" for n in range(50_000))])
+async def test_a_text_that_names_ever_so_many_places_is_looked_into_to_a_bound(
+    folder: Path, policy: Policy, text: str
+) -> None:
+    (folder / "app.py").write_text("line 1\n")
+    workspace = Counting(folder)
+    await call(Toolbox([analyze_error(workspace, policy)]), text)
+    assert 0 < workspace.asked < 3000

@@ -238,3 +238,16 @@ async def test_a_push_needs_one_yes_and_cannot_be_undone(
         await run(session, "push main to origin in work")
         assert os.listdir(folder / "remote.git/refs/heads") == arrived
     assert not (await undo(session)).done
+
+
+async def test_what_the_remote_has_already_is_no_change(repository: Path, tools: Toolbox) -> None:
+    assert len((await push(tools)).changes) == 1
+    again = await push(tools)
+    assert (again.ok, again.changes, "already" in again.content) == (True, (), True)
+
+
+async def test_a_remote_outside_the_workspace_is_for_the_person_to_push_to(
+    repository: Path, tools: Toolbox, tmp_path: Path
+) -> None:
+    git(repository, "remote", "set-url", "origin", str(tmp_path / "elsewhere.git"))
+    assert "push it yourself" in (await push(tools)).content

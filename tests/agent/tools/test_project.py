@@ -26,6 +26,11 @@ from tests.policies import policy_with
 SIGNS = [
     ("Makefile", "test:\n\techo hi\n", "make test", "make"),
     ("Makefile", "build: x\n", "", "make build"),
+    ("Makefile", "test : x\n", "make test", "make"),
+    ("Makefile", "test:: x\nbuild:\n", "make test", "make build"),
+    ("Makefile", "test := x\nbuild:=y\ntest_all:\n", "", "make"),
+    ("makefile", "test:\n", "make test", "make"),
+    ("GNUmakefile", "test:\n", "make test", "make"),
     ("package.json", '{"scripts":{"test":"x","build":"y"}}', "npm test", "npm run build"),
     ("package.json", '{"scripts":{}}', "", ""),
     ("package.json", "{broken", "", ""),
