@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import re2
 
 from foregate.agent import repository
 from foregate.agent.repository import Repository
+from foregate.agent.tools.git import commit_of
 from foregate.agent.workspace import Workspace
 from foregate.policy import rules
 from foregate.policy.policy import Policy
@@ -19,6 +21,8 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Command
 from foregate.schemas.tool_call import ToolCall
 
+_OTHER = re.compile(r"(?<![\w-])(?:cd|pushd|chdir|-C|--chdir|--git-dir|--work-tree|GIT_DIR|GIT_WORK_TREE)(?![\w-])")
+"""Words of a line that may have git work on another repository than that of the folder the line runs in."""
 _NAMED = 8
 """Files named one by one; one is enough to ask."""
 
@@ -39,18 +43,35 @@ class Leaks:
         """Return what looks secret of the staged content."""
         return self.among(added(found.staged_text()), found.staged_paths(), "staged")
 
-    def of_command(self, command: Command, folder: str) -> list[str]:
-        """Return what looks secret of all that a command could commit; nothing for one that does not commit.
-
-        That is what is staged or changed, and what is untracked where the command also adds. What cannot be looked at
-        is said, and counts.
-        """
-        if not self.runs_git(command, "commit"):
-            return []
+    def of_push(self, folder: str, branch: Json) -> list[str]:
+        """Return what looks secret of the commits of a branch that no remote is known to have."""
         try:
             found = repository.find(self._workspace, self._policy, folder)
             found.safe()
-            leaks = self.of_staged(found)
+            return self.of_unsent(found, commit_of(found, f"refs/heads/{branch}"))
+        except WorkspaceError as error:
+            return [f"what git would push cannot be looked at: {error}"[:200]]
+
+    def of_unsent(self, found: Repository, *which: str) -> list[str]:
+        """Return what looks secret of the commits `which` leads to and no remote is known to have."""
+        return self.among(added(found.unsent_text(*which)), found.unsent_paths(*which), "to be pushed")
+
+    def of_command(self, command: Command, folder: str) -> list[str]:
+        """Return what looks secret of all that a command could commit or push; nothing for one that does neither.
+
+        For a commit that is what is staged or changed, and what is untracked where the command also adds; for a push
+        every commit no remote is known to have. What cannot be looked at is said, and counts.
+        """
+        commits, pushes = (self.runs_git(command, what) for what in ("commit", "push"))
+        if not commits and not pushes:
+            return []
+        try:
+            found = repository.find(self._workspace, self._policy, git_folder(command, folder))
+            found.safe()
+            leaks = self.of_unsent(found, "--branches", "--tags", "HEAD") if pushes and found.head() else []
+            if not commits:
+                return leaks
+            leaks += self.of_staged(found)
             leaks += self.among(added(found.unstaged_text()), found.unstaged_paths(), "changed")
             if self.runs_git(command, "add") or self.runs_git(command, "stage"):
                 names = found.untracked_paths()
@@ -58,7 +79,7 @@ class Leaks:
                 leaks += self.among(b"\n".join(texts), names, "untracked")
             return leaks
         except WorkspaceError as error:
-            return [f"what git would commit cannot be looked at: {error}"[:200]]
+            return [f"what git would {'commit' if commits else 'push'} cannot be looked at: {error}"[:200]]
 
     def runs_git(self, command: Command, what: str) -> bool:
         """Whether a command runs that command of git; one whose words cannot be told apart may."""
@@ -86,6 +107,30 @@ class Leaks:
             options.log_errors = False
             self._patterns = [re2.compile(pattern.encode(), options) for pattern in self._policy.sensitive.patterns]
         return [f"sensitive.patterns[{n}]" for n, pattern in enumerate(self._patterns) if pattern.search(data)]
+
+
+def git_folder(command: Command, folder: str) -> str:
+    """Return the folder git works in for a command run in `folder`: the one its `-C` names, where it runs git itself.
+
+    Raises WorkspaceError where the words of the command leave open which repository it is.
+    """
+    words = command.argv
+    if command.shell or not words or rules.bare(words[0]) != "git":
+        if _OTHER.search(command.shell or " ".join(words)):
+            raise WorkspaceError("the command works in another folder; name it as `cwd`, and run git alone")
+        return folder
+    rest = iter(words[1:])
+    for word in rest:
+        if word == "-C":
+            there = next(rest, "")
+            folder = there if there.startswith("/") or folder == "." else f"{folder}/{there}"
+        elif word.startswith(("--git-dir", "--work-tree")):
+            raise WorkspaceError("the command names a git folder of its own; run git where the repository is")
+        elif word == "-c":
+            next(rest, None)
+        elif not word.startswith("-"):
+            break
+    return folder or "."
 
 
 def added(diff: bytes) -> bytes:

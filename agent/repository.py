@@ -155,6 +155,14 @@ class Repository:
         """Return the paths changed and not staged, relative to the workspace."""
         return self.paths("what has changed", *_CHANGED, "--name-only", "-z")
 
+    def unsent_text(self, *which: str) -> bytes:
+        """Return what the commits `which` leads to and no remote is known to have change, in the same form."""
+        return whole(self.run(*_UNSENT, "--unified=0", "--text", "--patch", *which, "--not", "--remotes"), _NOT_SENT)
+
+    def unsent_paths(self, *which: str) -> list[str]:
+        """Return the paths such commits add or change, relative to the workspace."""
+        return self.paths(_NOT_SENT, *_UNSENT, "--diff-filter=d", "--name-only", "-z", *which, "--not", "--remotes")
+
     def untracked_paths(self) -> list[str]:
         """Return the paths git neither knows nor ignores, relative to the workspace."""
         return self.paths("what is untracked", "ls-files", "-z", "--others", "--exclude-standard")
@@ -192,6 +200,8 @@ class Repository:
         }
 
 
+_UNSENT = ("log", "--format=", "--cc", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--no-notes")
+_NOT_SENT = "what no remote has"
 _CHANGED = ("diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
 _STAGED = (*_CHANGED, "--cached")
 

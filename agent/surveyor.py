@@ -277,6 +277,8 @@ class Surveyor:
         for resource in resources:
             if resource.kind is ResourceKind.REPOSITORY and resource.access is Effect.COMMIT and not resource.protected:
                 found += self._leaks.of_staged(repository.find(self._workspace, self._policy, resource.id))
+            if resource.kind is ResourceKind.REPOSITORY and spec.effect is Effect.SEND:
+                found += self._leaks.of_push(resource.id, (call.arguments or {}).get("branch"))
         if command is not None:
             cwd = (call.arguments or {}).get("cwd")
             found += self._leaks.of_command(command, cwd if isinstance(cwd, str) else ".")

@@ -7,6 +7,7 @@ import copy
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 from pathlib import Path as FilePath
@@ -70,11 +71,17 @@ def file_of(named: str) -> FilePath:
     """Return the file a policy is asked for by: the one that comes with Foregate for its bare name, else the path.
 
     The bare name never means a file of the current folder: that may be somebody else's, and would be trusted. Such a
-    file is named with its folder, as in `./classic`.
+    file is named with its folder, as in `./classic`. Raises PolicyError for a name that is nearly a shipped one's and
+    no file's.
     """
     if named in SHIPPED:
         return FilePath(__file__).with_name(f"{named}.yaml")
-    return FilePath(named).expanduser()
+    file = FilePath(named).expanduser()
+    near = get_close_matches(named[:64].lower(), SHIPPED, n=1) if "/" not in named else []
+    if near and not file.exists():
+        sentence = f"there is no such policy file; did you mean `{near[0]}`, which comes with Foregate?"
+        raise PolicyError(f"{shown(named)}: {sentence}")
+    return file
 
 
 def load(user_file: FilePath | None = None, workspace: FilePath | None = None) -> LoadedPolicy:

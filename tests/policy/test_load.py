@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foregate.policy.load import SHIPPED, LoadedPolicy, check, default_data, default_policy, load, surprises
+from foregate.policy.load import SHIPPED, LoadedPolicy, check, default_data, default_policy, file_of, load, surprises
 from foregate.policy.policy import CommandEntry, Policy, Rule, Section, ToolEntry
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.strict_json import canonical
@@ -150,6 +150,19 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
         with pytest.raises(PolicyError, match=says):
             load(tmp_path / name)
         assert len(check(tmp_path / name)) == 1
+
+
+def test_a_name_that_is_nearly_a_shipped_policys_is_answered_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for named in ("clasic", "Classic", "classic.yaml"):
+        with pytest.raises(PolicyError, match="did you mean `classic`"):
+            file_of(named)
+    assert file_of("mine.yaml") == Path("mine.yaml")
+    assert file_of("./clasic") == Path("clasic")
+    Path("clasic").write_text("")
+    assert file_of("clasic") == Path("clasic")
 
 
 KEYS = st.sampled_from([*default_data(), "turns", "list", "id", "effect", "ls", "x"])
