@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from foregate.agent.planning.configuration import default_configuration
 from foregate.agent.planning.reader import read
 from foregate.agent.planning.validator import Validation, validate
 from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace import Workspace
+from foregate.cli.plan_person import written
 from foregate.policy.load import default_policy
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_spec import catalogue_of
@@ -168,3 +171,49 @@ def test_a_tools_name_that_only_looks_like_one_is_nobodys(tmp_path: Path, name: 
     (defect,) = checked(Workspace(tmp_path), *plan.tasks[0].calls).defects
     assert defect.field == "calls.1.tool"
     assert defect.problem.isprintable()
+
+
+TEXT = st.text(max_size=6)
+VALUE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+OBJECT = st.dictionaries(TEXT, VALUE, max_size=3)
+CALLS = st.builds(PlannedCall, st.sampled_from(["read_file", "file_read", "grep", "nope", ""]), OBJECT, TEXT)
+TASKS = st.builds(
+    PlanTask,
+    st.integers(1, 5),
+    st.sampled_from(["read_file", "file_read", "", "git_status"]),
+    TEXT,
+    TEXT,
+    TEXT,
+    st.lists(st.integers(-3, 9), max_size=3).map(tuple),
+    OBJECT,
+    st.lists(CALLS, max_size=3).map(tuple),
+    st.none() | OBJECT,
+)
+
+
+@given(st.lists(TASKS, max_size=4), TEXT, TEXT, OBJECT, st.booleans(), st.integers(0, 10**6))
+def test_a_plan_that_was_read_is_the_same_after_it_is_written_and_read_again(
+    tasks: list[PlanTask], query: str, goal: str, metadata: dict[str, Any], confirmation: bool, duration: int
+) -> None:
+    given_plan = TaskPlan(
+        "p",
+        query,
+        goal,
+        tuple(tasks),
+        requires_confirmation=confirmation,
+        metadata=metadata,
+        estimated_duration=duration,
+        on_failure="ask",
+    )
+    first = read(written(given_plan))
+    assert first.defects == ()
+    assert first.plan is not None
+    again = read(written(first.plan))
+    assert again.defects == ()
+    assert again.plan == first.plan
+    assert again.plan is not None
+    assert again.plan.digest == first.plan.digest
