@@ -23,6 +23,10 @@ from foregate.schemas.tool_call import ToolCall
 
 _OTHER = re.compile(r"(?<![\w-])(?:cd|pushd|chdir|-C|--chdir|--git-dir|--work-tree|GIT_DIR|GIT_WORK_TREE)(?![\w-])")
 """Words of a line that may have git work on another repository than that of the folder the line runs in."""
+_HARMLESS = ("-p", "-P", "--paginate", "--no-pager", "--no-optional-locks", "--literal-pathspecs", "--no-advice")
+"""Options of git itself that take no value and leave the repository where it is."""
+_MOVES = ("core.worktree", "core.bare", "include")
+"""Settings by which a command line has git work elsewhere."""
 _NAMED = 8
 """Files named one by one; one is enough to ask."""
 
@@ -124,12 +128,13 @@ def git_folder(command: Command, folder: str) -> str:
         if word == "-C":
             there = next(rest, "")
             folder = there if there.startswith("/") or folder == "." else f"{folder}/{there}"
-        elif word.startswith(("--git-dir", "--work-tree")):
-            raise WorkspaceError("the command names a git folder of its own; run git where the repository is")
         elif word == "-c":
-            next(rest, None)
+            if next(rest, "").lower().startswith(_MOVES):
+                raise WorkspaceError("the command sets where its repository is; run git where that is")
         elif not word.startswith("-"):
             break
+        elif word not in _HARMLESS:
+            raise WorkspaceError(f"the option `{word[:40]}` may name another repository; run git where it is")
     return folder or "."
 
 
