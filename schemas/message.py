@@ -25,6 +25,7 @@ class ModelRequest(Struct, frozen=True):
     """What a model is asked. `schema` (name and JSON Schema) asks for strict JSON; `words_only` forbids calls.
 
     `purpose` is `chat`, `plan`, `critique` or `task_plan`; adapters send it nowhere, deterministic models read it.
+    `temperature` is 0 to 2 and `max_tokens` bounds the tokens of the response; None leaves either to the endpoint.
     """
 
     messages: Sequence[Message]
@@ -33,3 +34,5 @@ class ModelRequest(Struct, frozen=True):
     schema_name: str = ""
     schema: Mapping[str, Json] | None = None
     purpose: Literal["chat", "plan", "critique", "task_plan"] = "chat"
+    temperature: float | None = None
+    max_tokens: int | None = None

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from foregate.agent.models.openai_endpoint import Endpoint
+from foregate.agent.models.openai_wire import LIMITS
 from foregate.agent.models.retry import Transient, retry_after
 from foregate.schemas.errors import ModelError
 from foregate.schemas.strict_json import Json
@@ -98,6 +99,11 @@ def _declined(message: str, param: str, body: Mapping[str, Json]) -> str:
         return "stream_options"
     if "tools" in body and "description" in words and ("too long" in words or "at most" in words):
         return "long_descriptions"
+    if "temperature" in body and "temperature" in words:
+        return "temperature"
+    limit = next((name for name in LIMITS if name in body), "")
+    if limit and any(name in words for name in LIMITS):
+        return limit
     asked = body.get("response_format", {}).get("type", "")
     spoken = ("response_format", "json_schema", "json_object", "json mode", "structured output")
     return str(asked) if asked and any(word in words for word in spoken) else ""

@@ -22,10 +22,15 @@ UNANSWERED = json.dumps(
     {"foregate": {"message": "No answer to this call was recorded. Do not assume that it ran."}, "ok": False}
 )
 FORMATS = ("json_schema", "json_object")
+LIMITS = ("max_tokens", "max_completion_tokens")
+"""The names of the bound on a response's tokens, the one most endpoints know first."""
 NOTES = {
     "json_schema": "the endpoint refuses strict JSON Schemas: JSON mode with the schema in the prompt was used",
     "json_object": "the endpoint refuses JSON mode too: only the prompt asked for JSON",
     "stream_options": "the endpoint refuses to report usage in a stream",
+    "temperature": "the endpoint refuses the temperature: its own was used",
+    "max_tokens": "the endpoint refuses `max_tokens`: the bound on tokens was sent as `max_completion_tokens`",
+    "max_completion_tokens": "the endpoint refuses `max_completion_tokens` too: no bound on tokens was sent",
     "long_descriptions": f"the endpoint refuses long tool descriptions: they were cut to {MAX_DESCRIPTION} characters",
 }
 
@@ -100,6 +105,11 @@ class WireRequest:
             }
         elif form:
             body["response_format"] = {"type": form}
+        if request.temperature is not None and "temperature" not in declined:
+            body["temperature"] = request.temperature
+        limit = next((name for name in LIMITS if name not in declined), "")
+        if request.max_tokens is not None and limit:
+            body[limit] = request.max_tokens
         if stream:
             body["stream"] = True
             if "stream_options" not in declined:
@@ -112,6 +122,9 @@ class WireRequest:
             "json_schema": self.request.schema is not None,
             "json_object": self.request.schema is not None,
             "stream_options": stream,
+            "temperature": self.request.temperature is not None,
+            "max_tokens": self.request.max_tokens is not None,
+            "max_completion_tokens": self.request.max_tokens is not None,
             "long_descriptions": any(len(spec.description) > MAX_DESCRIPTION for spec in self.request.tools),
         }
         return tuple(note for feature, note in NOTES.items() if feature in declined and used[feature])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from foregate.agent.context.thinking import apart
+from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.task_context import read_again
 from foregate.agent.session import Session
 from foregate.schemas import strict_json
@@ -23,20 +24,22 @@ _LISTS = ("calls", "tool_calls", "actions")
 _FENCE = "```"
 
 
-async def ask_for_calls(session: Session, model: Model, action: str, request: str, *, any_tool: bool) -> str:
+async def ask_for_calls(session: Session, model: Model, action: str, request: str, configuration: Configuration) -> str:
     """Ask for the calls of the task in hand and record the answer; return why there is none, "" where there is.
 
     What is sent is what the log keeps under the hash `request`; what the model thought aloud is kept apart.
 
-    Offered are the tools that only look and the one `action` names, or with `any_tool` all; an answer with a call of
-    another tool counts as one without calls, and its notes name that tool.
+    Offered are the tools that only look and the one `action` names, or under `validation.allow_tool_fallback` all; an
+    answer with a call of another tool counts as one without calls, and its notes name that tool.
     """
+    any_tool, wanted = configuration.validation.allow_tool_fallback, configuration.models.execution
     offered = tuple(
         spec for spec in session.catalogue.values() if any_tool or spec.name == action or not spec.effect.changes
     )
     try:
         messages = read_again(session.blobs.get(request))
-        response = await model.respond(ModelRequest(messages, offered), session.on_text)
+        asked = ModelRequest(messages, offered, temperature=wanted.temperature, max_tokens=wanted.max_tokens)
+        response = await model.respond(asked, session.on_text)
     except (ModelError, LogError) as error:
         return str(error)
     thoughts, text = apart(response.text)

@@ -71,7 +71,7 @@ async def make_plan(session: Session, query: str, model: Model, configuration: C
     planning, before = Planning(None), ""
     for number in range(1, configuration.planning.planning_tries + 1):
         request = wanted(session, query, files, configuration, planning.defects, before)
-        reading, before = await asked(session, model, request, number, configuration.planning.planning_tries)
+        reading, before = await asked(session, model, request, number, configuration)
         planning = replace(weighed(session, reading, configuration, number), query=query)
         if planning.plan is not None:
             await propose(session, planning.plan, notes=planning.notes)
@@ -127,16 +127,19 @@ def wanted(
     return request
 
 
-async def asked(session: Session, model: Model, request: Json, number: int, tries: int) -> tuple[Reading, str]:
+async def asked(
+    session: Session, model: Model, request: Json, number: int, configuration: Configuration
+) -> tuple[Reading, str]:
     """Ask once, record request and answer, and return what the answer holds and its text."""
     need = Need(GATE, "planner", f"{GATE}:{number}", (), ())
     stored = session.blobs.put(strict_json.canonical(request))
     await session.record(
         Draft("need_raised", "foregate", {"need": codec.dump(need), "request": stored, "survey_hash": ""})
     )
-    simpler = number > 1 and number == tries
+    simpler = number > 1 and number == configuration.planning.planning_tries
     prompt = SIMPLER if simpler else f"{PLANNER}\n{PLANNER_AGAIN}" if "defects" in request else PLANNER
     text, error, usage, wrong = "", "", Usage(), None
+    notes: tuple[str, ...] = ()
     try:
         response = await model.respond(
             ModelRequest(
@@ -145,9 +148,11 @@ async def asked(session: Session, model: Model, request: Json, number: int, trie
                 schema_name="" if simpler else NAME,
                 schema=None if simpler else wire_schema(),
                 purpose="task_plan",
+                temperature=configuration.models.planning.temperature,
+                max_tokens=configuration.models.planning.max_tokens,
             )
         )
-        text, usage = strict_json.scrub(response.text), response.usage
+        text, usage, notes = strict_json.scrub(response.text), response.usage, response.notes
         wrong = no_plan(response, text)
     except ModelError as failure:
         error = str(failure)
@@ -156,6 +161,7 @@ async def asked(session: Session, model: Model, request: Json, number: int, trie
     reading = (
         Reading(None, (), (wrong,)) if wrong else reader(text, query=request["request"], catalogue=session.catalogue)
     )
+    reading = replace(reading, notes=(*reading.notes, *notes))
     value = codec.dump(reading.plan) if reading.plan is not None else None
     answer = Answer(
         GATE,
@@ -165,7 +171,7 @@ async def asked(session: Session, model: Model, request: Json, number: int, trie
         "",
         session.policy.hash,
         value,
-        error or "; ".join(sentence(defect) for defect in reading.defects)[:300],
+        "; ".join(sentence(defect) for defect in reading.defects)[:300],
         session.clock(),
     )
     body = {"answer": codec.dump(answer), "usage": codec.dump(usage), "response": session.blobs.put(text.encode())}

@@ -158,9 +158,8 @@ class PlanRun:
         if not step.asks:
             await self.ask(step, "")
         elif not step.responded:
-            any_tool = self.configuration.validation.allow_tool_fallback
             model = self.model or self.session.model
-            if error := await ask_for_calls(self.session, model, step.task.action, step.request, any_tool=any_tool):
+            if error := await ask_for_calls(self.session, model, step.task.action, step.request, self.configuration):
                 await self.failed(step, error)
         else:
             await self.weigh(step)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from tests.agent.models.wire_rules import refusals
+from tests.agent.models.wire_rules import reasoning_refusal, refusals
 
 KEY = "sk-test-0123456789abcdef"
 JSON = "application/json"
@@ -69,16 +69,23 @@ def failure(status: int, text: str = "it broke", *, headers: Mapping[str, str] |
 class ScriptedServer:
     """Answers well-formed requests with the steps in order; leaving it fails when steps are left over.
 
-    `refuses` names parts of a request this endpoint does not know; `models` are those it has, and `listing` is what
+    `refuses` names parts of a request this endpoint does not know, and with `reasoning` it refuses what a reasoning
+    model does; `models` are those it has, and `listing` is what
     it says when asked for them, if that is something else. `requests` keeps the
     body and `headers` the headers of every request, refused ones too; `asked` is set by the first request,
     `gone` when a client hangs up.
     """
 
     def __init__(
-        self, *steps: Step, refuses: Sequence[str] = (), models: Sequence[str] = ("m",), listing: Reply | None = None
+        self,
+        *steps: Step,
+        refuses: Sequence[str] = (),
+        reasoning: bool = False,
+        models: Sequence[str] = ("m",),
+        listing: Reply | None = None,
     ) -> None:
         self.steps, self.refuses, self.models, self.listing = list(steps), refuses, models, listing
+        self.reasoning = reasoning
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
@@ -122,6 +129,9 @@ class ScriptedServer:
             return failure(400, wrong[0], code="invalid_request_error")
         if body["model"] not in self.models:
             return failure(404, f"The model `{body['model']}` does not exist", code="model_not_found")
+        param, words = reasoning_refusal(body) if self.reasoning else ("", "")
+        if param:
+            return failure(400, words, param=param, code="unsupported_value")
         form = body.get("response_format", {}).get("type")
         for part in self.refuses:
             if part in body or part == form:

@@ -195,6 +195,49 @@ async def test_what_was_declined_is_forgotten_when_the_simpler_request_fails_too
     assert server.requests[3]["response_format"]["type"] == "json_schema"
 
 
+LIMITED = ModelRequest(HELLO.messages, temperature=0.3, max_tokens=400)
+
+
+async def test_temperature_and_the_bound_on_tokens_are_sent_only_where_they_are_asked_for() -> None:
+    async with ScriptedServer(message("hi", usage={}), message("hi", usage={})) as server:
+        model = model_at(server)
+        assert (await model.respond(LIMITED)).notes == ()
+        await model.respond(HELLO)
+    assert {key: server.requests[0][key] for key in ("temperature", "max_tokens")} == {
+        "temperature": 0.3,
+        "max_tokens": 400,
+    }
+    assert server.requests[1].keys() == {"model", "messages"}
+
+
+async def test_a_reasoning_model_is_asked_as_it_wants_to_be_and_only_once_otherwise() -> None:
+    async with ScriptedServer(message("hi", usage={}), message("hi", usage={}), reasoning=True) as server:
+        model = model_at(server)
+        notes = [(await model.respond(LIMITED)).notes for _ in range(2)]
+    sent = [{key: value for key, value in body.items() if key not in ("model", "messages")} for body in server.requests]
+    assert sent == [
+        {"temperature": 0.3, "max_tokens": 400},
+        {"temperature": 0.3, "max_completion_tokens": 400},
+        {"max_completion_tokens": 400},
+        {"max_completion_tokens": 400},
+    ]
+    assert all(len(note) == 2 and "temperature" in note[0] and "`max_completion_tokens`" in note[1] for note in notes)
+
+
+async def test_an_endpoint_that_knows_no_bound_on_tokens_is_asked_without_one() -> None:
+    refused = ["max_tokens", "max_completion_tokens", "temperature"]
+    async with ScriptedServer(message("hi", usage={}), refuses=refused) as server:
+        response = await model_at(server).respond(LIMITED)
+    assert server.requests[-1].keys() == {"model", "messages"}
+    assert len(response.notes) == 3
+
+
+async def test_a_refusal_that_speaks_of_neither_is_final() -> None:
+    async with ScriptedServer(failure(400, "the messages are odd")) as server:
+        with pytest.raises(ModelError, match="the messages are odd"):
+            await model_at(server).respond(LIMITED)
+
+
 async def test_words_only_forbids_calls_on_the_wire() -> None:
     async with ScriptedServer(message("hi"), message("hi")) as server:
         await model_at(server).respond(ModelRequest(HELLO.messages, [tool()], words_only=True))

@@ -10,7 +10,9 @@ from typing import Any
 from tests.agent.models.strict_rules import strict_refusals
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-KEYS = {"model", "messages", "tools", "tool_choice", "response_format", "stream", "stream_options"}
+LIMITS = ("max_tokens", "max_completion_tokens")
+FORMED = {"model", "messages", "tools", "tool_choice", "response_format", "stream", "stream_options"}
+KEYS = FORMED | {"temperature", *LIMITS}
 
 
 def refusals(body: Mapping[str, Any]) -> Iterator[str]:
@@ -23,8 +25,33 @@ def refusals(body: Mapping[str, Any]) -> Iterator[str]:
     yield from _messages(body.get("messages", []))
     yield from _tools(body)
     yield from _format(body)
+    yield from _numbers(body)
     if "stream_options" in body and not body.get("stream"):
         yield "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+
+
+def reasoning_refusal(body: Mapping[str, Any]) -> tuple[str, str]:
+    """Return parameter and words of what a reasoning model refuses and others take, both "" where there is nothing."""
+    if "max_tokens" in body:
+        why = "Unsupported parameter: 'max_tokens' is not supported with this model. "
+        return "max_tokens", f"{why}Use 'max_completion_tokens' instead."
+    if (warmth := body.get("temperature", 1)) != 1:
+        why = f"Unsupported value: 'temperature' does not support {warmth} with this model. "
+        return "temperature", f"{why}Only the default (1) value is supported."
+    return "", ""
+
+
+def _numbers(body: Mapping[str, Any]) -> Iterator[str]:
+    warmth = body.get("temperature", 1)
+    if isinstance(warmth, bool) or not isinstance(warmth, (int, float)):
+        yield "Invalid type for 'temperature': expected a decimal"
+    elif not 0 <= warmth <= 2:
+        yield f"Invalid 'temperature': expected a value between 0 and 2, but got {warmth} instead."
+    if all(name in body for name in LIMITS):
+        yield "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
+    for name in LIMITS:
+        if name in body and (type(body[name]) is not int or body[name] < 1):
+            yield f"Invalid '{name}': integer below minimum value. Expected a value >= 1."
 
 
 def _messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -79,6 +79,10 @@ async def done(folder: Path, request: str, answers: Sequence[Reply], person: Seq
         if len(server.requests) > 1 and planning.tries > 1:
             again = server.requests[1]["messages"][-1]["content"]
             assert json.loads(again)["defects"], "the second request names what was wrong with the first plan"
+        planned = [body for body in server.requests if "tools" not in body]
+        filled = [body for body in server.requests if "tools" in body]
+        assert {(body["temperature"], body["max_tokens"]) for body in planned} == {(0.3, 4000)}
+        assert {(body["temperature"], body["max_tokens"]) for body in filled} <= {(0.1, 2000)}
     return report
 
 
@@ -171,6 +175,19 @@ async def test_a_docstring_is_added_by_a_plan_of_steps_with_foreign_names(projec
     tree = ast.parse((project / "code_under_test.py").read_text())
     main = next(one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "main")
     assert ast.get_docstring(main) == "Add."
+
+
+async def test_a_plan_cut_off_at_its_tokens_says_so_instead_of_being_half_read(project: Path) -> None:
+    whole = wire_plan("Read it", wire_task(1, "Read.", ("read_file", {"path": "test_code.py"})))
+    cut = message(whole.body["choices"][0]["message"]["content"], finish="length")
+    async with ScriptedServer(*[cut] * 3) as server:
+        model = model_at(server)
+        opened = await open_session(Setting(workspace=project, model=model, log=MemoryLog(), environ={}))
+        planning = await make_plan(opened.session, "read the test", model, default_configuration())
+        await opened.close()
+        await model.close()
+    assert planning.plan is None
+    assert "models.planning.max_tokens" in planning.question
 
 
 async def test_a_docstring_is_added_after_a_first_plan_that_names_a_tool_nobody_has(project: Path) -> None:
