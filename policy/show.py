@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 
 from foregate.policy.layers import RULES
 from foregate.policy.load import LoadedPolicy
@@ -13,21 +14,28 @@ _WIDEST = 160
 
 def show(loaded: LoadedPolicy, effective: bool = False) -> list[str]:
     """Return lines `key: value  # where from`: what your files change, or with `effective` every value in force."""
-    rows = [row for row in data(loaded, effective) if "key" in row]
-    if not rows:
-        return ["nothing differs from the default policy"]
-    written = [(f"{row['key']}: {in_short(row['value'])}", row["from"]) for row in rows]
-    width = min(max(len(left) for left, _ in written), 72)
+    rows = data(loaded, effective)
     notes = [f"# left as it is, which is tighter: {key}" for key in loaded.ignored]
-    return [*(f"{left:<{width}}  # {origin}" for left, origin in written), *notes]
+    return [*lines_of(rows), *notes] if rows else ["nothing differs from the default policy"]
+
+
+def lines_of(rows: Sequence[Mapping[str, Data]]) -> list[str]:
+    """Return rows as lines with the origins below each other."""
+    written = [(f"{row['key']}: {in_short(row['value'])}", row["from"]) for row in rows]
+    width = min(max((len(left) for left, _ in written), default=0), 72)
+    return [f"{left:<{width}}  # {origin}" for left, origin in written]
 
 
 def data(loaded: LoadedPolicy, effective: bool = False) -> list[dict[str, Data]]:
     """Return the same as rows of `key`, `value` and `from`, for JSON."""
-    values = values_of(loaded)
+    return rows_of(values_of(loaded), loaded.provenance, effective)
+
+
+def rows_of(values: Mapping[str, Data], provenance: Mapping[str, str], effective: bool) -> list[dict[str, Data]]:
+    """Return rows of `key`, `value` and `from`: those that are not the default's, or all."""
     return [
         {"key": key, "value": values.get(key), "from": origin}
-        for key, origin in loaded.provenance.items()
+        for key, origin in provenance.items()
         if effective or origin != "default"
     ]
 

@@ -11,17 +11,19 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from foregate.policy.keys import Keys
 from foregate.policy.layers import Layer, Tree, lay_over, read_layer
-from foregate.policy.load import located, misfits_of
+from foregate.policy.load import located, misfits_of, provenance
+from foregate.policy.strict_yaml import Data, dotted, read, walk
 from foregate.policy.strict_yaml import Path as Way
-from foregate.policy.strict_yaml import read
 from foregate.schemas.errors import PolicyError
 
 PlanMode = Literal["direct", "plan", "auto"]
 Confirmation = Literal["always", "dangerous", "as_planned"]
+Role = Literal["planning", "execution"]
 Compression = Literal["keep_ends", "summary", "none"]
 
 
@@ -49,6 +51,10 @@ class Models(Section):
 
     planning: ModelConfiguration
     execution: ModelConfiguration
+
+    def of(self, role: Role) -> ModelConfiguration:
+        """Return the model of a role."""
+        return self.planning if role == "planning" else self.execution
 
 
 class PlanningSection(Section):
@@ -107,6 +113,8 @@ class Configuration(Section):
     formatting: FormattingSection
 
 
+_DEFAULT = "default.yaml"
+
 KEYS = Keys(Configuration, "the configuration")
 """The keys of a configuration file."""
 
@@ -117,6 +125,22 @@ def default_configuration() -> Configuration:
     return Configuration.model_validate_json(json.dumps(_defaults().data))
 
 
+class LoadedConfiguration(Struct, frozen=True):
+    """The configuration in force; `provenance` maps dotted keys to `default` or `config.yaml:12`, `sources` names the
+    files in the order they were laid over each other.
+    """
+
+    configuration: Configuration
+    provenance: Mapping[str, str]
+    sources: tuple[str, ...] = (_DEFAULT,)
+
+    @property
+    def values(self) -> dict[str, Data]:
+        """The values in force by the keys of `provenance`."""
+        found = ((dotted(path), value) for path, value in walk(self.configuration.model_dump(mode="json")))
+        return {key: value for key, value in found if key in self.provenance}
+
+
 def load_configuration(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Configuration:
     """Return the configuration in force: default.yaml with a file's keys over it.
 
@@ -124,18 +148,57 @@ def load_configuration(named: Path | str | None = None, environ: Mapping[str, st
     folder where there is one. Raises PolicyError with one sentence that names file, line, key and what is allowed.
     """
     file = configuration_file(named, environ)
+    return default_configuration() if file is None else laid(file).configuration
+
+
+def laid(file: Path | None) -> LoadedConfiguration:
+    """Return the configuration of a file over the defaults, None for the defaults alone; see `load_configuration`."""
     if file is None:
-        return default_configuration()
-    layer = read_layer(file, file.name, trusted=True, kind="configuration", decimals=True)
-    tree = _defaults()
+        return LoadedConfiguration(default_configuration(), provenance(_defaults()))
+    layer, tree = read_file(file), _defaults()
+    problems = problems_of(layer, tree)
+    if problems:
+        more = f" (and {len(problems) - 1} more: `foregate config check {layer.name}` lists them)"
+        raise PolicyError(problems[0] + (more if len(problems) > 1 else ""))
+    made = Configuration.model_validate_json(json.dumps(tree.data))
+    return LoadedConfiguration(made, provenance(tree), (_DEFAULT, layer.name))
+
+
+def check(file: Path) -> list[str]:
+    """Return every problem of a configuration file as a sentence; an empty list means it can be used."""
+    try:
+        return problems_of(read_file(file), _defaults())
+    except PolicyError as error:
+        return [str(error)]
+
+
+def read_file(file: Path) -> Layer:
+    """Return a configuration file; raise PolicyError with one sentence when it cannot be read."""
+    return read_layer(file, file.name, trusted=True, kind="configuration", decimals=True)
+
+
+def problems_of(layer: Layer, tree: Tree) -> list[str]:
+    """Lay a file over the values in `tree` and return everything that is wrong with it, by line."""
     problems = sorted(_unknown(layer))
     if not problems:
         lay_over(tree, layer)
         problems = sorted(misfits_of(tree, KEYS)) or sorted(_contradictions(tree))
-    if problems:
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise PolicyError(problems[0][1] + more)
-    return Configuration.model_validate_json(json.dumps(tree.data))
+    return [sentence for _, sentence in problems]
+
+
+def explanations() -> dict[str, str]:
+    """Return by dotted key the comment that explains it in default.yaml; keys of a section have it for the section."""
+    found: dict[str, str] = {}
+    above: list[str] = []
+    lines = {line: key for key, line in read(default_text(), _DEFAULT, decimals=True)[1].items()}
+    for number, line in enumerate(default_text().splitlines(), 1):
+        if line.lstrip().startswith("#"):
+            above.append(line.strip().removeprefix("#").strip())
+            continue
+        if above and number in lines:
+            found[lines[number]] = " ".join(above)
+        above = []
+    return found
 
 
 def configuration_file(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
@@ -159,9 +222,13 @@ def _defaults() -> Tree:
 
 @cache
 def _default_data() -> dict[str, object]:
-    text = resources.files("foregate.agent.planning").joinpath("default.yaml").read_text("utf-8")
-    data: dict[str, object] = read(text, "default.yaml", decimals=True)[0]
+    data: dict[str, object] = read(default_text(), _DEFAULT, decimals=True)[0]
     return data
+
+
+def default_text() -> str:
+    """Return default.yaml as it is."""
+    return resources.files("foregate.agent.planning").joinpath(_DEFAULT).read_text("utf-8")
 
 
 def _unknown(layer: Layer) -> Iterator[tuple[int, str]]:

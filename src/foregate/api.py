@@ -16,6 +16,7 @@ from foregate.schemas.protocols import Blobs, Log, Model, Person
 
 if TYPE_CHECKING:
     from foregate.agent.outcome import Outcome
+    from foregate.agent.planning.configuration import Configuration
     from foregate.agent.planning.plan_report import PlanReport
     from foregate.agent.planning.planner import Planning
     from foregate.agent.session import Session
@@ -29,6 +30,7 @@ class Options(TypedDict, total=False):
 
     model: Model | str | None
     policy: Policy | Path | str | None
+    config: Configuration | Path | str | None
     tools: Sequence[Tool]
     workspace: Path | str
     person: Person | None
@@ -44,6 +46,7 @@ class Agent:
 
     `model` is a Model, a name at the configured endpoint, or None for the environment's choice (the rehearsal model
     where there is none). `policy` is a Policy, a YAML file over the defaults, the name of a shipped one, or None.
+    `config`, for plan mode, is a Configuration, a YAML file over the defaults, or None for FOREGATE_CONFIG.
     `tools` come beside the built-in ones, or instead of them with `builtin=False`. Without a `person`, what would need
     one is denied.
     `log` defaults to the durable log in FOREGATE_HOME; `resume` names a session of it.
@@ -56,6 +59,7 @@ class Agent:
         *,
         model: Model | str | None = None,
         policy: Policy | Path | str | None = None,
+        config: Configuration | Path | str | None = None,
         tools: Sequence[Tool] = (),
         workspace: Path | str = ".",
         person: Person | None = None,
@@ -69,6 +73,7 @@ class Agent:
             workspace=workspace,
             model=model,
             policy=policy,
+            config=config,
             tools=tuple(tools),
             builtin=builtin,
             person=person,
@@ -85,9 +90,7 @@ class Agent:
 
     async def open(self) -> Session:
         """Open the session if it is not open, and return it. Raises a ForegateError of one sentence."""
-        if self._opened is None:
-            self._opened = await open_session(self._setting)
-        return self._opened.session
+        return (await self._open()).session
 
     @property
     def session(self) -> str:
@@ -141,24 +144,26 @@ class Agent:
             self._busy = False
 
     async def plan(self, request: str) -> Planning:
-        """Have a plan made for a request; nothing of it runs. Without a sound one the result names every defect."""
-        from foregate.agent.planning.configuration import load_configuration
+        """Have a plan made for a request; nothing of it runs. Without a sound one the result names every defect.
+
+        The planning model of the configuration is asked. Raises UsageError where there is none.
+        """
         from foregate.agent.planning.planner import make_plan
 
         self._begin()
         try:
-            session = await self.open()
-            return await make_plan(session, request, session.model, load_configuration())
+            opened = await self._open()
+            return await make_plan(opened.session, request, opened.roles.model("planning"), opened.configuration)
         finally:
             self._busy = False
 
     async def execute(self, plan: TaskPlan, *, confirmed: bool = False) -> PlanReport:
         """Run a plan in this session, task by task; every call is judged.
 
+        What a task does not list is filled in by the execution model of the configuration.
         `confirmed=True` says that somebody confirmed this plan; it is leave for nothing that the policy asks about or
         denies. Raises UsageError without it, and for a plan that is not sound.
         """
-        from foregate.agent.planning.configuration import load_configuration
         from foregate.agent.planning.control import confirm, follow, look_ahead, propose
         from foregate.agent.planning.planner import sentence
         from foregate.agent.planning.run_plan import PlanRun
@@ -168,7 +173,9 @@ class Agent:
             raise UsageError("show the plan to somebody, then pass confirmed=True")
         self._begin()
         try:
-            session, configuration = await self.open(), load_configuration()
+            opened = await self._open()
+            session, configuration = opened.session, opened.configuration
+            model = opened.roles.model("execution")
             found = validate(plan, session.catalogue, session.workspace, configuration)
             if found.defects:
                 raise UsageError(f"the plan is not sound: {sentence(found.defects[0])}")
@@ -178,7 +185,7 @@ class Agent:
                     await propose(session, found.plan, actor="person")
                 looked = await look_ahead(session, state)
                 await confirm(session, state, looked, found.plan.digest, seen=False)
-                return await PlanRun(session, state, configuration).run()
+                return await PlanRun(session, state, configuration, model).run()
             finally:
                 session.listeners.remove(state.apply)
         finally:
@@ -213,6 +220,11 @@ class Agent:
         runner.run(self.close())
         runner.close()
         self._runner = None
+
+    async def _open(self) -> Opened:
+        if self._opened is None:
+            self._opened = await open_session(self._setting)
+        return self._opened
 
     def _begin(self) -> None:
         if self._busy:

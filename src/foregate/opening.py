@@ -14,11 +14,13 @@ from foregate.schemas.event import Draft
 from foregate.schemas.protocols import Blobs, Log, Model, Person
 
 if TYPE_CHECKING:
+    from foregate.agent.planning.configuration import Configuration
     from foregate.agent.session import Listener, Session
     from foregate.agent.tools.tool import Tool
     from foregate.agent.workspace import Workspace
     from foregate.policy.load import LoadedPolicy
     from foregate.policy.policy import Policy
+    from foregate.roles import Roles
     from foregate.telemetry.otel.exporting import Telemetry
 
 REHEARSAL = "rehearsal"
@@ -33,13 +35,15 @@ NO_ENDPOINT = (
 class Setting:
     """What a session is opened with. `model` is a Model, a name at the configured endpoint, or None.
 
-    `policy` is a Policy, a file, a shipped name, or None for FOREGATE_POLICY and the defaults. `resume` names a session
-    of the log. `log` and `blobs` None are those of the home; a log of one's own may come without blobs, kept in memory.
+    `policy` is a Policy, a file, a shipped name, or None for FOREGATE_POLICY and the defaults. `config` is a
+    Configuration, a file, or None for FOREGATE_CONFIG, the user's own and the defaults. `resume` names a session of the
+    log. `log` and `blobs` None are those of the home; a log of one's own may come without blobs, kept in memory.
     """
 
     workspace: Path | str = "."
     model: Model | str | None = None
     policy: Policy | Path | str | None = None
+    config: Configuration | Path | str | None = None
     tools: Sequence[Tool] = ()
     builtin: bool = True
     person: Person | None = None
@@ -53,13 +57,17 @@ class Setting:
 
 @dataclass(slots=True)
 class Opened:
-    """An open session, the policy it runs under with its provenance, and `notes`: sentences a person should read."""
+    """An open session, the policy it runs under with its provenance, the configuration of plan mode with its models,
+    and `notes`: sentences a person should read.
+    """
 
     session: Session
     loaded: LoadedPolicy | None
     workspace: Workspace
     name: str
     resumed: bool
+    configuration: Configuration
+    roles: Roles
     notes: tuple[str, ...] = ()
     _own_log: Callable[[], None] | None = None
     _own_model: Callable[[], Awaitable[None]] | None = None
@@ -75,6 +83,7 @@ class Opened:
                 await self.session.log.release(self.session.lease)
         finally:
             self.workspace.close()
+            await self.roles.close()
             if self._own_model is not None:
                 await self._own_model()
             if self._own_log is not None:
@@ -119,22 +128,22 @@ async def _open(
     notes: tuple[str, ...],
     own: tuple[Path, ...] = (),
 ) -> Opened:
-    from foregate.agent.planning.configuration import configuration_place
     from foregate.agent.session import Session
     from foregate.agent.tools.tool import Toolbox
     from foregate.agent.workspace import Workspace
     from foregate.guarding import guarded
     from foregate.policy.policy import Policy
     from foregate.policy.record import record, with_protected
+    from foregate.roles import Roles
     from foregate.telemetry.otel.switch import open_telemetry
 
+    configuration, looked_for = choose_configuration(setting)
     name = await find_session(log, setting.resume) if setting.resume else await fresh_name(log)
     workspace = Workspace(await workspace_of(log, name) if setting.resume else setting.workspace)
     try:
         loaded, policy = choose_policy(setting, workspace.root)
         named = None if isinstance(setting.policy, Policy) else policy_file(setting.policy, setting.environ)
-        files = [configuration_place(environ=setting.environ), *([] if named is None else [named])]
-        guard = guarded(workspace.root, own, files)
+        guard = guarded(workspace.root, own, [*looked_for, *([] if named is None else [named])])
         policy = with_protected(policy, guard)
         tools = toolbox(setting, workspace, policy, memory)
         lease = await log.claim(name, create=not setting.resume)
@@ -166,7 +175,17 @@ async def _open(
         if telemetry is not None:
             await telemetry.close()
         raise
-    return Opened(session, loaded, workspace, name, bool(setting.resume), (*notes, *said), _telemetry=telemetry)
+    return Opened(
+        session,
+        loaded,
+        workspace,
+        name,
+        bool(setting.resume),
+        configuration,
+        Roles(configuration, model, setting.environ),
+        (*notes, *said),
+        _telemetry=telemetry,
+    )
 
 
 async def workspace_of(log: Log, name: str) -> str:
@@ -210,6 +229,17 @@ def choose_policy(setting: Setting, workspace: Path) -> tuple[LoadedPolicy | Non
 
     loaded = load(policy_file(setting.policy, setting.environ), workspace)
     return loaded, loaded.policy
+
+
+def choose_configuration(setting: Setting) -> tuple[Configuration, list[Path]]:
+    """Return the configuration in force, and the places one is read from by this session or by the next."""
+    from foregate.agent.planning.configuration import Configuration, configuration_place, load_configuration
+
+    usual = configuration_place(environ=setting.environ)
+    if isinstance(setting.config, Configuration):
+        return setting.config, [usual]
+    configuration = load_configuration(setting.config, setting.environ)
+    return configuration, list(dict.fromkeys([usual, configuration_place(setting.config, setting.environ)]))
 
 
 def policy_file(wanted: Path | str | None, environ: Mapping[str, str]) -> Path | None:

@@ -62,7 +62,7 @@ def test_a_file_that_is_a_link_is_guarded_as_the_link_and_as_what_it_leads_to(tm
     assert guarded(tmp_path, [], [tmp_path / "mine.yaml"]) == ["dotfiles/mine.yaml", "mine.yaml"]
 
 
-@pytest.mark.parametrize("place", ["home", "named"])
+@pytest.mark.parametrize("place", ["home", "named", "given"])
 async def test_the_configuration_that_names_the_models_is_not_the_agents_to_write_even_before_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -71,13 +71,16 @@ async def test_the_configuration_that_names_the_models_is_not_the_agents_to_writ
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     wanted = ".config/foregate/config.yaml"
     if place == "named":
+        monkeypatch.setenv("FOREGATE_CONFIG", str(tmp_path / "plan.yaml"))
+    if place != "home":
         wanted = "plan.yaml"
-        monkeypatch.setenv("FOREGATE_CONFIG", str(tmp_path / wanted))
+        (tmp_path / wanted).write_text("")
     evil = "models:\n  planning:\n    provider: openai\n    base_url: http://evil.example\n"
     model = ScriptedModel(
         [calls(("write_file", {"path": wanted, "content": evil}), text="I will write that file now."), says("no")]
     )
-    async with Agent(model=model, workspace=tmp_path) as agent:
+    async with Agent(model=model, workspace=tmp_path, config=tmp_path / wanted if place == "given" else None) as agent:
         told = [e.body["code"] async for e in agent.events(f"write {wanted}") if e.kind == "call_answered"]
     model.finish()
-    assert (told, (tmp_path / wanted).exists()) == (["denied_by_rule"], False)
+    assert (told, (tmp_path / wanted).exists()) == (["denied_by_rule"], place != "home")
+    assert place == "home" or not (tmp_path / wanted).read_text()

@@ -1,10 +1,12 @@
 """Types of the public names, checked by mypy and never run."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import assert_type
 
 import foregate
 from foregate import Agent, ForegateError, Outcome, Policy, Session, run, run_sync
+from foregate.agent.planning.configuration import Configuration, load_configuration
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.planner import Planning
 from foregate.policy.load import default_policy
@@ -31,6 +33,14 @@ async def order(item: str, amount: int = 1) -> str:
 
 assert_type(count("paint"), int)
 count(3)  # type: ignore[arg-type]
+
+
+async def uses_a_configuration() -> None:
+    assert_type(load_configuration("mine.yaml"), Configuration)
+    async with Agent(config=load_configuration()) as agent:
+        assert_type(agent, Agent)
+    assert_type(await run("hello", config=Path("mine.yaml")), Outcome)
+    Agent(config=3)  # type: ignore[arg-type]
 
 
 async def uses_an_agent() -> None:

@@ -30,6 +30,7 @@ def execute(
     model: options.Model = None,
     workspace: options.WorkspaceFolder = Path(),
     policy: options.PolicyFile = None,
+    config: options.ConfigFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show a plan, ask for a yes, and run it task by task; every call is judged. Ctrl-C pauses, twice cancels."""
@@ -40,7 +41,7 @@ def execute(
 
     if yes and step:
         raise UsageError("--yes and --step exclude each other; choose one")
-    setting = Setting(workspace=workspace, model=model, policy=policy, dry_run=dry_run)
+    setting = Setting(workspace=workspace, model=model, policy=policy, config=config, dry_run=dry_run)
     file = Path(plan)
     text = plan_text(file) if file.is_file() else ""
     again = None

@@ -18,6 +18,10 @@ PolicyFile = Annotated[
     str | None,
     typer.Option("--policy", metavar="FILE", help="YAML over the default policy, or `classic`; also FOREGATE_POLICY."),
 ]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="YAML over the default configuration; also FOREGATE_CONFIG."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Judge every call, make no change.")]
 SessionName = Annotated[
     str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.", show_default=False)

@@ -24,13 +24,14 @@ def plan(
     model: options.Model = None,
     workspace: options.WorkspaceFolder = Path(),
     policy: options.PolicyFile = None,
+    config: options.ConfigFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Have a plan made, checked and shown; nothing of it runs. `check FILE` only checks one."""
     from foregate.opening import Setting
     from foregate.schemas.errors import UsageError
 
-    setting = Setting(workspace=workspace, model=model, policy=policy)
+    setting = Setting(workspace=workspace, model=model, policy=policy, config=config)
     if len(words) == 2 and words[0] == "check":
         raise typer.Exit(wait(_check(setting, Path(words[1]), as_json)))
     if len(words) != 1 or not words[0].strip():

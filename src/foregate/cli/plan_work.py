@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foregate.agent.planning.configuration import Configuration, ModelConfiguration, load_configuration
+from foregate.agent.planning.configuration import Configuration, Role
 from foregate.agent.planning.control import confirm, decline, follow, look_ahead, propose
 from foregate.agent.planning.outlook import Outlook
 from foregate.agent.planning.plan_report import PlanReport
@@ -53,7 +53,6 @@ class PlanWork:
     configuration: Configuration
     quiet: bool = False
     state: PlanState = field(default_factory=PlanState)
-    models: dict[str, Model] = field(default_factory=dict)
 
     async def begin(self) -> None:
         """Follow the session's plan, and show a line for each task that comes to something."""
@@ -62,20 +61,9 @@ class PlanWork:
             self.opened.session.listeners.append(self.hear)
 
     async def close(self) -> None:
-        """Close the session, and the models that are not its own."""
+        """Close the session."""
         self.screen.idle()
-        try:
-            await self.opened.close()
-        finally:
-            await self.close_models()
-
-    async def close_models(self) -> None:
-        """Close the models that are not the session's own."""
-        from foregate.agent.models.openai import OpenAIModel
-
-        for model in self.models.values():
-            if isinstance(model, OpenAIModel) and model is not self.opened.session.model:
-                await model.close()
+        await self.opened.close()
 
     def hear(self, event: Event) -> None:
         """Show what an event says of a task; a listener that comes after the state's own."""
@@ -158,12 +146,9 @@ class PlanWork:
         self.screen.rows(task_rows(task, looked.of(task.id), width=self.screen.console.width))
         return await PlanPerson(self.screen, self.terminal).asks(f"run task {task.id}?")
 
-    def model(self, role: str) -> Model:
+    def model(self, role: Role) -> Model:
         """Return the model of a role, the session's own where the configuration names none."""
-        if role not in self.models:
-            wanted: ModelConfiguration = getattr(self.configuration.models, role)
-            self.models[role] = model_of(wanted, self.opened.session.model)
-        return self.models[role]
+        return self.opened.roles.model(role)
 
     async def carry_on(self, run: PlanRun) -> PlanReport:
         """Run the plan. The first Ctrl-C pauses it after the call in hand, the second cancels it."""
@@ -196,7 +181,7 @@ async def planned_in_chat(chat: Conversation, request: str) -> None:
     """
     if chat.session.state.task is not None:
         raise UsageError("a task is still open here; answer it, or say something else first")
-    work = PlanWork(chat.opened, chat.screen, chat.terminal, load_configuration())
+    work = PlanWork(chat.opened, chat.screen, chat.terminal, chat.opened.configuration)
     heard = list(chat.session.listeners)
     await work.begin()
     try:
@@ -211,7 +196,7 @@ async def planned_in_chat(chat: Conversation, request: str) -> None:
     finally:
         chat.screen.idle()
         chat.session.listeners[:] = heard
-        await work.close_models()
+        await chat.opened.roles.close()
 
 
 def report_json(report: PlanReport) -> Json:
@@ -238,28 +223,6 @@ def needs_yes(configuration: Configuration, plan: TaskPlan, looked: Outlook) -> 
             return looked.dangerous or plan.requires_confirmation
 
 
-def model_of(wanted: ModelConfiguration, own: Model) -> Model:
-    """Return the model a section of the configuration names; raise UsageError where there is no such endpoint."""
-    import os
-
-    from foregate.agent.models.openai import from_environment
-    from foregate.agent.models.rehearsal import RehearsalModel
-
-    match wanted.provider:
-        case "session":
-            return own
-        case "rehearsal":
-            return RehearsalModel()
-        case "openai":
-            environ = {**os.environ, **({"OPENAI_BASE_URL": wanted.base_url} if wanted.base_url else {})}
-            made = from_environment(environ, model=wanted.model)
-            if made is None:
-                raise UsageError(
-                    "the configuration wants a model at an endpoint; set OPENAI_BASE_URL or OPENAI_API_KEY"
-                )
-            return made
-
-
 def plan_text(file: Path) -> str:
     """Return the text of a plan file; raise UsageError where it cannot be one."""
     try:
@@ -284,7 +247,6 @@ async def work_of(setting: Setting, *, quiet: bool = False, as_json: bool = Fals
     from foregate.cli.terminal import Terminal
     from foregate.opening import open_session
 
-    configuration = load_configuration()
     screen = Screen(console(stderr=as_json))
     terminal = Terminal()
     person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
@@ -294,7 +256,7 @@ async def work_of(setting: Setting, *, quiet: bool = False, as_json: bool = Fals
         person.foresee = partial(prospects, opened.session)
     for note in () if quiet or as_json else opened.notes:
         screen.say(note, CARE)
-    return PlanWork(opened, screen, terminal, configuration, quiet or as_json)
+    return PlanWork(opened, screen, terminal, opened.configuration, quiet or as_json)
 
 
 @contextmanager

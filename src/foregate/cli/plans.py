@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -74,6 +75,7 @@ def resume(
     step: Step = False,
     model: options.Model = None,
     policy: options.PolicyFile = None,
+    config: options.ConfigFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Go on with a plan that was paused, or whose process ended. What is done is not done again."""
@@ -82,7 +84,7 @@ def resume(
     from foregate.opening import Setting
 
     name, _ = find_plan(plan)
-    setting = Setting(model=model, policy=policy, resume=name)
+    setting = Setting(model=model, policy=policy, config=config, resume=name)
 
     async def go(work: PlanWork) -> PlanReport:
         from foregate.agent.planning.control import accept_failures
@@ -119,6 +121,7 @@ def retry(
     step: Step = False,
     model: options.Model = None,
     policy: options.PolicyFile = None,
+    config: options.ConfigFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Try the tasks again that failed or were aborted, after another yes. What is done is not done again."""
@@ -127,7 +130,7 @@ def retry(
     from foregate.opening import Setting
 
     name, _ = find_plan(plan)
-    setting = Setting(model=model, policy=policy, resume=name)
+    setting = Setting(model=model, policy=policy, config=config, resume=name)
 
     async def go(work: PlanWork) -> PlanReport | None:
         from foregate.agent.planning.control import retry as make_pending
@@ -140,7 +143,7 @@ def retry(
 
 
 @app.command("rollback")
-def rollback(plan: PlanName, as_json: options.AsJson = False) -> None:
+def rollback(plan: PlanName, config: options.ConfigFile = None, as_json: options.AsJson = False) -> None:
     """Undo what a plan did, newest first; what cannot be undone is named, and the exit code is 1."""
     from foregate.cli.exit_codes import COMPLETED, ERROR
     from foregate.cli.plan_finding import find_plan
@@ -148,7 +151,7 @@ def rollback(plan: PlanName, as_json: options.AsJson = False) -> None:
     from foregate.cli.visible import visible
 
     name, _ = find_plan(plan)
-    left = wait(_roll_back(name))
+    left = wait(_roll_back(name, config))
     if as_json:
         typer.echo(one_line({"session": name, "not_undone": left}))
     else:
@@ -158,11 +161,11 @@ def rollback(plan: PlanName, as_json: options.AsJson = False) -> None:
     raise typer.Exit(ERROR if left else COMPLETED)
 
 
-async def _roll_back(name: str) -> list[str]:
+async def _roll_back(name: str, config: Path | None) -> list[str]:
     from foregate.agent.planning.control import follow, roll_back
     from foregate.opening import REHEARSAL, Setting, open_session
 
-    opened = await open_session(Setting(model=REHEARSAL, resume=name))
+    opened = await open_session(Setting(model=REHEARSAL, config=config, resume=name))
     try:
         return await roll_back(opened.session, await follow(opened.session))
     finally:

@@ -13,11 +13,16 @@ if TYPE_CHECKING:
     from foregate.opening import Setting
 
 
-def resume(session: options.SessionName, model: options.Model = None, policy: options.PolicyFile = None) -> None:
+def resume(
+    session: options.SessionName,
+    model: options.Model = None,
+    policy: options.PolicyFile = None,
+    config: options.ConfigFile = None,
+) -> None:
     """Answer what a session waits for, and see its task through; `foregate chat --resume` goes on talking."""
     from foregate.opening import Setting
 
-    raise typer.Exit(wait(_resume(Setting(model=model, policy=policy, resume=session))))
+    raise typer.Exit(wait(_resume(Setting(model=model, policy=policy, config=config, resume=session))))
 
 
 async def _resume(setting: Setting) -> int:

@@ -66,7 +66,7 @@ def test_the_file_named_goes_before_the_variable_and_the_variable_before_the_use
         ("models: {planning: {base_url: 'http://here/'}}\n", "is used only with `provider: openai`"),
         ("planning: {min_tasks: 9}\n", ":1: `planning.min_tasks` is more than `planning.max_tasks_asked`"),
         ("planning: {max_tasks_asked: 900}\n", "is more than `validation.max_tasks`"),
-        ("mode: a\nversion: 2\n", "(and 1 more)"),
+        ("mode: a\nversion: 2\n", "(and 1 more: `foregate config check "),
         ("- a\n", ":1: not a mapping; a configuration file holds keys"),
         ("mode: {\n", "this is not YAML"),
     ],
