@@ -159,17 +159,25 @@ class SqliteLog:
 
         The rows are those of one moment, read one by one. Raises LogError for an unknown session.
         """
-        yield from self._stream(session, "SELECT seq, text, hash FROM events WHERE session = ? ORDER BY seq", ())
+        self.kept_head(session)
+        yield from self._stream("SELECT seq, text, hash FROM events WHERE session = ? ORDER BY seq", (session,))
 
     def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
         """Yield durable events after a number, up to another, of some kinds or of all, one by one. Unverified.
 
         Raises LogError where an event cannot be read, also for one that no longer says which kind it is.
         """
-        of_kind = f" AND coalesce({KIND}, ?) IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        of_kind = f" AND {_one_of(kinds)}" if kinds else ""
         upto = " AND seq <= ?" if until else ""
         query = f"SELECT seq, text, hash FROM events WHERE session = ? AND seq > ?{upto}{of_kind} ORDER BY seq"  # noqa: S608
-        for row in self._stream(session, query, (after, *((until,) if until else ()), *kinds[:1], *kinds)):
+        self.kept_head(session)
+        for row in self._stream(query, (session, after, *((until,) if until else ()), *kinds[:1], *kinds)):
+            yield _event(*row)
+
+    def everywhere(self, kinds: Sequence[Kind]) -> Iterator[Event]:
+        """Yield the durable events of some kinds of all sessions, one session after the other; see `events`."""
+        query = f"SELECT seq, text, hash FROM events WHERE {_one_of(kinds)} ORDER BY session, seq"  # noqa: S608
+        for row in self._stream(query, (*kinds[:1], *kinds)):
             yield _event(*row)
 
     def kept_head(self, session: str) -> tuple[int, str]:
@@ -203,12 +211,11 @@ class SqliteLog:
             except sqlite3.Error as error:
                 raise cannot("read", self.path, error) from None
 
-    def _stream(self, session: str, query: str, values: tuple[object, ...]) -> Iterator[Row]:
+    def _stream(self, query: str, values: tuple[object, ...]) -> Iterator[Row]:
         """Yield rows over a connection of their own: one moment of the file, whatever is written meanwhile."""
-        self.kept_head(session)
         reader = open_reader(self.path)
         try:
-            yield from patiently(self.path, lambda: reader.execute(query, (session, *values)))
+            yield from patiently(self.path, lambda: reader.execute(query, values))
         except sqlite3.Error as error:
             raise cannot("read", self.path, error) from None
         finally:
@@ -218,6 +225,11 @@ class SqliteLog:
         return LogError(
             f"there is no session `{session}` in `{self.path}`; `foregate audit list` names those there are"
         )
+
+
+def _one_of(kinds: Sequence[Kind]) -> str:
+    """Return the condition for events of some kinds; one that says no kind counts as the first, so that it is read."""
+    return f"coalesce({KIND}, ?) IN ({', '.join('?' * len(kinds))})"
 
 
 def _event(seq: int, text: str, hash_: str) -> Event:

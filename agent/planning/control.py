@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from foregate.agent.planning.outlook import Outlook, outlook, scope_of
 from foregate.agent.planning.plan_state import PlanState, StepState
-from foregate.agent.planning.rollback import take_back, told
+from foregate.agent.planning.rollback import ROLLED_BACK, take_back, told
 from foregate.agent.session import Session
 from foregate.schemas import codec
 from foregate.schemas.errors import UsageError
@@ -116,6 +116,6 @@ async def roll_back(session: Session, state: PlanState) -> list[str]:
 
         await give_up(session, "not_run_cancelled", "the plan is rolled back")
         waiting = [step for step in state.steps.values() if step.status in ("pending", "running", "paused")]
-        await session.record(*(told(state, step, "aborted", "rolled back") for step in waiting))
+        await session.record(*(told(state, step, "aborted", ROLLED_BACK) for step in waiting))
         await session.end("cancelled", blocker="the plan is rolled back")
     return await take_back(session, state)

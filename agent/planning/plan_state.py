@@ -145,6 +145,11 @@ class PlanState:
         return next((step for step in self.steps.values() if step.status in ("running", "paused")), None)
 
     @property
+    def undone(self) -> list[CallState]:
+        """The calls that were undone, in the order of the tasks."""
+        return [call for step in self.steps.values() for call in step.calls if call.status == "undone"]
+
+    @property
     def results(self) -> dict[int, TaskResult]:
         """The results of the tasks that have one."""
         return {number: step.result for number, step in self.steps.items() if step.status != "pending"}

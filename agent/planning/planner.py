@@ -138,7 +138,7 @@ async def asked(
     )
     simpler = number > 1 and number == configuration.planning.planning_tries
     prompt = SIMPLER if simpler else f"{PLANNER}\n{PLANNER_AGAIN}" if "defects" in request else PLANNER
-    text, error, usage, wrong = "", "", Usage(), None
+    text, usage, wrong = "", Usage(), None
     notes: tuple[str, ...] = ()
     try:
         response = await model.respond(
@@ -155,8 +155,7 @@ async def asked(
         text, usage, notes = strict_json.scrub(response.text), response.usage, response.notes
         wrong = no_plan(response, text)
     except ModelError as failure:
-        error = str(failure)
-        wrong = PlanDefect(0, MODEL, error[:300], "try again, or name another model")
+        wrong = PlanDefect(0, MODEL, str(failure)[:300], "try again, or name another model")
     reader = read if simpler else from_wire
     reading = (
         Reading(None, (), (wrong,)) if wrong else reader(text, query=request["request"], catalogue=session.catalogue)

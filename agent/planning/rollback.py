@@ -8,6 +8,9 @@ from foregate.agent.undo import undo
 from foregate.schemas.event import Draft
 from foregate.schemas.strict_json import Json
 
+ROLLED_BACK = "rolled back"
+"""With these words begins the reason of a task of which something was undone."""
+
 
 async def take_back(session: Session, state: PlanState) -> list[str]:
     """Undo every call of the plan that changed something, in reverse; return what could not be undone.
@@ -32,7 +35,8 @@ async def take_back(session: Session, state: PlanState) -> list[str]:
         undone = any(call.status == "undone" for call in effects)
         if stays or (undone and step.status == "done"):
             status = "aborted" if undone and step.status == "done" else step.status
-            why = f"{'rolled back, except' if undone else 'not undone'}: {'; '.join(stays)}" if stays else "rolled back"
+            begin = f"{ROLLED_BACK}, except" if undone else "not undone"
+            why = f"{begin}: {'; '.join(stays)}" if stays else ROLLED_BACK
             await session.record(told(state, step, status, why[:400]))
     return left
 

@@ -77,6 +77,7 @@ def test_a_configuration_that_cannot_be_used_is_one_sentence_wherever_it_is_name
     cli: Cli, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     assert cli("plan", "read a.txt", "--save", "plan.json")[0] == 0
+    assert cli("execute", "plan.json", "--yes")[0] == 0
     wrong = file_of(tmp_path, "mode: sometimes\n")
     code, _, err = cli(*command, "--config", str(wrong))
     assert code == 2

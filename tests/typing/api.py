@@ -7,10 +7,12 @@ from typing import assert_type
 import foregate
 from foregate import Agent, ForegateError, Outcome, Policy, Session, run, run_sync
 from foregate.agent.planning.configuration import Configuration, load_configuration
+from foregate.agent.planning.other_values import with_values
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.planner import Planning
 from foregate.policy.load import default_policy
 from foregate.schemas.event import Event
+from foregate.schemas.task_plan import TaskPlan
 from foregate.schemas.tool_call import ToolCall
 
 assert_type(default_policy(), Policy)
@@ -53,6 +55,8 @@ async def uses_an_agent() -> None:
         planning = await agent.plan("mend a.txt")
         assert_type(planning, Planning)
         if planning.plan is not None:
+            assert_type(with_values(planning.plan, {"2.path": "b.txt"}), TaskPlan)
+            with_values(planning.plan, ["2.path"])  # type: ignore[arg-type]
             assert_type(await agent.execute(planning.plan, confirmed=True), PlanReport)
         assert_type(await (await agent.open()).child("a part of it"), Outcome)
         assert_type(agent.notes, tuple[str, ...])

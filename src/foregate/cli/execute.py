@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,20 +14,40 @@ from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
     from foregate.agent.planning.plan_report import PlanReport
-    from foregate.agent.planning.plan_state import PlanState
     from foregate.cli.plan_work import PlanWork
     from foregate.opening import Setting
+    from foregate.schemas.event import Actor
+    from foregate.schemas.task_plan import TaskPlan
 
 Yes = Annotated[
     bool, typer.Option("--yes", help="Confirm the plan unseen. What the policy asks about or denies stays so.")
 ]
 Step = Annotated[bool, typer.Option("--step", help="Ask before each task.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Another value in a copy of the plan: 2.path=b.txt, 3.calls.1.message=Mend, 4.target=x. May be repeated.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A plan that is proposed in a session of its own: what it holds, where it was, and its other values."""
+
+    plan: str | TaskPlan
+    name: str
+    settings: Sequence[str] = ()
+    actor: Actor = "person"
 
 
 def execute(
-    plan: Annotated[str, typer.Argument(metavar="FILE|PLAN", help="A plan file, or a planned session by its name.")],
+    plan: Annotated[str, typer.Argument(metavar="FILE|PLAN", help="A plan file, or a plan of the log by its name.")],
     yes: Yes = False,
     step: Step = False,
+    settings: Set = None,
     dry_run: options.DryRun = False,
     model: options.Model = None,
     workspace: options.WorkspaceFolder = Path(),
@@ -43,35 +65,38 @@ def execute(
         raise UsageError("--yes and --step exclude each other; choose one")
     setting = Setting(workspace=workspace, model=model, policy=policy, config=config, dry_run=dry_run)
     file = Path(plan)
-    text = plan_text(file) if file.is_file() else ""
-    again = None
-    if not text:
-        session, state = find_plan(plan)
-        if state.confirmed or dry_run:  # a session holds one run's history; another run of the plan gets its own
-            again, setting.workspace = state, Path(recorded(session))
+    source = Source(plan_text(file), plan, settings or ()) if file.is_file() else None
+    if source is None:
+        entry = find_plan(plan)
+        if entry.state.confirmed or dry_run or settings or not entry.latest:  # another run has a session of its own
+            actor: Actor = "planner" if entry.state.planned and not settings else "person"
+            source = Source(entry.state.known, entry.name, settings or (), actor)
+            setting.workspace = Path(recorded(entry.session))
         else:
-            setting.resume = session
-    raise typer.Exit(wait(_execute(setting, text, again, yes, step, as_json)))
+            setting.resume = entry.session
+    raise typer.Exit(wait(_execute(setting, source, yes, step, as_json)))
 
 
-async def _execute(setting: Setting, text: str, again: PlanState | None, yes: bool, step: bool, as_json: bool) -> int:
+async def _execute(setting: Setting, source: Source | None, yes: bool, step: bool, as_json: bool) -> int:
     from foregate.agent.planning.control import propose
     from foregate.cli.exit_codes import USAGE
     from foregate.cli.plan_going import gone_on
+    from foregate.cli.plan_work import found_json
+    from foregate.cli.scripting import one_line
 
     sound = True
 
     async def go(work: PlanWork) -> PlanReport | None:
         nonlocal sound
-        if text:
-            found = work.checked(text)
+        if source is not None:
+            found = work.checked(source.plan, settings=source.settings, source=source.name)
             work.told(found)
             sound = found.sound
             if not sound:
+                if as_json:
+                    typer.echo(one_line({"sound": False} | found_json(found.plan, found)))
                 return None
-            await propose(work.opened.session, found.plan, actor="person", notes=found.notes)
-        elif again is not None:
-            await propose(work.opened.session, again.known, actor="planner" if again.planned else "person")
+            await propose(work.opened.session, found.plan, actor=source.actor, notes=found.notes)
         run = await work.confirmed(yes=yes or setting.dry_run, step=step)
         return await work.carry_on(run) if run is not None else None
 

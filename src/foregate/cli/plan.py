@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,8 +37,10 @@ def plan(
         raise typer.Exit(wait(_check(setting, Path(words[1]), as_json)))
     if len(words) != 1 or not words[0].strip():
         raise UsageError("say what to plan in one quoted argument, or `check FILE`")
-    if save is not None and save.exists():
+    if save is not None and os.path.lexists(save):
         raise UsageError(f"`{save}` exists already; name a new file")
+    if save is not None and not save.absolute().parent.is_dir():
+        raise UsageError(f"`{save}` lies in no folder there is; make it, or name another file")
     raise typer.Exit(wait(_plan(setting, words[0], save, as_json)))
 
 
@@ -45,11 +48,10 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
     from foregate.agent.planning.control import decline, look_ahead
     from foregate.agent.planning.planner import make_plan
     from foregate.cli.exit_codes import COMPLETED, STATUS
-    from foregate.cli.plan_person import written
+    from foregate.cli.plan_person import saved
     from foregate.cli.plan_sheet import defect_rows, plan_sheet
-    from foregate.cli.plan_work import work_of
+    from foregate.cli.plan_work import found_json, work_of
     from foregate.cli.scripting import one_line
-    from foregate.schemas import codec
 
     work = await work_of(setting, as_json=as_json)
     opened, screen = work.opened, work.screen
@@ -67,27 +69,26 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
             screen.busy("planner")
             planning = await make_plan(opened.session, again, work.model("planning"), work.configuration)
         screen.idle()
+        plan = planning.plan
         if as_json:
-            plan = codec.dump(planning.plan) if planning.plan is not None else None
-            defects = [codec.dump(defect) for defect in planning.defects]
-            warnings = [codec.dump(defect) for defect in planning.warnings]
-            found = {"plan": plan, "defects": defects, "warnings": warnings, "notes": list(planning.notes)}
-            asked = {"question": planning.question} if planning.plan is None else {}
-            typer.echo(one_line({"session": opened.name, "tries": planning.tries} | found | asked))
-        if planning.plan is None:
-            if not as_json:
+            about = {"session": opened.name, "tries": planning.tries, "digest": plan.digest if plan else None}
+            typer.echo(one_line(about | found_json(plan, planning)))
+        else:
+            for note in planning.notes:
+                screen.row(f"  note: {note}", "dim")
+            screen.rows(defect_rows(planning.warnings, "warning", screen.console.width))
+        if plan is None:
+            if not as_json and not work.terminal.interactive:
                 screen.rows(defect_rows(planning.defects, "defect", screen.console.width))
                 screen.asks(planning.question)
             return STATUS["needs_input"]
-        if save is not None:
-            with save.open("x", encoding="utf-8") as file:
-                file.write(written(planning.plan))
         if not as_json:
-            screen.rows(defect_rows(planning.warnings, "warning", screen.console.width))
             looked = await look_ahead(opened.session, work.state)
             await decline(opened.session)
             screen.rows(plan_sheet(work.state, looked, width=screen.console.width))
             screen.say(f"nothing has run; foregate execute {opened.name} asks for your yes and runs it", "dim")
+        if save is not None:
+            saved(plan, save)
         return COMPLETED
     finally:
         await work.close()
@@ -95,10 +96,9 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
 
 async def _check(setting: Setting, file: Path, as_json: bool) -> int:
     from foregate.cli.exit_codes import COMPLETED, USAGE
-    from foregate.cli.plan_work import plan_text, work_of
+    from foregate.cli.plan_work import found_json, plan_text, work_of
     from foregate.cli.scripting import one_line
     from foregate.opening import REHEARSAL
-    from foregate.schemas import codec
     from foregate.telemetry.memory_log import MemoryLog
 
     text = plan_text(file)
@@ -107,10 +107,7 @@ async def _check(setting: Setting, file: Path, as_json: bool) -> int:
     try:
         found = work.checked(text)
         if as_json:
-            wrong = {name: [codec.dump(d) for d in getattr(found, name)] for name in ("defects", "warnings")}
-            typer.echo(
-                one_line({"sound": found.sound, "notes": list(found.notes), "digest": found.plan.digest} | wrong)
-            )
+            typer.echo(one_line({"sound": found.sound, "digest": found.plan.digest} | found_json(found.plan, found)))
         else:
             work.told(found)
             count = len(found.plan.tasks)

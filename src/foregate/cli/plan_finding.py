@@ -2,50 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from foregate.agent.planning.plan_state import PlanState
+from foregate.agent.planning.history import RESULTS, STANDING, PlanEntry, plans_in
 from foregate.cli.audit import opened_log
 from foregate.cli.waiting import wait
 from foregate.opening import workspace_of
 from foregate.schemas.errors import UsageError
-from foregate.schemas.event import Kind
+from foregate.schemas.strict_json import Json
 
 if TYPE_CHECKING:
     from foregate.telemetry.sqlite_log import SqliteLog
 
-_KINDS: tuple[Kind, ...] = (
-    "plan_proposed",
-    "plan_confirmed",
-    "plan_step_changed",
-    "model_response",
-    "tool_finished",
-    "call_answered",
-    "outcome_unknown",
-    "effect_undone",
-    "task_ended",
-)
+
+def plans_of(log: SqliteLog) -> list[PlanEntry]:
+    """Return where every plan of the log stands, without what came of its calls, newest first."""
+    sessions = groupby(log.everywhere(STANDING), key=lambda event: event.session)
+    found = [entry for _, events in sessions for entry in plans_in(events)]
+    return sorted(found, key=lambda entry: (entry.state.proposed, entry.session, entry.number), reverse=True)
 
 
-def plans_of(log: SqliteLog) -> Iterator[tuple[str, PlanState]]:
-    """Yield the sessions that hold a plan, newest first."""
-    for name in wait(log.sessions()):
-        if next(iter(log.events(name, kinds=("plan_proposed",))), None) is not None:
-            yield name, PlanState.of(log.events(name, kinds=_KINDS))
+def find_plan(wanted: str) -> PlanEntry:
+    """Return a plan and all that came of it; raise UsageError where there is no such, or more than one.
 
-
-def find_plan(wanted: str) -> tuple[str, PlanState]:
-    """Return the session and the state of a plan; raise UsageError where there is no such, or more than one."""
+    A plan is named by its session, or a beginning only one has, for the newest plan there; by session and number as in
+    `20261121-064512-ab3f/1` for an earlier one; by its own id; or as `last`.
+    """
     with opened_log() as log:
-        found = list(plans_of(log))
-    if wanted == "last" and found:
-        return found[0]
-    fitting = [(name, state) for name, state in found if wanted in (name, state.known.id)]
-    fitting = fitting or [(name, state) for name, state in found if wanted and name.startswith(wanted)]
+        entry = chosen(wanted, plans_of(log))
+        return plans_in(log.events(entry.session, kinds=RESULTS))[entry.number - 1]
+
+
+def newest_plan(wanted: str) -> PlanEntry:
+    """Return a plan that can be gone on with; raise UsageError for one that another has taken the place of."""
+    entry = find_plan(wanted)
+    if not entry.latest:
+        raise UsageError(
+            f"a later plan of the session has taken the place of `{entry.name}`; "
+            f"`foregate execute {entry.name}` runs it anew"
+        )
+    return entry
+
+
+def chosen(wanted: str, plans: list[PlanEntry]) -> PlanEntry:
+    """Return the plan a name means, of plans that are listed newest first."""
+    if wanted == "last" and plans:
+        return plans[0]
+    if of_id := [entry for entry in plans if entry.state.known.id == wanted]:
+        return of_id[0]
+    session, _, number = wanted.partition("/")
+    numbered = [entry for entry in plans if (str(entry.number) == number if number else entry.latest)]
+    newest = plans[0].session if plans and session == "last" else session
+    fitting = [entry for entry in numbered if entry.session == newest] or [
+        entry for entry in numbered if session and entry.session.startswith(session)
+    ]
     if len(fitting) == 1:
-        return fitting[0]
-    if fitting and all(state.known.id == wanted for _, state in fitting):
         return fitting[0]
     if fitting:
         raise UsageError(f"{len(fitting)} plans begin with `{wanted}`; give more of the name")
@@ -58,16 +70,20 @@ def recorded(session: str) -> str:
         return wait(workspace_of(log, session))
 
 
-def about(name: str, state: PlanState) -> dict[str, str | int]:
+def about(entry: PlanEntry) -> dict[str, Json]:
     """Return what a list says of a plan."""
-    standing = "under way" if state.running else state.status if state.confirmed else "not confirmed"
-    done = sum(step.status == "done" for step in state.steps.values())
-    plan = state.known
+    plan = entry.state.known
     return {
-        "session": name,
+        "name": entry.name,
+        "session": entry.session,
+        "number": entry.number,
+        "latest": entry.latest,
         "id": plan.id,
+        "digest": entry.state.digest,
+        "proposed": entry.state.proposed,
         "goal": plan.goal,
-        "state": standing,
+        "state": entry.standing,
         "tasks": len(plan.tasks),
-        "done": done,
+        "done": entry.count("done"),
+        "failed": entry.count("failed"),
     }

@@ -72,6 +72,15 @@ def written(plan: TaskPlan) -> str:
     return json.dumps(codec.dump(plan), indent=2, ensure_ascii=False) + "\n"
 
 
+def saved(plan: TaskPlan, file: Path) -> None:
+    """Write a plan to a new file; raise UsageError where there is one already, or none can be made."""
+    try:
+        with file.open("x", encoding="utf-8") as made:
+            made.write(written(plan))
+    except OSError as error:
+        raise UsageError(f"`{file}` cannot be written ({error.strerror}); name a new file") from None
+
+
 def edited(plan: TaskPlan) -> str:
     """Return the plan's text as the person left it in $VISUAL or $EDITOR; raise UsageError where neither works."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")

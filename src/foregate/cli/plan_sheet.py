@@ -9,7 +9,7 @@ from rich.text import Text
 
 from foregate.agent.planning.outlook import CallOutlook, Outlook
 from foregate.agent.planning.plan_report import PlanReport
-from foregate.agent.planning.plan_state import PlanState, StepState
+from foregate.agent.planning.plan_state import PlanState, StepState, short
 from foregate.agent.planning.planner import sentence
 from foregate.cli.colours import BAD, CARE, GOOD
 from foregate.cli.layout import labelled
@@ -77,7 +77,9 @@ def summary_rows(plan: TaskPlan, looked: Outlook, width: int) -> Iterator[Text]:
         named = ", ".join(str(task.id) for task in looked.open_tasks)
         unknown = f"task {named}: its calls are not known yet; your yes to the plan is no leave for what asks"
         yield from labelled("open", unknown, width, CARE)
-    yield from labelled("models", f"about {looked.model_calls} requests to fill in calls", width)
+    asks = looked.model_calls
+    told = f"about {asks} request{'s' if asks != 1 else ''} to fill in calls" if asks else "none, every call is listed"
+    yield from labelled("models", told, width)
     yield from labelled("failure", plan.on_failure.replace("_", " "), width)
 
 
@@ -101,8 +103,20 @@ def step_rows(step: StepState, result: TaskResult, width: int) -> Iterator[Text]
     """Yield the line of a task that has come to something."""
     seconds = f", {result.duration_ms / 1000:.1f} s" if result.duration_ms >= 100 else ""
     why = f": {result.error}" if result.error else ""
-    told = f"{step.task.id}. {title(step.task)}{seconds}{why}"
+    told = f"{step.task.id}. {title(step.task).rstrip('.')}{seconds}{why}"
     yield from labelled(step.status, told, width, label_style=_COLOURS.get(step.status, "dim"), room=8)
+
+
+def came_of(step: StepState, width: int) -> Iterator[Text]:
+    """Yield the line of a task, and for each of its calls how it ended and the beginning of what it gave."""
+    yield from step_rows(step, step.result, width)
+    for call in step.calls:
+        yield from labelled(call.status.replace("_", " "), f"{call.tool} {call.target}".strip(), width)
+        gave = call.why or short(call.text)
+        if gave:
+            yield from argument_rows("gave", gave, True, width)
+    if step.words and not step.calls:
+        yield from argument_rows("said", short(step.words), True, width)
 
 
 def report_rows(report: PlanReport, width: int) -> Iterator[Text]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from foregate.agent.planning.configuration import Configuration, Role
 from foregate.agent.planning.control import confirm, decline, follow, look_ahead, propose
+from foregate.agent.planning.other_values import told, values_of, with_values
 from foregate.agent.planning.outlook import Outlook
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.plan_state import PlanState
-from foregate.agent.planning.planner import make_plan
+from foregate.agent.planning.planner import Planning, make_plan
 from foregate.agent.planning.reader import read
+from foregate.agent.planning.reading import Reading
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.planning.validator import Validation, validate
 from foregate.cli.colours import BAD, CARE
@@ -80,17 +82,26 @@ class PlanWork:
             self.screen.idle()
             self.screen.rows(step_rows(step, step.result, self.screen.console.width))
 
-    def checked(self, text: str, query: str = "") -> Validation:
-        """Return the plan a text holds, with everything that is wrong with it; raise UsageError where it holds none."""
+    def checked(
+        self, plan: str | TaskPlan, query: str = "", *, settings: Sequence[str] = (), source: str = ""
+    ) -> Validation:
+        """Return a plan, or the one a text holds, with everything that is wrong with it.
+
+        `settings` give it other values, see `values_of`; `source` says where it was. Raises UsageError where a text
+        holds no plan, and for settings that name nothing of it.
+        """
         session = self.opened.session
-        reading = read(text, query=query, catalogue=session.catalogue)
+        reading = Reading(plan) if isinstance(plan, TaskPlan) else read(plan, query=query, catalogue=session.catalogue)
         if reading.plan is None:
             why = "; ".join(f"{defect.problem}; {defect.remedy}" for defect in reading.defects[:3])
             raise UsageError(f"this holds no plan ({why or 'nothing that could be read'})")
-        found = validate(reading.plan, session.catalogue, session.workspace, self.configuration)
-        return Validation(
-            found.plan, (*reading.defects, *found.defects), found.warnings, (*reading.notes, *found.notes)
-        )
+        wanted, notes = reading.plan, reading.notes
+        if settings:
+            values = values_of(wanted, settings, session.catalogue)
+            notes = (*notes, *told(wanted, values, session.catalogue))
+            wanted = with_values(wanted, values, session.catalogue, source=source)
+        found = validate(wanted, session.catalogue, session.workspace, self.configuration)
+        return Validation(found.plan, (*reading.defects, *found.defects), found.warnings, (*notes, *found.notes))
 
     def told(self, found: Validation) -> None:
         """Show what checking a plan gave."""
@@ -209,6 +220,16 @@ def report_json(report: PlanReport) -> Json:
         "plan": {"id": report.plan.id, "goal": report.plan.goal, "digest": report.plan.digest},
         "duration_ms": report.duration_ms,
         "tasks": [codec.dump(task) | {"success": task.success, "status": task.status} for task in report.tasks],
+    }
+
+
+def found_json(plan: TaskPlan | None, found: Planning | Validation) -> dict[str, Json]:
+    """Return a plan with everything that was found about it, for scripts."""
+    return {
+        "plan": codec.dump(plan) if plan is not None else None,
+        "defects": [codec.dump(defect) for defect in found.defects],
+        "warnings": [codec.dump(warning) for warning in found.warnings],
+        "notes": list(found.notes),
     }
 
 

@@ -18,26 +18,29 @@ if TYPE_CHECKING:
 app = typer.Typer(help="List plans, and go on with one.", no_args_is_help=True, rich_markup_mode=None)
 
 PlanName = Annotated[
-    str, typer.Argument(metavar="PLAN", help="A plan's session, its beginning, `last`, or the plan's id.")
+    str, typer.Argument(metavar="PLAN", help="A plan as `list` names it, a session's beginning, `last`, or an id.")
 ]
 
 
 @app.command("list")
 def list_plans(as_json: options.AsJson = False) -> None:
-    """List the plans of the log, newest first."""
+    """List the plans of the log, newest first; PLAN is the name the other commands take, MADE is UTC."""
     from foregate.cli.audit import opened_log
     from foregate.cli.plan_finding import about, plans_of
     from foregate.cli.scripting import one_line
     from foregate.cli.visible import shortened, visible
 
     with opened_log() as log:
-        found = list(plans_of(log))
+        found = plans_of(log)
     if as_json:
-        typer.echo(one_line([about(name, state) for name, state in found]))
+        typer.echo(one_line([about(entry) for entry in found]))
         return
-    for name, state in found:
-        told = about(name, state)
-        head = f"{visible(name):<22} {told['done']:>3} of {told['tasks']:<3} {told['state']:<16} "
+    if found:
+        typer.echo(f"{'PLAN':<23} {'MADE':<16} DONE FAILED   OF {'STATE':<17} GOAL")
+    for entry in found:
+        state, made = entry.state, entry.state.proposed[:16].replace("T", " ")
+        counts = f"{entry.count('done'):>4} {entry.count('failed'):>6} {len(state.steps):>4}"
+        head = f"{visible(entry.name):<23} {visible(made):<16} {counts} {visible(entry.standing):<17} "
         typer.echo(head + shortened(state.known.goal, 48))
     if not found:
         typer.echo("there are no plans yet; `foregate plan` makes one", err=True)
@@ -45,26 +48,26 @@ def list_plans(as_json: options.AsJson = False) -> None:
 
 @app.command("show")
 def show(plan: PlanName, as_json: options.AsJson = False) -> None:
-    """Show a plan and where each of its tasks stands."""
+    """Show a plan, where each of its tasks stands, and what came of it."""
     from rich.console import Console
 
     from foregate.cli.layout import labelled
     from foregate.cli.plan_finding import about, find_plan
-    from foregate.cli.plan_sheet import step_rows
+    from foregate.cli.plan_sheet import came_of
     from foregate.cli.scripting import one_line
     from foregate.schemas import codec
 
-    name, state = find_plan(plan)
+    entry = find_plan(plan)
     if as_json:
-        tasks = [codec.dump(step.result) | {"status": step.status} for step in state.steps.values()]
-        typer.echo(one_line(about(name, state) | {"plan": codec.dump(state.known), "results": tasks}))
+        results = [step.result for step in entry.state.steps.values()]
+        tasks = [codec.dump(result) | {"success": result.success} for result in results]
+        typer.echo(one_line(about(entry) | {"plan": codec.dump(entry.state.known), "results": tasks}))
         return
     console = Console(highlight=False, emoji=False, markup=False)
-    told = about(name, state)
-    for row in labelled("plan", f"{state.known.goal} ({told['state']})", console.width, "bold"):
+    for row in labelled("plan", f"{entry.state.known.goal} ({entry.standing})", console.width, "bold"):
         console.print(row)
-    for step in state.steps.values():
-        for row in step_rows(step, step.result, console.width):
+    for step in entry.state.steps.values():
+        for row in came_of(step, console.width):
             console.print(row)
 
 
@@ -79,11 +82,11 @@ def resume(
     as_json: options.AsJson = False,
 ) -> None:
     """Go on with a plan that was paused, or whose process ended. What is done is not done again."""
-    from foregate.cli.plan_finding import find_plan
+    from foregate.cli.plan_finding import newest_plan
     from foregate.cli.plan_going import gone_on
     from foregate.opening import Setting
 
-    name, _ = find_plan(plan)
+    name = newest_plan(plan).session
     setting = Setting(model=model, policy=policy, config=config, resume=name)
 
     async def go(work: PlanWork) -> PlanReport:
@@ -125,11 +128,11 @@ def retry(
     as_json: options.AsJson = False,
 ) -> None:
     """Try the tasks again that failed or were aborted, after another yes. What is done is not done again."""
-    from foregate.cli.plan_finding import find_plan
+    from foregate.cli.plan_finding import newest_plan
     from foregate.cli.plan_going import gone_on
     from foregate.opening import Setting
 
-    name, _ = find_plan(plan)
+    name = newest_plan(plan).session
     setting = Setting(model=model, policy=policy, config=config, resume=name)
 
     async def go(work: PlanWork) -> PlanReport | None:
@@ -146,27 +149,37 @@ def retry(
 def rollback(plan: PlanName, config: options.ConfigFile = None, as_json: options.AsJson = False) -> None:
     """Undo what a plan did, newest first; what cannot be undone is named, and the exit code is 1."""
     from foregate.cli.exit_codes import COMPLETED, ERROR
-    from foregate.cli.plan_finding import find_plan
+    from foregate.cli.plan_finding import newest_plan
     from foregate.cli.scripting import one_line
     from foregate.cli.visible import visible
+    from foregate.schemas.errors import UsageError
 
-    name, _ = find_plan(plan)
-    left = wait(_roll_back(name, config))
+    entry = newest_plan(plan)
+    if not entry.state.confirmed:
+        raise UsageError("this plan has not run, so there is nothing to take back")
+    undone, left = wait(_roll_back(entry.session, config))
     if as_json:
-        typer.echo(one_line({"session": name, "not_undone": left}))
+        typer.echo(one_line({"session": entry.session, "undone": undone, "not_undone": left}))
     else:
+        for what in undone:
+            typer.echo(f"taken back: {visible(what)}")
         for what in left:
             typer.echo(f"foregate: not undone: {visible(what)}", err=True)
-        typer.echo("rolled back" if not left else "rolled back, except for what is named above")
+        if not undone and not left:
+            typer.echo("there was nothing to take back")
     raise typer.Exit(ERROR if left else COMPLETED)
 
 
-async def _roll_back(name: str, config: Path | None) -> list[str]:
+async def _roll_back(name: str, config: Path | None) -> tuple[list[str], list[str]]:
+    """Return what was undone, and what could not be."""
     from foregate.agent.planning.control import follow, roll_back
     from foregate.opening import REHEARSAL, Setting, open_session
 
     opened = await open_session(Setting(model=REHEARSAL, config=config, resume=name))
     try:
-        return await roll_back(opened.session, await follow(opened.session))
+        state = await follow(opened.session)
+        before = state.undone
+        left = await roll_back(opened.session, state)
+        return [f"{call.tool} {call.target}".strip() for call in state.undone if call not in before], left
     finally:
         await opened.close()
