@@ -19,6 +19,8 @@ from foregate.schemas.tool_spec import Catalogue, ToolSpec
 
 _NAMED = 12
 """Paths an error names at most."""
+_OTHER = " (with other values)"
+"""Ends the goal of a copy, whose words still tell of the values before."""
 _ABSENT = object()
 
 
@@ -75,7 +77,8 @@ def with_values(
     derived: dict[str, Json] = {"plan": plan.id, "digest": plan.digest, "set": [place.path for place in given]}
     if source:
         derived["source"] = source
-    return with_own_id(replace(plan, tasks=tasks, metadata={**plan.metadata, "derived_from": derived}))
+    goal = f"{plan.goal.removesuffix(_OTHER)}{_OTHER}"
+    return with_own_id(replace(plan, goal=goal, tasks=tasks, metadata={**plan.metadata, "derived_from": derived}))
 
 
 def values_of(plan: TaskPlan, settings: Sequence[str], catalogue: Catalogue | None = None) -> dict[str, Json]:

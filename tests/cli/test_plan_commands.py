@@ -166,8 +166,8 @@ def test_every_plan_of_a_session_is_listed_shown_and_run_anew(cli: Cli, talked: 
         (f"{talked}/1", "completed"),
     ]
     text = cli("plans", "list")[1].splitlines()
-    assert text[0].split() == ["PLAN", "MADE", "DONE", "FAILED", "OF", "STATE", "GOAL"]
-    assert text[2].split()[:1] + text[2].split()[3:7] == [f"{talked}/1", "2", "0", "2", "completed"]
+    assert text[0].split() == ["PLAN", "MADE", "DONE", "FAILED", "STATE", "GOAL"]
+    assert text[2].split()[:1] + text[2].split()[3:6] == [f"{talked}/1", "2/2", "-", "completed"]
     for name in (f"{talked}/1", "last/1", listed[1]["id"]):
         shown = json.loads(cli("plans", "show", name, "--json")[1])
         assert [task["status"] for task in shown["results"]] == ["done", "done"]
@@ -205,3 +205,17 @@ def test_other_values_are_checked_and_confirmed_anew(cli: Cli, saved: Path) -> N
     assert (code, "--yes" in err, Path("a.txt").read_text()) == (2, True, "teh cat\n")
     code, _, err = cli("execute", str(saved), "--yes", "--set", "2.pth=a.txt")
     assert (code, "did you mean `2.path`? task 2 has `2.path`" in err) == (2, True)
+
+
+def test_a_list_fits_the_terminal_whatever_goals_say(cli: Cli, talked: str, home: Path) -> None:
+    from foregate.cli.plan_finding import plans_of
+    from foregate.cli.plans import lines_of
+
+    log = SqliteLog(home / "events.db")
+    found = plans_of(log)
+    log.close()
+    lines = list(lines_of(found, 90))
+    assert [len(line) <= 90 for line in lines] == [True] * 3
+    assert lines[1].endswith("Read a.txt")
+    assert lines[2].endswith("…")
+    assert list(lines_of([], 90)) == []

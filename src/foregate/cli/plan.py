@@ -49,7 +49,7 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
     from foregate.agent.planning.planner import make_plan
     from foregate.cli.exit_codes import COMPLETED, STATUS
     from foregate.cli.plan_person import saved
-    from foregate.cli.plan_sheet import defect_rows, plan_sheet
+    from foregate.cli.plan_sheet import plan_sheet
     from foregate.cli.plan_work import found_json, work_of
     from foregate.cli.scripting import one_line
 
@@ -61,11 +61,11 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
         planning = await make_plan(opened.session, request, work.model("planning"), work.configuration)
         while planning.plan is None and work.terminal.interactive and not as_json:
             screen.idle()
-            screen.rows(defect_rows(planning.defects, "defect", screen.console.width))
+            work.told(planning)
             screen.asks(planning.question)
             again = await work.terminal.answer("you> ")
             if again is None or not again.strip():
-                break
+                return STATUS["needs_input"]
             screen.busy("planner")
             planning = await make_plan(opened.session, again, work.model("planning"), work.configuration)
         screen.idle()
@@ -74,12 +74,9 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
             about = {"session": opened.name, "tries": planning.tries, "digest": plan.digest if plan else None}
             typer.echo(one_line(about | found_json(plan, planning)))
         else:
-            for note in planning.notes:
-                screen.row(f"  note: {note}", "dim")
-            screen.rows(defect_rows(planning.warnings, "warning", screen.console.width))
+            work.told(planning)
         if plan is None:
-            if not as_json and not work.terminal.interactive:
-                screen.rows(defect_rows(planning.defects, "defect", screen.console.width))
+            if not as_json:
                 screen.asks(planning.question)
             return STATUS["needs_input"]
         if not as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich.text import Text
@@ -122,10 +123,9 @@ def came_of(step: StepState, width: int) -> Iterator[Text]:
 def report_rows(report: PlanReport, width: int) -> Iterator[Text]:
     """Yield how a plan ended or paused."""
     colour = GOOD if report.status == "completed" else CARE
-    counts = {status: sum(task.status == status for task in report.tasks) for status in _COLOURS}
-    told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    told = [f"{count} {status}" for status, count in Counter(task.status for task in report.tasks).items()]
     room = max(9, len(report.status))
-    took = f"{told}, {report.duration_ms / 1000:.1f} s of work"
+    took = ", ".join((*told, f"{report.duration_ms / 1000:.1f} s of work"))
     status = report.status.replace("_", " ")
     yield from labelled(status, took, width, label_style=colour, room=room)
     if report.reason:

@@ -103,8 +103,8 @@ class PlanWork:
         found = validate(wanted, session.catalogue, session.workspace, self.configuration)
         return Validation(found.plan, (*reading.defects, *found.defects), found.warnings, (*notes, *found.notes))
 
-    def told(self, found: Validation) -> None:
-        """Show what checking a plan gave."""
+    def told(self, found: Planning | Validation) -> None:
+        """Show everything that was found about a plan."""
         width = self.screen.console.width
         for note in found.notes:
             self.screen.row(f"  note: {note}", "dim")
@@ -199,6 +199,7 @@ async def planned_in_chat(chat: Conversation, request: str) -> None:
         chat.screen.busy("planner")
         planning = await make_plan(chat.session, request, work.model("planning"), work.configuration)
         chat.screen.idle()
+        work.told(planning)
         if planning.plan is None:
             chat.screen.asks(planning.question)
             await chat.session.end("failed", blocker="no sound plan could be made")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from foregate.cli.execute import Step, Yes
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
+    from foregate.agent.planning.history import PlanEntry
     from foregate.agent.planning.plan_report import PlanReport
     from foregate.cli.plan_work import PlanWork
 
@@ -25,25 +27,44 @@ PlanName = Annotated[
 @app.command("list")
 def list_plans(as_json: options.AsJson = False) -> None:
     """List the plans of the log, newest first; PLAN is the name the other commands take, MADE is UTC."""
+    from rich.console import Console
+
     from foregate.cli.audit import opened_log
     from foregate.cli.plan_finding import about, plans_of
     from foregate.cli.scripting import one_line
-    from foregate.cli.visible import shortened, visible
 
     with opened_log() as log:
         found = plans_of(log)
     if as_json:
         typer.echo(one_line([about(entry) for entry in found]))
         return
-    if found:
-        typer.echo(f"{'PLAN':<23} {'MADE':<16} DONE FAILED   OF {'STATE':<17} GOAL")
-    for entry in found:
-        state, made = entry.state, entry.state.proposed[:16].replace("T", " ")
-        counts = f"{entry.count('done'):>4} {entry.count('failed'):>6} {len(state.steps):>4}"
-        head = f"{visible(entry.name):<23} {visible(made):<16} {counts} {visible(entry.standing):<17} "
-        typer.echo(head + shortened(state.known.goal, 48))
+    console = Console()
+    for line in lines_of(found, console.width if console.is_terminal else 0):
+        typer.echo(line)
     if not found:
         typer.echo("there are no plans yet; `foregate plan` makes one", err=True)
+
+
+def lines_of(plans: Sequence[PlanEntry], width: int) -> Iterator[str]:
+    """Yield a line for each plan below one that names the columns; goals end at `width` columns, with 0 at 48."""
+    from foregate.cli.visible import shortened, visible
+
+    rows = [
+        (
+            visible(entry.name),
+            visible(entry.state.proposed[:16].replace("T", " ")),
+            f"{entry.count('done')}/{len(entry.state.steps)}",
+            str(entry.count("failed") or "-"),
+            visible(entry.standing),
+        )
+        for entry in plans
+    ]
+    heads = ("PLAN", "MADE", "DONE", "FAILED", "STATE")
+    wide = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for number, row in enumerate((heads, *rows) if rows else ()):
+        line = "  ".join(f"{cell:<{room}}" for cell, room in zip(row, wide, strict=True))
+        goal = plans[number - 1].state.known.goal if number else "GOAL"
+        yield f"{line}  {shortened(goal, max(8, width - len(line) - 2) if width else 48)}"
 
 
 @app.command("show")

@@ -113,7 +113,9 @@ def test_the_copy_differs_in_what_was_set_and_says_what_it_comes_from() -> None:
     }
     assert made.id != PLAN.id
     assert made.digest != PLAN.digest
-    assert replace(made, id=PLAN.id, metadata=PLAN.metadata, tasks=PLAN.tasks) == PLAN
+    assert made.goal == f"{PLAN.goal} (with other values)"
+    assert with_values(made, {"1.url": "x"}).goal == made.goal
+    assert replace(made, id=PLAN.id, goal=PLAN.goal, metadata=PLAN.metadata, tasks=PLAN.tasks) == PLAN
 
 
 def test_even_the_values_a_plan_has_already_make_another_plan() -> None:
