@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foregate.agent.planning.outlook import Outlook, outlook, scope_of
-from foregate.agent.planning.plan_state import PlanState, StepState
-from foregate.agent.planning.rollback import ROLLED_BACK, take_back, told
+from foregate.agent.planning.plan_state import ROLLED_BACK, PlanState, StepState
+from foregate.agent.planning.rollback import take_back, told
 from foregate.agent.session import Session
 from foregate.schemas import codec
 from foregate.schemas.errors import UsageError

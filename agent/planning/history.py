@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from foregate.agent.planning.plan_state import PlanState
-from foregate.agent.planning.rollback import ROLLED_BACK
+from foregate.agent.planning.plan_state import ROLLED_BACK, PlanState
 from foregate.schemas.event import Event, Kind
 
 STANDING: tuple[Kind, ...] = (

@@ -15,6 +15,8 @@ from foregate.schemas.task_plan import CallResponse, PlanTask, TaskPlan, TaskRes
 
 CallStatus = Literal["open", "done", "failed", "held", "denied", "not_run", "judged_dry", "unknown", "undone"]
 
+ROLLED_BACK = "rolled back"
+"""With these words begins the reason of a task of which something was undone."""
 _SUMMARY = 200
 """Characters of a result that stand for it in one line."""
 

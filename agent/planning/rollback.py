@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from foregate.agent.planning.plan_state import PlanState, StepState
+from foregate.agent.planning.plan_state import ROLLED_BACK, PlanState, StepState
 from foregate.agent.session import Session
 from foregate.agent.undo import undo
 from foregate.schemas.event import Draft
 from foregate.schemas.strict_json import Json
-
-ROLLED_BACK = "rolled back"
-"""With these words begins the reason of a task of which something was undone."""
 
 
 async def take_back(session: Session, state: PlanState) -> list[str]:

@@ -10,10 +10,13 @@ import pytest
 
 from foregate import Agent
 from foregate.agent.models.rehearsal import RehearsalModel
+from foregate.agent.planning.control import FROM_FILE
+from foregate.schemas.event import Kind
 from foregate.telemetry.sqlite_log import SqliteLog
 from foregate.telemetry.verify import verify_session
 from tests.cli.conftest import Cli
 
+_SAID: tuple[Kind, ...] = ("user_message", "plan_proposed")
 FIX = 'Fix the typo "teh" -> "the" in a.txt'
 
 
@@ -92,6 +95,10 @@ def test_a_failed_plan_says_so_is_retried_and_may_be_run_anew(cli: Cli, saved: P
         (("execute", "last", "--yes", "--step"), "exclude"),
         (("plan", " "), "say what to plan"),
         (("plan", "check", "nowhere.json"), "cannot be read"),
+        (("plan", "check"), "name one plan file"),
+        (("plan", "check", "a", "b"), "name one plan file"),
+        (("plan", "check", "a.txt", "--save", "b.json"), "name one plan file"),
+        (("execute", "last", "--yes", "--set", "2.pth=b.txt"), "did you mean `2.path`"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(cli: Cli, saved: Path, arguments: tuple[str, ...], says: str) -> None:
@@ -181,7 +188,7 @@ def test_every_plan_of_a_session_is_listed_shown_and_run_anew(cli: Cli, talked: 
     assert cli("plans", "show", f"{talked}/3")[0] == 2
 
 
-def test_a_plan_is_run_again_with_other_values_as_another_plan(cli: Cli, saved: Path) -> None:
+def test_a_plan_is_run_again_with_other_values_as_another_plan(cli: Cli, saved: Path, home: Path) -> None:
     Path("b.txt").write_text("teh bird\n")
     before = json.loads(cli("plans", "show", "last", "--json")[1])
     code, out, _ = cli("execute", "last", "--yes", "--set", "1.path=b.txt", "--set", "2.calls.1.path=b.txt")
@@ -196,6 +203,10 @@ def test_a_plan_is_run_again_with_other_values_as_another_plan(cli: Cli, saved: 
         "source": before["name"],
     }
     assert json.loads(cli("plans", "show", before["name"], "--json")[1])["state"] == "not confirmed"
+    log = SqliteLog(home / "events.db")
+    told = [(event.actor, event.body.get("text")) for event in log.events(after["name"], kinds=_SAID)]
+    log.close()
+    assert told == [("person", None), ("user", FROM_FILE)], "the words of the copied plan are not the person's"
 
 
 def test_other_values_are_checked_and_confirmed_anew(cli: Cli, saved: Path) -> None:

@@ -20,7 +20,7 @@ from foregate.agent.planning.planner import make_plan
 from foregate.cli.conversation import Conversation
 from foregate.cli.demo_workspace import DEFECT, FILES, FLAWED, MENDED, STALE, build, git
 from foregate.cli.person import PersonAtTerminal
-from foregate.cli.plan_person import written
+from foregate.cli.plan_person import saved, written
 from foregate.cli.plan_work import PlanWork
 from foregate.cli.screen import Screen
 from foregate.opening import Setting, open_session
@@ -208,9 +208,15 @@ async def test_a_request_nobody_understands_ends_with_a_question(folder: Path) -
     await work.opened.close()
 
 
-def test_a_written_plan_is_json(folder: Path) -> None:
-    from foregate.schemas.task_plan import PlanTask, TaskPlan
+def test_a_file_made_while_the_plan_was_is_not_written_over(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text("mine")
+    with pytest.raises(UsageError, match="name a new file"):
+        saved(TaskPlan("p", "q", "g", (PlanTask(1),)), file)
+    assert file.read_text() == "mine"
 
+
+def test_a_written_plan_is_json() -> None:
     assert json.loads(written(TaskPlan("p", "q", "g", (PlanTask(1),))))["goal"] == "g"
 
 

@@ -33,7 +33,9 @@ def plan(
     from foregate.schemas.errors import UsageError
 
     setting = Setting(workspace=workspace, model=model, policy=policy, config=config)
-    if len(words) == 2 and words[0] == "check":
+    if words[0] == "check" and (len(words) != 2 or save is not None):
+        raise UsageError("name one plan file to check, and nothing to save")
+    if words[0] == "check":
         raise typer.Exit(wait(_check(setting, Path(words[1]), as_json)))
     if len(words) != 1 or not words[0].strip():
         raise UsageError("say what to plan in one quoted argument, or `check FILE`")
