@@ -43,7 +43,6 @@ class Setting:
     workspace: Path | str = "."
     model: Model | str | None = None
     policy: Policy | Path | str | None = None
-    config: Configuration | Path | str | None = None
     tools: Sequence[Tool] = ()
     builtin: bool = True
     person: Person | None = None
@@ -53,6 +52,7 @@ class Setting:
     dry_run: bool = False
     listeners: Sequence[Listener] = ()
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    config: Configuration | Path | str | None = None
 
 
 @dataclass(slots=True)
