@@ -182,7 +182,7 @@ async def _open(
         name,
         bool(setting.resume),
         configuration,
-        Roles(configuration, model, setting.environ),
+        Roles(configuration, session, setting.environ),
         (*notes, *said),
         _telemetry=telemetry,
     )

@@ -10,47 +10,44 @@ from foregate.schemas.protocols import Model
 
 if TYPE_CHECKING:
     from foregate.agent.planning.configuration import Configuration, ModelConfiguration, Role
+    from foregate.agent.session import Session
 
 
 class Roles:
-    """The models of the roles, each made when it is first asked for; `own` is the session's."""
+    """The models of the roles in a session; what the configuration names is made when it is first asked for."""
 
-    def __init__(self, configuration: Configuration, own: Model, environ: Mapping[str, str]) -> None:
-        self._configuration, self._own, self._environ = configuration, own, environ
+    def __init__(self, configuration: Configuration, session: Session, environ: Mapping[str, str]) -> None:
+        self._configuration, self._session, self._environ = configuration, session, environ
         self._made: dict[Role, Model] = {}
 
     def model(self, role: Role) -> Model:
         """Return the model of a role; raise UsageError where the configuration wants an endpoint and there is none."""
+        wanted = self._configuration.models.of(role)
+        if wanted.provider == "session":
+            return self._session.model
         if role not in self._made:
-            self._made[role] = model_of(self._configuration.models.of(role), self._own, self._environ)
+            self._made[role] = model_of(wanted, self._environ)
         return self._made[role]
 
     async def close(self) -> None:
-        """Close the models that are not the session's own; one asked for again is made anew."""
+        """Close the models the configuration named; one asked for again is made anew."""
         from foregate.agent.models.openai import OpenAIModel
 
         made, self._made = self._made, {}
         for model in made.values():
-            if isinstance(model, OpenAIModel) and model is not self._own:
+            if isinstance(model, OpenAIModel):
                 await model.close()
 
 
-def model_of(wanted: ModelConfiguration, own: Model, environ: Mapping[str, str]) -> Model:
+def model_of(wanted: ModelConfiguration, environ: Mapping[str, str]) -> Model:
     """Return the model a section of the configuration names; raise UsageError where there is no such endpoint."""
     from foregate.agent.models.openai import from_environment
     from foregate.agent.models.rehearsal import RehearsalModel
 
-    match wanted.provider:
-        case "session":
-            return own
-        case "rehearsal":
-            return RehearsalModel()
-        case "openai":
-            made = from_environment(
-                {**environ, **({"OPENAI_BASE_URL": wanted.base_url} if wanted.base_url else {})}, model=wanted.model
-            )
-            if made is None:
-                raise UsageError(
-                    "the configuration wants a model at an endpoint; set OPENAI_BASE_URL or OPENAI_API_KEY"
-                )
-            return made
+    if wanted.provider == "rehearsal":
+        return RehearsalModel()
+    address = {"OPENAI_BASE_URL": wanted.base_url} if wanted.base_url else {}
+    made = from_environment({**environ, **address}, model=wanted.model)
+    if made is None:
+        raise UsageError("the configuration wants a model at an endpoint; set OPENAI_BASE_URL or OPENAI_API_KEY")
+    return made
