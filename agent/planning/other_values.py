@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from foregate.agent.planning.reader import nearest, with_own_id
+from foregate.agent.planning.notebook import Notebook
+from foregate.agent.planning.reader import with_own_id
 from foregate.gates.schema_check import SchemaCheck
 from foregate.policy.strict_yaml import shown
 from foregate.schemas import strict_json
@@ -117,7 +118,7 @@ def place_of(plan: TaskPlan, path: str, catalogue: Catalogue | None) -> Place:
     names = list({place: name for name, place in reversed(places.items())}.values())[::-1]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     there = f"task {task.id} has {', '.join(f'`{shown(name)}`' for name in names[:_NAMED])}{more}"
-    near = nearest(path, places, "")
+    near = Notebook().nearest(path, places, "")
     raise UsageError(f"`{shown(path)}` leads nowhere in the plan; {near and f'{near} '}{there}")
 
 

@@ -74,7 +74,8 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
         plan = planning.plan
         if as_json:
             about = {"session": opened.name, "tries": planning.tries, "digest": plan.digest if plan else None}
-            typer.echo(one_line(about | found_json(plan, planning)))
+            asked = {"question": planning.question} if plan is None else {}
+            typer.echo(one_line(about | found_json(plan, planning) | asked))
         else:
             work.told(planning)
         if plan is None:
