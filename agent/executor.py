@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from foregate.agent.before_images import BeforeImage, keep, recorded, with_changes
+from foregate.agent.outcomes import expected
 from foregate.agent.surveyor import moved_on
 from foregate.agent.tools.confine import judged
 from foregate.agent.tools.output import capped
@@ -18,7 +19,7 @@ from foregate.agent.tools.tool import inverse_of
 from foregate.policy.policy import Policy
 from foregate.schemas import codec, strict_json
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.errors import RuntimeLost, WorkspaceError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.permit import Permit
 from foregate.schemas.resource import Resource
@@ -28,6 +29,10 @@ from foregate.telemetry.diagnostics import diagnostics
 
 if TYPE_CHECKING:
     from foregate.agent.session import Session
+
+
+RUNTIME_LOST = "runtime_lost"
+"""The error of a call whose source says that where its tools run is gone."""
 
 
 class NoPermit(Exception):
@@ -63,7 +68,8 @@ async def execute(
         kept = keep(now.resources, facts, session.workspace, session.policy, session.blobs, inverse)
     except WorkspaceError as error:
         return NotStarted("tool_failed", str(error))
-    await session.record(Draft("tool_started", actor, started(permit, facts, kept)))
+    begun = {**started(permit, facts, kept), **({"after": after} if (after := expected(session, facts, kept)) else {})}
+    await session.record(Draft("tool_started", actor, begun))
     await session.log.settle(session.lease)
     clock = time.monotonic_ns()
     try:
@@ -77,13 +83,17 @@ async def execute(
             await session.record(finished(facts, ToolResult(False, "cancelled", error="cancelled"), 0, actor))
         )
         raise
+    except RuntimeLost as error:
+        result = ToolResult(False, str(error)[:2000], error=RUNTIME_LOST, unknown=facts.changes)
     except Exception as error:
         diagnostics().exception("tool_raised", tool=call.name, call=call.id)
         result = ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=facts.changes)
     elapsed = (time.monotonic_ns() - clock) // 1_000_000
     result = bounded(with_changes(result, kept, session.workspace, session.policy), session.policy)
     if result.unknown:
-        await session.record(Draft("outcome_unknown", "foregate", lost(facts, result.error or result.content[:200])))
+        code = RUNTIME_LOST if result.error == RUNTIME_LOST else ""
+        why = result.content[:200] if code else result.error or result.content[:200]
+        await session.record(Draft("outcome_unknown", "foregate", lost(facts, why, code)))
     else:
         await session.record(finished(facts, result, elapsed, actor))
     return result
@@ -139,6 +149,7 @@ def finished(facts: CallFacts, result: ToolResult, elapsed: int, actor: Actor) -
     return Draft("tool_finished", "tool" if actor == "model" else actor, body)
 
 
-def lost(facts: CallFacts, reason: str) -> Json:
-    """Return the body of an effect nobody can vouch for."""
-    return {"call": facts.call.id, "tool": facts.call.name, "target": facts.target, "reason": reason}
+def lost(facts: CallFacts, reason: str, code: str = "") -> Json:
+    """Return the body of an effect nobody can vouch for; `code` names a cause that ends more than the call."""
+    body: dict[str, Json] = {"call": facts.call.id, "tool": facts.call.name, "target": facts.target, "reason": reason}
+    return {**body, "error": code} if code else body

@@ -19,6 +19,10 @@ _CARRYING_OUT = ("turn_judged", "tool_started", "tool_finished", "outcome_unknow
 """What may stand in the log after a judgement while it is carried out: nothing anybody else did or switched."""
 
 
+PROCESS_ENDED = "the process ended while this was running"
+"""Why an outcome is unknown of which nobody is left who might still bring it about."""
+
+
 async def resume(session: Session) -> None:
     """Fold the session's log into the state, note what differs now, and park effects of unknown outcome."""
     for event in await session.log.read(session.lease.session):
@@ -33,8 +37,8 @@ async def resume(session: Session) -> None:
         await session.record(Draft("catalog_changed", "foregate", changed))
     for call, started in list(state.in_flight.items()):
         if started.body["class"] != "pure":
-            reason = "the process ended while this was running"
-            body = {"call": call, "tool": started.body["tool"], "target": started.body["target"], "reason": reason}
+            about = {"call": call, "tool": started.body["tool"], "target": started.body["target"]}
+            body = {**about, "reason": PROCESS_ENDED}
             await session.record(Draft("outcome_unknown", "foregate", body))
     await session.log.settle(session.lease)
 

@@ -198,6 +198,7 @@ class Session:
             fired=dict(task.fired),
             shadow_fired=dict(task.shadow_fired),
             just_failed=task.just_failed,
+            during=task.during,
             **more,
         )
 

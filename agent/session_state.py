@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from foregate.agent import criteria
 from foregate.agent.context.conversation import Conversation
 from foregate.agent.context.cut import line
-from foregate.agent.task_state import OpenNeed, OpenTurn, TaskState
+from foregate.agent.task_state import OpenNeed, OpenTurn, TaskState, step_name
 from foregate.agent.transcript import message_of
 from foregate.evidence.atoms import AtomTable
 from foregate.evidence.ledger import Ledger, changes_of, records_of
@@ -300,8 +300,7 @@ class SessionState:
             return
         task.just_failed = ()
         if side_effect:
-            task.trouble = {key: what for key, what in task.trouble.items() if key[1] != target}
-            task.done.append(f"{tool} {target}".strip())
+            task.settled(tool, target)
 
     def _call_answered(self, event: Event, body: Mapping[str, Json]) -> None:
         assert self.task is not None
@@ -325,6 +324,18 @@ class SessionState:
 
     def _outcome_resolved(self, event: Event, body: Mapping[str, Json]) -> None:
         self.parked.pop(body["call"], None)
+        done, changes = body["outcome"] == "done", changes_of(body.get("changes", ()))
+        records = records_of(body.get("evidence", ()))
+        self.ledger.note(event.seq, records, changes, may_have_changed=done and not changes)
+        if self.task is None:
+            return
+        tool, target = body["tool"], body["target"]
+        if done:
+            self.task.settled(tool, target)
+            self.task.last_change = event.seq
+            self.task.changed.update(change.resource for change in changes)
+        elif (tool, target) in self.task.trouble:
+            self.task.trouble[tool, target] = "was not done"
 
     def _effect_undone(self, event: Event, body: Mapping[str, Json]) -> None:
         self.ledger.note(event.seq, records_of(body.get("evidence", ())), changes_of(body.get("changes", ())))
@@ -332,13 +343,20 @@ class SessionState:
     def _plan_confirmed(self, event: Event, body: Mapping[str, Json]) -> None:
         if self.task is None:
             return
-        self.task.running_plan = body["digest"]
+        self.task.running_plan, self.task.during = body["digest"], ""
         if "plan" in body:
             self.task.plan = replace(codec.load(PlanInForce, body["plan"]), seq=event.seq)
 
     def _plan_step_changed(self, event: Event, body: Mapping[str, Json]) -> None:
-        if self.task is not None and self.task.paused and body["status"] == "running":
-            self.task.paused, self.task.since = "", event.time
+        task = self.task
+        if task is None:
+            return
+        if body["status"] == "running":
+            task.during = step_name(body["step"])
+            if task.paused:
+                task.paused, task.since = "", event.time
+        elif task.during == step_name(body["step"]):
+            task.during = ""
 
     def _task_paused(self, event: Event, body: Mapping[str, Json]) -> None:
         assert self.task is not None

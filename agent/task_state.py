@@ -60,6 +60,8 @@ class TaskState:
     plan: PlanInForce | None = None
     running_plan: str = ""
     """The digest of the confirmed plan this task carries out, "" where a model leads."""
+    during: str = ""
+    """The task of that plan that runs, as its leave names it."""
     grants: list[Grant] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     holds: dict[tuple[str, str, str], int] = field(default_factory=dict)
@@ -87,6 +89,11 @@ class TaskState:
         for name, by in more.items():
             self.used[name] += by
 
+    def settled(self, tool: str, target: str) -> None:
+        """Note that a change took effect, so that no trouble with its target is open any more."""
+        self.trouble = {key: what for key, what in self.trouble.items() if key[1] != target}
+        self.done.append(f"{tool} {target}".strip())
+
     @property
     def counters(self) -> Counters:
         """What the task has used so far."""
@@ -109,6 +116,11 @@ class TaskState:
             for (digest, code, fingerprint), count in self.holds.items()
             if digest in digests
         )
+
+
+def step_name(task: int) -> str:
+    """Return what a task of a confirmed plan is called where leave is bound to it."""
+    return f"task-{task}"
 
 
 def when(time: str) -> datetime:

@@ -13,6 +13,9 @@ from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json
 
+CAME: Mapping[str, str] = {"done": "took effect", "not_done": "did not take effect"}
+"""What came of a call whose outcome was unknown, in words."""
+
 
 def message_of(event: Event, answered: bool) -> Message | None:
     """Return the message an event adds to the conversation, or None.
@@ -35,7 +38,7 @@ def message_of(event: Event, answered: bool) -> Message | None:
         case "outcome_unknown" if answered:
             return Message("tool", unknown(body), call=body["call"])
         case "outcome_resolved":
-            return notice(f"The outcome of the call to `{body['tool']}` is now known: {body['outcome']}.")
+            return notice(f"The outcome of the call to `{body['tool']}` is now known: it {CAME[body['outcome']]}.")
         case "effect_undone":
             return notice(f"The change made by `{body['tool']}` to {', '.join(body['resources'])} was undone.")
         case "task_paused" if body["reason"] == "needs_input":

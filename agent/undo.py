@@ -21,6 +21,8 @@ from foregate.schemas.tool_result import Change
 if TYPE_CHECKING:
     from foregate.agent.session import Session
 
+_NOBODY_KNOWS = "nobody knows whether `{}` took effect; look, then say so with `foregate plans resolve` or /resolve"
+_NOT_KNOWN_WHAT = "`{}` took effect, but what it changed was not seen; look, then change things back by hand"
 _NAMED = 20
 """Changes a message names at most, the newest."""
 
@@ -114,7 +116,8 @@ class Past:
     started: dict[str, Mapping[str, Json]] = field(default_factory=dict)
     finished: dict[str, Undoable] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
-    lost: set[str] = field(default_factory=set)
+    lost: dict[str, str] = field(default_factory=dict)
+    """Calls that cannot be taken back though they may have had an effect, and why."""
 
     @property
     def left(self) -> list[Undoable]:
@@ -130,14 +133,19 @@ def past(events: Iterable[Event]) -> Past:
         call = event.body.get("call", "")
         if event.kind == "tool_started":
             started[call] = event.body
-        elif event.kind == "tool_finished" and event.body.get("changes"):
+        elif event.kind in ("tool_finished", "outcome_resolved") and event.body.get("changes"):
             before = started.get(call, {}).get("before", ())
             finished.pop(call, None)
             finished[call] = Undoable(call, event.body["tool"], before, changes_of(event.body["changes"]))
+            lost.pop(call, None)
         elif event.kind == "effect_undone":
             gone.add(call)
         elif event.kind == "outcome_unknown":
-            lost.add(call)
+            lost[call] = _NOBODY_KNOWS
+        elif event.kind == "outcome_resolved" and event.body["outcome"] == "done":
+            lost[call] = _NOT_KNOWN_WHAT
+        elif event.kind == "outcome_resolved":
+            lost.pop(call, None)
     return found
 
 
@@ -152,7 +160,7 @@ def chosen(events: Iterable[Event], call_id: str | None) -> Undoable | str:
     if call_id in found.finished:
         return found.finished[call_id]
     if call_id in found.lost:
-        return f"nobody knows whether `{call_id}` took effect; look, then change things back by hand"
+        return found.lost[call_id].format(call_id)
     if call_id in found.started:
         return f"`{call_id}` changed nothing that can be undone"
     named = ", ".join(f"{change.call} ({change.tool})" for change in left[-_NAMED:])

@@ -85,6 +85,7 @@ def scope(plan: PlanInForce | None) -> Json:
     items = [
         {"effect": i.effect.value, "kind": i.kind.value, "pattern": i.pattern, "uses": i.uses, "used": i.used}
         | ({"folder": i.folder} if i.folder else {})
+        | ({"during": i.during} if i.during else {})
         | ({} if i.exact or i.kind is not ResourceKind.PROCESS else {"further": "any further words"})
         for i in plan.items
     ]

@@ -132,7 +132,8 @@ class ApprovalGate:
         if counted and all(index < len(items) and items[index].approved for index in counted):
             return counted
         spent = Counter(index for call, used in uses.items() if call != ask.facts.call.id for index in used)
-        return covered(ask.facts, turn.plan, spent, same_tool=self.policy.plan.binding == "steps", approved=True)
+        same_tool = self.policy.plan.binding == "steps"
+        return covered(ask.facts, turn.plan, spent, same_tool=same_tool, approved=True, during=turn.during)
 
     def need(self, turn: Turn, asks: Sequence[Ask], so_far: SoFar) -> Need:
         """Return the one Need that puts everything that asks before a person."""

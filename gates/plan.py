@@ -50,7 +50,7 @@ class PlanGate:
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
         rulings = {call.id: _PASSED for call in live}
         due = self.due(turn, [so_far.facts[call.id] for call in live])
-        open_, uses = self.uncovered(due, turn.plan)
+        open_, uses = self.uncovered(due, turn.plan, turn.during)
         if not open_:
             return Opinion(rulings, uses=uses)
         if turn.plan is not None and turn.plan.amendments >= self.policy.plan.max_amendments:
@@ -95,12 +95,13 @@ class PlanGate:
         return due[:1] if section.binding == "first_action" else due
 
     def uncovered(
-        self, due: Sequence[CallFacts], plan: PlanInForce | None
+        self, due: Sequence[CallFacts], plan: PlanInForce | None, during: str
     ) -> tuple[list[CallFacts], dict[str, tuple[int, ...]]]:
         """Return the calls a plan does not cover, and what the others use of it."""
         left, uses, spent = [], {}, dict[int, int]()
+        same_tool = self.policy.plan.binding == "steps"
         for facts in due:
-            found = covered(facts, plan, spent, same_tool=self.policy.plan.binding == "steps") if plan else None
+            found = covered(facts, plan, spent, same_tool=same_tool, during=during) if plan else None
             if found is None:
                 left.append(facts)
                 continue
@@ -134,7 +135,7 @@ class PlanGate:
     ) -> Opinion:
         """Return the opinion of a plan that fits: what it covers may go on, what it leaves out is held."""
         in_force = accepted(plan, open_[0], self.catalogue, turn.plan)
-        left, uses = self.uncovered(due, in_force)
+        left, uses = self.uncovered(due, in_force, turn.during)
         message = f"plan v{in_force.revision} accepted: {in_force.goal[:200]}"
         for facts in open_:
             rulings[facts.call.id] = Ruling(Standing.ALLOW, "plan_accepted", message)

@@ -87,18 +87,25 @@ def classes_of(facts: CallFacts, items: list[ScopeItem]) -> set[str]:
 
 
 def covered(
-    facts: CallFacts, plan: PlanInForce, spent: Mapping[int, int], *, same_tool: bool, approved: bool = False
+    facts: CallFacts,
+    plan: PlanInForce,
+    spent: Mapping[int, int],
+    *,
+    same_tool: bool,
+    approved: bool = False,
+    during: str = "",
 ) -> tuple[int, ...] | None:
     """Return the items (by index) that cover the call, None when something is not covered.
 
     `spent` counts uses by earlier calls of the same response; `same_tool` binds items to their step's tool; with
-    `approved` only items a person said yes to count.
+    `approved` only items a person said yes to count. `during` is the task of a confirmed plan that runs.
     """
     open_ = [
         (index, item)
         for index, item in enumerate(plan.items)
         if item.uses > item.used + spent.get(index, 0)
-        and not (same_tool and item.tool and item.tool != facts.call.name)
+        and not ((same_tool or item.during) and item.tool and item.tool != facts.call.name)
+        and (not item.during or (item.during == during and not facts.risky))
         and (item.approved or not approved)
     ]
     exact = covering(open_, facts.effect, *digest_of(facts))

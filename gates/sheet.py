@@ -75,7 +75,7 @@ def items_for(facts: CallFacts, turn: Turn, so_far: SoFar, same_tool: bool) -> J
     used = so_far.uses.get(facts.call.id)
     if used is None:
         spent = Counter(index for items in so_far.uses.values() for index in items)
-        used = covered(facts, plan, spent, same_tool=same_tool) or ()
+        used = covered(facts, plan, spent, same_tool=same_tool, during=turn.during) or ()
     return [index + 1 for index in used]
 
 

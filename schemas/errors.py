@@ -8,6 +8,7 @@ ForegateError
 │   └── TamperedLog    the chain does not hold
 ├── WorkspaceError     a path that is not ours to touch
 ├── ModelError         the model endpoint failed for good
+├── RuntimeLost        where tools run is gone
 └── UsageError         a command or an API used the wrong way
 """
 
@@ -52,6 +53,13 @@ class NotText(WorkspaceError):
 
 class ModelError(ForegateError):
     """The model endpoint failed and retrying will not help."""
+
+
+class RuntimeLost(ForegateError):
+    """Where a source's tools run is gone, so no further call to them can work; the message says what was lost.
+
+    A tool source raises it from `run`, whether or not the call had begun there.
+    """
 
 
 class UsageError(ForegateError):

@@ -63,7 +63,8 @@ class ScopeItem(Struct, frozen=True):
     A pattern `sha256:...` stands for one exact call. `tool` narrows the item to one tool where the policy binds a
     plan by its steps. `approved` tells that a person saw the item and said yes. With `exact` the pattern is a name that
     stands for itself, whatever characters it holds and whatever words might follow it. A command is covered only where
-    it runs in `folder`, "" for the workspace's root.
+    it runs in `folder`, "" for the workspace's root. With `during` it counts only while that task of a confirmed plan
+    runs, only for its tool, and not for a risky call.
     """
 
     effect: Effect
@@ -76,6 +77,7 @@ class ScopeItem(Struct, frozen=True):
     approved: bool = False
     exact: bool = False
     folder: str = ""
+    during: str = ""
 
 
 class PlanInForce(Struct, frozen=True):

@@ -132,7 +132,7 @@ class ToolSource(Protocol):
         """Return the tool's own view of this call's effect (it may only raise it), or None."""
 
     async def run(self, call: ToolCall) -> ToolResult:
-        """Run the call. Raise nothing for a failure the model should read: return it."""
+        """Run the call. Raise nothing for a failure the model should read: return it. May raise RuntimeLost."""
 
 
 class Reply(Struct, frozen=True):

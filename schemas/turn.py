@@ -115,6 +115,8 @@ class Turn(Struct, frozen=True, dict=True):
     shadow_fired: Mapping[str, int] = field(default_factory=dict)
     just_failed: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
+    during: str = ""
+    """The task of a confirmed plan that runs, "" where none does."""
 
     @cached_property
     def survey_hash(self) -> str:

@@ -15,7 +15,7 @@ Finding = tuple[str, str]
 
 
 class Meaning:
-    """Checks events in order. Keeps the calls of the response in hand and the leaves of the task, nothing else."""
+    """Checks events in order. Keeps the calls of the response in hand, the leaves of the task, and what is unknown."""
 
     def __init__(self) -> None:
         self._response = 0
@@ -24,6 +24,7 @@ class Meaning:
         self._permits: dict[tuple[int, str], tuple[str, str]] = {}
         self._used: set[tuple[int, str]] = set()
         self._running: dict[str, str] = {}
+        self._unknown: set[str] = set()
         self._handlers = {kind: getattr(self, f"_{kind}", None) for kind in KINDS}
 
     def check(self, event: Event) -> list[Finding]:
@@ -93,7 +94,13 @@ class Meaning:
         yield from self._ended(body["call"])
 
     def _outcome_unknown(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
+        self._unknown.add(body["call"])
         yield from self._ended(body["call"])
+
+    def _outcome_resolved(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
+        if body["call"] not in self._unknown:
+            yield "resolved_without_question", f"the outcome of `{body['call']}` is resolved, and it was not unknown"
+        self._unknown.discard(body["call"])
 
     def _ended(self, call: str) -> Iterator[Finding]:
         if self._running.pop(call, None) is None:

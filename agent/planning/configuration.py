@@ -81,6 +81,8 @@ class ExecutionSection(Section):
     confirmation: Confirmation
     strict_dependencies: bool
     parallel_observations: bool
+    max_calls_per_task: int = Field(ge=1)
+    target_uses: int = Field(ge=0)
 
 
 class ContextSection(Section):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from foregate.agent.outcomes import find_out
+from foregate.agent.planning.configuration import default_configuration
 from foregate.agent.planning.outlook import Outlook, outlook, scope_of
-from foregate.agent.planning.plan_state import ROLLED_BACK, PlanState, StepState
+from foregate.agent.planning.plan_state import ROLLED_BACK, PlanState, StepState, named
 from foregate.agent.planning.rollback import take_back, told
 from foregate.agent.session import Session
 from foregate.schemas import codec
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_plan import TaskPlan
+from foregate.schemas.task_plan import FailureChoice, TaskPlan
 
 FROM_FILE = "Carry out the plan I confirm."
 """What the person says who runs a plan from a file: nothing in the file counts as their words."""
@@ -34,8 +36,10 @@ async def propose(session: Session, plan: TaskPlan, *, actor: Actor = "planner",
     await session.log.settle(session.lease)
 
 
-async def look_ahead(session: Session, state: PlanState) -> Outlook:
+async def look_ahead(session: Session, state: PlanState, uses: int | None = None) -> Outlook:
     """Return what the open tasks would do, in a task of the session that is begun where none is open.
+
+    `uses` is `execution.target_uses` of the configuration in force, None for the default's.
 
     Raises UsageError for a plan that does not fit the digest it was proposed with.
     """
@@ -43,7 +47,7 @@ async def look_ahead(session: Session, state: PlanState) -> Outlook:
         raise UsageError("the plan in the log does not fit its digest; `foregate audit verify` tells more")
     if session.state.task is None:
         await session.hear(state.known.query if state.planned else FROM_FILE)
-    return outlook(session, state)
+    return outlook(session, state, default_configuration().execution.target_uses if uses is None else uses)
 
 
 async def confirm(session: Session, state: PlanState, looked: Outlook, digest: str, *, seen: bool) -> None:
@@ -71,12 +75,18 @@ async def decline(session: Session) -> None:
         await session.end("cancelled", blocker="the plan was not confirmed, so nothing ran")
 
 
-async def accept_failures(session: Session, state: PlanState) -> None:
-    """Record that a person goes on all the same, where the plan says to ask after a failure."""
-    for step in state.steps.values():
-        if step.status == "failed" and not step.accepted:
-            draft = told(state, step, "failed", step.reason)
-            await session.record(Draft(draft.kind, draft.actor, {**draft.body, "accepted": True}))
+async def decide(session: Session, state: PlanState, step: StepState, choice: FailureChoice) -> None:
+    """Record what a person chose after a task failed; the plan then does it, also in another process."""
+    body: dict[str, Json] = {"plan": state.digest, "step": step.task.id, "choice": choice}
+    match choice:
+        case "retry":
+            body |= {"status": "pending", "reason": "retried"}
+        case "go_on":
+            body |= {"status": "failed", "reason": step.reason}
+        case "stop" | "roll_back":
+            ended = f"task {step.task.id} failed ({step.reason}), and the person ended the plan"
+            body |= {"status": "failed", "reason": step.reason, "final": ended}
+    await session.record(Draft("plan_step_changed", "person", body))
 
 
 async def retry(session: Session, state: PlanState, only: int = 0) -> list[int]:
@@ -94,10 +104,12 @@ async def retry(session: Session, state: PlanState, only: int = 0) -> list[int]:
         raise UsageError(
             f"task {only} did not fail" if only else "no task of the plan failed; there is nothing to retry"
         )
+    await find_out(session)
     for step in chosen:
         if lost := unknown(step):
             raise UsageError(
-                f"nobody knows whether {lost} of task {step.task.id} took effect; look, and mend it by hand"
+                f"nobody knows whether {lost} of task {step.task.id} took effect; look, then say so with "
+                f"`foregate plans resolve {session.lease.session} --done` or `--not-done` (in a chat /resolve)"
             )
     await session.record(*(told(state, step, "pending", "retried") for step in chosen))
     return [step.task.id for step in chosen]
@@ -105,8 +117,7 @@ async def retry(session: Session, state: PlanState, only: int = 0) -> list[int]:
 
 def unknown(step: StepState) -> str:
     """Return the call of a task with an unknown outcome, "" when there is none."""
-    found = next((call for call in step.calls if call.status == "unknown"), None)
-    return f"`{found.tool} {found.target}`" if found is not None else ""
+    return next((named(call) for call in step.calls if call.status == "unknown"), "")
 
 
 async def roll_back(session: Session, state: PlanState) -> list[str]:

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 
 from foregate.agent.context.thinking import apart
 from foregate.agent.planning.configuration import Configuration
+from foregate.agent.planning.fill_answer import room, usable
+from foregate.agent.planning.plan_state import StepState
 from foregate.agent.planning.task_context import read_again
 from foregate.agent.session import Session
 from foregate.schemas import strict_json
@@ -24,20 +26,22 @@ _LISTS = ("calls", "tool_calls", "actions")
 _FENCE = "```"
 
 
-async def ask_for_calls(session: Session, model: Model, action: str, request: str, configuration: Configuration) -> str:
+async def ask_for_calls(session: Session, model: Model, step: StepState, configuration: Configuration) -> str:
     """Ask for the calls of the task in hand and record the answer; return why there is none, "" where there is.
 
-    What is sent is what the log keeps under the hash `request`; what the model thought aloud is kept apart.
-
-    Offered are the tools that only look and the one `action` names, or under `validation.allow_tool_fallback` all; an
-    answer with a call of another tool counts as one without calls, and its notes name that tool.
+    What is sent is what the log keeps for the task; what the model thought aloud is kept apart. Offered are the tools
+    that only look and the one the task's action names, or under `validation.allow_tool_fallback` all. An answer whose
+    calls cannot be used counts as one without calls; its event says why under `refused`.
     """
-    any_tool, wanted = configuration.validation.allow_tool_fallback, configuration.models.execution
+    action, any_tool = step.task.action, configuration.validation.allow_tool_fallback
+    wanted = configuration.models.execution
+    bounds = session.policy.limits.calls_per_response, configuration.execution.max_calls_per_task
+    most = min(bound for bound in bounds if bound)
     offered = tuple(
         spec for spec in session.catalogue.values() if any_tool or spec.name == action or not spec.effect.changes
     )
     try:
-        messages = read_again(session.blobs.get(request))
+        messages = read_again(session.blobs.get(step.request))
         asked = ModelRequest(messages, offered, temperature=wanted.temperature, max_tokens=wanted.max_tokens)
         response = await model.respond(asked, session.on_text)
     except (ModelError, LogError) as error:
@@ -49,12 +53,9 @@ async def ask_for_calls(session: Session, model: Model, action: str, request: st
         response = replace(response, calls=())
     elif not response.calls:
         response = replace(response, calls=calls_in(response.text))
-    names = {spec.name for spec in offered}
-    if strange := sorted({call.name for call in response.calls} - names):
-        note = f"calls of tools this task was not offered: {', '.join(strange)[:200]}"
-        response = replace(response, calls=(), notes=(*response.notes, note))
-    stamped = response.stamped(session.state.seq + 1)
-    await session.record(Draft("model_response", "model", stamped.to_json()))
+    response, why = usable(response, {spec.name for spec in offered}, room(step, most), step.effects)
+    body = response.stamped(session.state.seq + 1).to_json()
+    await session.record(Draft("model_response", "model", {**body, "refused": why} if why else body))
     return ""
 
 

@@ -22,6 +22,7 @@ RESULTS: tuple[Kind, ...] = (
     "tool_finished",
     "call_answered",
     "outcome_unknown",
+    "outcome_resolved",
     "effect_undone",
 )
 """What it takes to say what came of them."""

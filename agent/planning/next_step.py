@@ -50,26 +50,26 @@ def ending_of(state: PlanState) -> str:
     return f"task {failed[0].task.id} failed, and the plan ends with its first failure"
 
 
-def blocked_by(state: PlanState) -> str:
-    """Return what a person must decide on before the plan goes on, "" where nothing must be decided."""
-    if state.known.on_failure != "ask":
-        return ""
-    open_ = any(step.status == "pending" for step in state.steps.values())
-    failed = next((s for s in state.steps.values() if s.status == "failed" and not s.accepted), None)
-    return f"task {failed.task.id} failed: {failed.reason}" if failed is not None and open_ else ""
+def undecided(state: PlanState) -> list[StepState]:
+    """Return the failed tasks a person must decide on before the plan goes on, or ends."""
+    if state.known.on_failure != "ask" or ending_of(state):
+        return []
+    return [step for step in state.steps.values() if step.status == "failed" and not step.choice]
 
 
 def ready(state: PlanState) -> Ready | None:
     """Return the first pending task whose dependencies are behind it, None when there is none."""
-    for number in order(state):
-        step = state.steps[number]
-        if step.status != "pending":
-            continue
-        if any(state.steps[before].status not in ("done", "skipped") for before in step.task.depends_on):
-            continue
-        yes, why = holds(step.task.when, state.results) if step.task.when is not None else (True, "")
-        return Ready(step, "" if yes else why or "its condition does not hold")
-    return None
+    found = (readiness(state, state.steps[number]) for number in order(state))
+    return next((one for one in found if one is not None), None)
+
+
+def readiness(state: PlanState, step: StepState) -> Ready | None:
+    """Return a task as one whose turn it is, None while it is not pending or waits for another."""
+    waits = any(state.steps[before].status not in ("done", "skipped") for before in step.task.depends_on)
+    if waits or step.status != "pending":
+        return None
+    yes, why = holds(step.task.when, state.results) if step.task.when is not None else (True, "")
+    return Ready(step, "" if yes else why or "its condition does not hold")
 
 
 def order(state: PlanState) -> list[int]:

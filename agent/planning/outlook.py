@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from foregate.agent.planning.filled_scope import item_of, likely_calls
 from foregate.agent.planning.plan_state import PlanState, StepState
 from foregate.agent.session import Session
+from foregate.agent.task_state import step_name
 from foregate.gates.plan_scope import digest_of
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.plan import PlanInForce, ScopeItem
@@ -45,6 +47,8 @@ class Outlook(Struct, frozen=True):
 
     calls: tuple[CallOutlook, ...]
     open_tasks: tuple[PlanTask, ...]
+    leaves: tuple[ScopeItem, ...] = ()
+    """What a yes to the sheet covers of the tasks a model fills in."""
 
     @property
     def dangerous(self) -> bool:
@@ -56,26 +60,37 @@ class Outlook(Struct, frozen=True):
         """Requests to the execution model, when each task is filled in at the first try."""
         return len(self.open_tasks)
 
+    def leave_for(self, task: int) -> ScopeItem | None:
+        """Return what a yes covers of a task a model fills in, None where that is nothing."""
+        return next((item for item in self.leaves if item.during == step_name(task)), None)
+
     def of(self, task: int) -> list[CallOutlook]:
         """Return the calls of one task."""
         return [call for call in self.calls if call.task == task]
 
 
-def outlook(session: Session, state: PlanState) -> Outlook:
-    """Look at what the open tasks of the plan would touch; a task of the session must be open."""
+def outlook(session: Session, state: PlanState, uses: int) -> Outlook:
+    """Look at what the open tasks of the plan would touch; a task of the session must be open.
+
+    A yes covers `uses` changes of the file a task names that a model fills in.
+    """
     steps = [step for step in state.steps.values() if step.status in OPEN]
     listed = list(planned_calls(steps))
     calls = tuple(
         ToolCall.of(planned.tool, planned.arguments, id=f"plan.{step.task.id}.{place}")
         for step, place, planned in listed
     )
+    filled = tuple(step.task for step in steps if not step.task.calls)
+    likely = tuple(likely_calls(filled, session.catalogue))
+    calls += tuple(call for _, call in likely)
     turn = session.bare_turn(session.state.seq, calls, "runner", session.state.seq)
     facts = session.prelude.facts(turn)
     found = tuple(
         CallOutlook(step.task.id, place, planned, facts[call.id])
-        for (step, place, planned), call in zip(listed, calls, strict=True)
+        for (step, place, planned), call in zip(listed, calls, strict=False)
     )
-    return Outlook(found, tuple(step.task for step in steps if not step.task.calls))
+    leaves = (item_of(task, facts[call.id], uses) for task, call in likely)
+    return Outlook(found, filled, tuple(item for item in leaves if item is not None))
 
 
 def planned_calls(steps: list[StepState]) -> Iterator[tuple[StepState, int, PlannedCall]]:
@@ -88,16 +103,16 @@ def planned_calls(steps: list[StepState]) -> Iterator[tuple[StepState, int, Plan
 def scope_of(goal: str, looked: Outlook, revision: int) -> PlanInForce:
     """Return what a person's yes to the sheet covers: each changing call exactly as it was shown, once.
 
-    A task that lists no calls covers nothing: what a model fills in is asked about where the policy asks.
+    Of a task that lists no calls it covers the leave that was shown, where there is one.
     """
-    items, classes = [], set[str]()
+    items, classes = list(looked.leaves), {item.effect.value for item in looked.leaves}
     for call in looked.calls:
         facts = call.facts
         if not facts.changes or facts.spec is None:
             continue
         kind, digest = digest_of(facts)
         items.append(
-            ScopeItem(facts.effect, kind, digest, step=f"task-{call.task}", tool=call.planned.tool, approved=True)
+            ScopeItem(facts.effect, kind, digest, step=step_name(call.task), tool=call.planned.tool, approved=True)
         )
         flags = ("external", "irreversible", "high_impact", "broad")
         classes |= {facts.effect.value, *(name for name in flags if getattr(facts, name))}

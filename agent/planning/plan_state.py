@@ -17,6 +17,9 @@ CallStatus = Literal["open", "done", "failed", "held", "denied", "not_run", "jud
 
 ROLLED_BACK = "rolled back"
 """With these words begins the reason of a task of which something was undone."""
+NOT_DONE = "not_done"
+"""The code of a call whose outcome was unknown and of which it is known now that it had no effect."""
+
 _SUMMARY = 200
 """Characters of a result that stand for it in one line."""
 
@@ -25,18 +28,20 @@ _SUMMARY = 200
 class CallState:
     """One call made for a task. `position` is its place in the task's own list, -1 where a model filled it in.
 
-    `cured` says that a hold's remedy was performed, so that the same call may pass now; `changes` that it would have
-    an effect; `code` is why it did not run.
+    `effect` says that it is nothing to be repeated: it had an effect, at most once, and was no command. `cured` says
+    that the same call may pass now, for a hold's remedy was performed. `code` is why it did not run, or what ended it.
     """
 
     id: str
     position: int
     tool: str
+    digest: str = ""
     target: str = ""
     status: CallStatus = "open"
     text: str = ""
     why: str = ""
     code: str = ""
+    effect: bool = False
     cured: bool = False
     exit_code: int | None = None
 
@@ -52,14 +57,14 @@ class StepState:
 
     `request` is the hash of what the execution model was last asked, `thoughts` what it thought aloud. `sent` counts
     how often each of the task's own calls was sent in this attempt. `final` names why the failure ends the whole plan,
-    "" where it does not.
+    "" where it does not; `choice` is what a person chose after it failed.
     """
 
     task: PlanTask
     status: TaskStatus = "pending"
     reason: str = ""
     final: str = ""
-    accepted: bool = False
+    choice: str = ""
     attempt: int = 0
     asks: int = 0
     calls: list[CallState] = field(default_factory=list)
@@ -67,10 +72,23 @@ class StepState:
     words: str = ""
     thoughts: str = ""
     request: str = ""
+    refused: str = ""
     responded: bool = False
     began: str = ""
     worked: int = 0
     sent: dict[int, int] = field(default_factory=dict)
+
+    def hear(self, words: str, thoughts: str, refused: str) -> None:
+        """Note that there is a new response for the task, and what was said in it."""
+        self.latest, self.responded = (), True
+        self.words, self.thoughts, self.refused = words, thoughts, refused
+
+    def add(self, call: CallState) -> CallState:
+        """Add a call of the newest response, and return it."""
+        self.calls.append(call)
+        self.latest = (*self.latest, call.id)
+        self.sent[call.position] = self.sent.get(call.position, 0) + 1
+        return call
 
     def of_position(self, position: int) -> CallState | None:
         """Return the newest call made for one of the task's own calls."""
@@ -81,6 +99,11 @@ class StepState:
         """The places of the task's own calls that have not done what they are for."""
         found = ((place, self.of_position(place)) for place in range(len(self.task.calls)))
         return [place for place, call in found if call is None or not call.settled]
+
+    @property
+    def effects(self) -> set[str]:
+        """The digests of the calls for this task that took effect and were not taken back, as far as is known."""
+        return {call.digest for call in self.calls if call.effect and call.status == "done"}
 
     @property
     def newest(self) -> list[CallState]:
@@ -142,9 +165,9 @@ class PlanState:
         return self.plan is not None and self.plan.digest == self.digest
 
     @property
-    def current(self) -> StepState | None:
-        """The task in hand."""
-        return next((step for step in self.steps.values() if step.status in ("running", "paused")), None)
+    def in_hand(self) -> list[StepState]:
+        """The tasks in hand: one, or several that only look."""
+        return [step for step in self.steps.values() if step.status in ("running", "paused")]
 
     @property
     def undone(self) -> list[CallState]:
@@ -179,7 +202,7 @@ class PlanState:
             return
         step = self.steps[body["step"]]
         before, step.status, step.reason = step.status, body["status"], body.get("reason", "")
-        step.final, step.accepted = body.get("final", ""), body.get("accepted", False)
+        step.final, step.choice = body.get("final", ""), body.get("choice", "")
         if before == "running" and step.began:
             step.worked += milliseconds(step.began, event.time)
             step.began = ""
@@ -193,19 +216,21 @@ class PlanState:
                 step.asks, step.responded = step.asks + 1, False
 
     def _model_response(self, event: Event, body: Mapping[str, Json]) -> None:
-        step = self.current
-        if step is None or not self.running:
+        if not self.in_hand or not self.running:
             return
         response = ModelResponse.from_json(body)
-        places: list[int] = body.get("places", [-1] * len(response.calls))
-        made = [CallState(c.id, place, c.name) for c, place in zip(response.calls, places, strict=True)]
-        step.calls.extend(made)
-        step.latest = tuple(call.id for call in made)
-        step.responded, step.words = True, response.text if "places" not in body else ""
-        step.thoughts = response.reasoning if "places" not in body else ""
-        self._calls.update({call.id: call for call in made})
-        for place in places:
-            step.sent[place] = step.sent.get(place, 0) + 1
+        filled, count, first = "places" not in body, len(response.calls), self.in_hand[0].task.id
+        places: list[int] = body.get("places", [-1] * count)
+        tasks: list[int] = body.get("tasks", [first] * count)
+        said = (response.text, response.reasoning) if filled else ("", "")
+        for number in {*tasks} or {first}:
+            self.steps[number].hear(*said, body.get("refused", ""))
+        for call, place, number in zip(response.calls, places, tasks, strict=True):
+            self._calls[call.id] = self.steps[number].add(CallState(call.id, place, call.name, call.digest))
+
+    def _tool_started(self, event: Event, body: Mapping[str, Json]) -> None:
+        if call := self._calls.get(body["call"]):
+            call.effect = body["class"] == "at_most_once" and body["effect"] != "execute"
 
     def _tool_finished(self, event: Event, body: Mapping[str, Json]) -> None:
         if call := self._calls.get(body["call"]):
@@ -228,6 +253,13 @@ class PlanState:
     def _outcome_unknown(self, event: Event, body: Mapping[str, Json]) -> None:
         if call := self._calls.get(body["call"]):
             call.target, call.status, call.why = body.get("target", ""), "unknown", short(body["reason"])
+            call.code = body.get("error", "")
+
+    def _outcome_resolved(self, event: Event, body: Mapping[str, Json]) -> None:
+        if call := self._calls.get(body["call"]):
+            done = body["outcome"] == "done"
+            call.status, call.why = ("done", "") if done else ("not_run", "it did not take effect")
+            call.effect, call.code = done, "" if done else NOT_DONE
 
     def _effect_undone(self, event: Event, body: Mapping[str, Json]) -> None:
         if call := self._calls.get(body["call"]):
@@ -239,6 +271,11 @@ class PlanState:
             for step in self.steps.values():
                 if step.status in ("pending", "running", "paused"):
                     step.status, step.reason = "aborted", "the run of the plan ended before this"
+
+
+def named(call: CallState) -> str:
+    """Return what a call with an unknown outcome is called, with the id by which a person settles it."""
+    return f"{f'{call.tool} {call.target}'.strip()} ({call.id})"
 
 
 def milliseconds(since: str, until: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from foregate.agent.outcomes import find_out
 from foregate.agent.planning.plan_state import ROLLED_BACK, PlanState, StepState
 from foregate.agent.session import Session
 from foregate.agent.undo import undo
@@ -15,6 +16,7 @@ async def take_back(session: Session, state: PlanState) -> list[str]:
     A task of which something was undone is `aborted`, so that a retry may do that again, and only that; one of which
     everything stays keeps its status.
     """
+    await find_out(session)
     changed = await changing(session)
     left: list[str] = []
     for step in sorted(state.steps.values(), key=lambda step: began(step), reverse=True):
@@ -53,6 +55,5 @@ def began(step: StepState) -> int:
 def told(state: PlanState, step: StepState, status: str, why: str) -> Draft:
     """Return the event of a task after its changes were taken back, or were not."""
     body: dict[str, Json] = {"plan": state.digest, "step": step.task.id, "status": status, "reason": why}
-    if step.final:
-        body["final"] = step.final
+    body |= {key: value for key, value in (("final", step.final), ("choice", step.choice)) if value}
     return Draft("plan_step_changed", "foregate", body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -10,13 +11,17 @@ from foregate.agent import limits
 from foregate.agent.carry_out import give_up
 from foregate.agent.loop import step as take_step
 from foregate.agent.outcome import Outcome
+from foregate.agent.outcomes import find_out
 from foregate.agent.planning.configuration import Configuration
+from foregate.agent.planning.control import decide
 from foregate.agent.planning.filling import ask_for_calls
-from foregate.agent.planning.next_step import aborts, blocked_by, ready
+from foregate.agent.planning.looks import Place, companions, next_places
+from foregate.agent.planning.next_step import aborts, ending_of, ready, undecided
 from foregate.agent.planning.plan_report import PlanReport, report_of
-from foregate.agent.planning.plan_state import CallState, PlanState, StepState
+from foregate.agent.planning.plan_state import CallState, PlanState, StepState, named
 from foregate.agent.planning.rollback import take_back
 from foregate.agent.planning.task_context import request_for, said
+from foregate.agent.planning.weighing import ENDING, FILLED_IN, lacking, may_go_again
 from foregate.agent.session import Session
 from foregate.agent.workspace import Workspace
 from foregate.schemas.errors import WorkspaceError
@@ -24,16 +29,13 @@ from foregate.schemas.event import Draft, Status
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_plan import PlanTask, TaskStatus
+from foregate.schemas.task_plan import FailureChoice, PlanTask, TaskStatus
 from foregate.schemas.tool_call import ToolCall
-
-RESENT = 2
-"""Times one call is sent in an attempt: a hold whose remedy was performed, or whose question was answered, is cured."""
-
-_NO_CALL = "the answer held no call that could be read, of a tool that was offered"
 
 Before = Callable[[PlanTask], Awaitable[bool]]
 """Asked before each task where a person confirms step by step; no is a pause."""
+OnFailure = Callable[[StepState], Awaitable[FailureChoice | None]]
+"""Asked after a task failed where the plan says so; None is not now."""
 
 
 @dataclass
@@ -45,6 +47,7 @@ class PlanRun:
     configuration: Configuration
     model: Model | None = None
     before: Before | None = None
+    on_failure: OnFailure | None = None
     pausing: bool = field(default=False, init=False)
     _asked: set[int] = field(default_factory=set, init=False)
 
@@ -69,13 +72,13 @@ class PlanRun:
             return self.waits(outcome) if outcome is not None else None
         if report := await self.interrupted():
             return report
-        step = self.state.current
-        if step is None:
+        steps = self.state.in_hand
+        if not steps:
             return await self.choose()
-        if step.status == "paused":
-            await self.change(step, "running", "resumed")
+        if paused := [step for step in steps if step.status == "paused"]:
+            await self.session.record(*(self.changed(step, "running", "resumed") for step in paused))
         else:
-            await (self.send(step) if step.task.calls else self.fill(step))
+            await (self.send(steps) if steps[0].task.calls else self.fill(steps[0]))
         return None
 
     async def interrupted(self) -> PlanReport | None:
@@ -90,21 +93,20 @@ class PlanRun:
             return await self.broken_off("budget_exhausted", limit)
         if self.pausing:
             self.pausing = False
-            step = self.state.current
-            if step is not None:
-                await self.change(step, "paused", "paused by the person")
+            steps = self.state.in_hand
+            await self.session.record(*(self.changed(step, "paused", "paused by the person") for step in steps))
             return await self.paused("paused by the person")
         return None
 
     async def choose(self) -> PlanReport | None:
         """Abort what cannot run any more, begin the next task, or end the plan."""
         strict = self.configuration.execution.strict_dependencies
+        if failed := undecided(self.state):
+            return await self.ask_person(failed[0])
         gone = list(aborts(self.state, strict))
         if gone:
             await self.session.record(*(self.changed(step, "aborted", why) for step, why in gone))
             return None
-        if asking := blocked_by(self.state):
-            return await self.paused(asking)
         following = ready(self.state)
         if following is None:
             return await self.finished()
@@ -116,42 +118,62 @@ class PlanRun:
             if not await self.before(following.step.task):
                 return await self.paused(f"task {number} was not confirmed")
             self._asked.add(number)
-        await self.change(following.step, "running", attempt=following.step.attempt + 1)
+        begun = [following.step]
+        if self.before is None:
+            begun += companions(self.state, following.step, self.session.catalogue, self.at_once)
+        await self.session.record(*(self.changed(step, "running", attempt=step.attempt + 1) for step in begun))
         return None
 
-    async def send(self, step: StepState) -> None:
-        """Send the next of the task's own calls, or say what came of the task."""
+    async def ask_person(self, step: StepState) -> PlanReport | None:
+        """Have a person choose how to go on after a failure; where nobody does, the plan pauses."""
+        report = await self.paused(f"task {step.task.id} failed: {step.reason}")
+        choice = await self.on_failure(step) if self.on_failure is not None else None
+        if choice is None:
+            return report
+        await decide(self.session, self.state, step, choice)
+        return None
+
+    @property
+    def at_once(self) -> int:
+        """How many observations may run together."""
+        if not self.configuration.execution.parallel_observations:
+            return 1
+        bounds = self.session.policy.limits
+        return min(bounds.parallel_observations, bounds.calls_per_response or sys.maxsize)
+
+    async def send(self, steps: list[StepState]) -> None:
+        """Say what came of one of the tasks in hand, or send the next calls of all of them."""
+        for step in steps:
+            if await self.concluded(step):
+                return
+        if ending := ending_of(self.state):
+            await self.session.record(*(self.changed(step, "aborted", ending) for step in steps))
+        else:
+            await self.send_places(next_places(steps, self.session.catalogue, self.at_once))
+
+    async def concluded(self, step: StepState) -> bool:
+        """Say what came of a task that lists its calls; return whether there was anything to say."""
         left, unknown = step.left, [call for call in step.calls if call.status == "unknown"]
         if unknown:
-            why = f"nobody knows whether {unknown[0].tool} {unknown[0].target} took effect; look before you go on"
-            await self.failed(step, why)
+            await self.unsure(step, unknown[0])
         elif not left:
             await self.done(step)
         elif (stopped := next((call for call in step.newest if not may_go_again(call, step)), None)) is not None:
             await self.failed(step, stopped.why, stopped.code)
         else:
-            await self.send_places(step, self.together(step, left))
+            return False
+        return True
 
-    async def send_places(self, step: StepState, places: list[int]) -> None:
-        """Record the task's own calls in these places as the response whose calls the judge judges."""
-        calls = tuple(ToolCall.of(step.task.calls[place].tool, step.task.calls[place].arguments) for place in places)
-        text = said(step.task, len(self.state.steps))
+    async def send_places(self, places: list[Place]) -> None:
+        """Record tasks' own calls as the response whose calls the judge judges."""
+        planned = [step.task.calls[place] for step, place in places]
+        calls = tuple(ToolCall.of(call.tool, call.arguments) for call in planned)
+        tasks = {step.task.id: step.task for step, _ in places}.values()
+        text = "\n".join(said(task, len(self.state.steps)) for task in tasks)
         response = ModelResponse(text, calls, finish_reason="tool_calls", model="plan")
         body = response.stamped(self.session.state.seq + 1).to_json()
-        await self.session.record(Draft("model_response", "planner", {**body, "places": list(places)}))
-
-    def together(self, step: StepState, left: list[int]) -> list[int]:
-        """Return the places of the calls to send next: one, or neighbouring observations as many as run together."""
-        if not self.configuration.execution.parallel_observations:
-            return left[:1]
-        bound = min(self.session.policy.limits.parallel_observations, self.session.policy.limits.calls_per_response)
-        found: list[int] = []
-        for place in left:
-            spec = self.session.catalogue.get(step.task.calls[place].tool)
-            if spec is None or spec.effect.changes:
-                break
-            found.append(place)
-        return found[: max(1, bound)] or left[:1]
+        where = {"places": [place for _, place in places], "tasks": [step.task.id for step, _ in places]}
+        await self.session.record(Draft("model_response", "planner", {**body, **where}))
 
     async def fill(self, step: StepState) -> None:
         """Have the execution model fill in the calls of a task that lists none, or say what came of them."""
@@ -159,24 +181,31 @@ class PlanRun:
             await self.ask(step, "")
         elif not step.responded:
             model = self.model or self.session.model
-            if error := await ask_for_calls(self.session, model, step.task.action, step.request, self.configuration):
-                await self.failed(step, error)
+            if error := await ask_for_calls(self.session, model, step, self.configuration):
+                await self.ask_again(step, error)
         else:
             await self.weigh(step)
 
     async def weigh(self, step: StepState) -> None:
         """Say what came of the filled-in calls, or ask once more with the reason."""
-        calls, wordless = step.newest, not step.words.strip()
-        wrong = next((call for call in calls if not call.settled), None)
-        enough = step.asks > 1 or not changes_something(step.task, self.session)
-        if (calls and wrong is None) or (not calls and not wordless and enough):
-            await self.done(step)
-        elif wrong is not None and wrong.status in ("failed", "unknown", "denied"):
+        wrong = next((call for call in step.newest if not call.settled), None)
+        if wrong is not None and wrong.status == "unknown":
+            await self.unsure(step, wrong)
+        elif wrong is not None and wrong.status in ("failed", "denied"):
             await self.failed(step, wrong.why, wrong.code)
-        elif step.asks > 1:
-            await self.failed(step, wrong.why if wrong else _NO_CALL, wrong.code if wrong else "")
+        elif missing := wrong.why if wrong is not None else lacking(step, self.session.catalogue):
+            await self.ask_again(step, missing, wrong.code if wrong is not None else "")
         else:
-            await self.ask(step, wrong.why if wrong else _NO_CALL)
+            await self.done(step)
+
+    async def unsure(self, step: StepState, call: CallState) -> None:
+        """Look what came of a call with an unknown outcome; where looking does not tell, the task failed."""
+        if call.code in ENDING or all(found.call != call.id for found in await find_out(self.session)):
+            await self.failed(step, f"nobody knows whether {named(call)} took effect ({call.why})", call.code)
+
+    async def ask_again(self, step: StepState, why: str, code: str = "") -> None:
+        """Have a task filled in once more, with the reason; one that was asked for often enough failed."""
+        await (self.ask(step, why) if step.asks < FILLED_IN else self.failed(step, why, code))
 
     async def ask(self, step: StepState, why: str) -> None:
         """Record what the execution model is asked; `why` says what was wrong with its first answer."""
@@ -190,8 +219,8 @@ class PlanRun:
         await self.change(step, "skipped" if dry else "done", "dry run: judged, and would have run" if dry else "")
 
     async def failed(self, step: StepState, why: str, code: str = "") -> None:
-        """Record that a task failed; a denial by rule ends the whole plan."""
-        final = f"task {step.task.id} was denied by a rule" if code == "denied_by_rule" else ""
+        """Record that a task failed; a denial by rule and a lost runtime end the whole plan."""
+        final = f"task {step.task.id} {ENDING[code]}" if code in ENDING else ""
         await self.change(step, "failed", why, **({"final": final} if final else {}))
 
     async def finished(self) -> PlanReport:
@@ -201,7 +230,8 @@ class PlanRun:
         why = final or "; ".join(f"task {step.task.id} failed: {step.reason}" for step in failed)
         rest = [step for step in self.state.steps.values() if step.status == "aborted"]
         status: Status = "blocked" if final else "failed" if failed or rest else "completed"
-        if failed and self.state.known.on_failure == "rollback" and not self.state.dry_run:
+        back = self.state.known.on_failure == "rollback" or any(step.choice == "roll_back" for step in failed)
+        if failed and back and not self.state.dry_run:
             left = await take_back(self.session, self.state)
             why += "; what was done was taken back" + (f", except: {'; '.join(left)}" if left else "")
         return await self.end(status, why)
@@ -246,18 +276,6 @@ class PlanRun:
         if why:
             body["reason"] = why
         return Draft("plan_step_changed", "foregate", body)
-
-
-def may_go_again(call: CallState, step: StepState) -> bool:
-    """Whether a call has done what it is for, or what held it is cured and it may be sent again."""
-    cured = call.cured or call.code == "uncertainty_clarification"
-    return call.settled or (cured and step.sent.get(call.position, 0) < RESENT)
-
-
-def changes_something(task: PlanTask, session: Session) -> bool:
-    """Whether a task names a tool that changes something, so that words alone do not fulfil it."""
-    spec = session.catalogue.get(task.action)
-    return spec is not None and spec.effect.changes
 
 
 def damage(workspace: Workspace) -> str:

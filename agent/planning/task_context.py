@@ -17,7 +17,7 @@ from foregate.agent.planning.configuration import Configuration, FormattingSecti
 from foregate.agent.planning.plan_state import PlanState, StepState
 from foregate.agent.planning.prompts import AGAIN, FILL_IN
 from foregate.agent.session import Session
-from foregate.agent.transcript import object_text, refused, unknown
+from foregate.agent.transcript import CAME, object_text, refused, unknown
 from foregate.policy.policy import Context
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
@@ -33,12 +33,16 @@ _ENDED = ("tool_finished", "call_answered", "outcome_unknown")
 
 @dataclass(slots=True)
 class Talk:
-    """What was said and called for one task, with the event that ended each call; `undone` are the calls taken back."""
+    """What was said and called for one task, with the event that ended each call.
+
+    `came` says what came of calls whose outcome was unknown first; `undone` are the calls taken back.
+    """
 
     words: str = ""
     thoughts: str = ""
     calls: list[ToolCall] = field(default_factory=list)
     ended: dict[str, Event] = field(default_factory=dict)
+    came: dict[str, str] = field(default_factory=dict)
     undone: set[str] = field(default_factory=set)
 
 
@@ -115,6 +119,8 @@ def talks(events: Iterable[Event], state: PlanState) -> dict[int, Talk]:
         elif (call := body.get("call")) in owner:
             if event.kind in _ENDED:
                 found[owner[call]].ended[call] = event
+            elif event.kind == "outcome_resolved":
+                found[owner[call]].came[call] = CAME[body["outcome"]]
             elif event.kind == "effect_undone":
                 found[owner[call]].undone.add(call)
     return found
@@ -123,13 +129,13 @@ def talks(events: Iterable[Event], state: PlanState) -> dict[int, Talk]:
 def hear(
     found: dict[int, Talk], response: ModelResponse, owner: Mapping[str, int], current: int, *, planned: bool
 ) -> None:
-    """Take in a response, made for the task its calls belong to, or for the current one where it has none."""
-    number = next((owner[call.id] for call in response.calls if call.id in owner), current)
-    if not number:
-        return
-    talk = found.setdefault(number, Talk())
-    talk.calls += [call for call in response.calls if call.id in owner]
-    if not planned:
+    """Take in a response, made for the tasks its calls belong to, or for the current one where it has none."""
+    calls = [call for call in response.calls if call.id in owner]
+    for call in calls:
+        found.setdefault(owner[call.id], Talk()).calls.append(call)
+    number = owner[calls[0].id] if calls else current
+    if number and not planned:
+        talk = found.setdefault(number, Talk())
         talk.words, talk.thoughts = response.text, response.reasoning
 
 
@@ -156,7 +162,8 @@ def answer(event: Event, call: ToolCall, talk: Talk, catalogue: Mapping[str, Too
     """Return the answer to a call as the model reads it, its output by the kind of tool and within `limit`."""
     body = event.body
     if event.kind == "outcome_unknown":
-        return unknown(body)
+        came = talk.came.get(call.id)
+        return object_text({"foregate": {"notice": f"This call {came}."}}) if came else unknown(body)
     if event.kind == "call_answered":
         seen = body.get("observed")
         if isinstance(seen, dict) and isinstance(seen.get("output"), str):

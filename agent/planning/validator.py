@@ -53,7 +53,8 @@ def validate(plan: TaskPlan, catalogue: Catalogue, workspace: Workspace, configu
     check_numbers(plan, bounds.max_tasks, book)
     check_dependencies(plan.tasks, bounds.max_task_depth, book)
     targets = Targets(workspace, book, strict=bounds.strict_targets)
-    tasks = _Tasks(catalogue, targets, book, fallback=bounds.allow_tool_fallback)
+    most = configuration.execution.max_calls_per_task
+    tasks = _Tasks(catalogue, targets, book, most, fallback=bounds.allow_tool_fallback)
     checked = tuple(tasks.checked(task) for task in plan.tasks)
     defects, warnings = (tuple(sorted(found, key=lambda one: one.task)) for found in (book.defects, book.warnings))
     return Validation(replace(plan, tasks=checked), defects, warnings, book.notes)
@@ -84,8 +85,9 @@ def check_numbers(plan: TaskPlan, most: int, book: Notebook) -> None:
 class _Tasks:
     """Checks the tasks of one plan, one after the other."""
 
-    def __init__(self, catalogue: Catalogue, targets: Targets, book: Notebook, *, fallback: bool) -> None:
+    def __init__(self, catalogue: Catalogue, targets: Targets, book: Notebook, most: int, *, fallback: bool) -> None:
         self.catalogue = catalogue
+        self.most = most
         self.targets = targets
         self.book = book
         self.fallback = fallback
@@ -133,6 +135,9 @@ class _Tasks:
 
     def calls(self, task: PlanTask) -> tuple[PlannedCall, ...]:
         """Return a task's calls with their paths resolved."""
+        if len(task.calls) > self.most:
+            problem = f"the task lists {len(task.calls)} calls; {self.most} are allowed"
+            self.book.defect(task.id, "calls", problem, "spread them over more tasks")
         if len({call.tool for call in task.calls}) < len(task.calls):
             self.repeated(task)
         return tuple(self.call(task.id, f"calls.{place}", call) for place, call in enumerate(task.calls, 1))

@@ -17,7 +17,7 @@ from foregate.agent.tools.tool import Tool
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
-from foregate.schemas.errors import ForegateError, UsageError
+from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError
 from foregate.schemas.evidence_record import Origin
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
@@ -259,7 +259,7 @@ def targets_of(targets: Targets, effect: Effect, names: Sequence[str]) -> tuple[
 async def called(
     function: Callable[..., Any], validate: Callable[[Mapping[str, Json]], Any], arguments: Mapping[str, Json]
 ) -> ToolResult:
-    """Call the function with arguments checked by type; what it raises is a failure the model reads."""
+    """Call the function with arguments checked by type; what it raises, but RuntimeLost, becomes a failure."""
     try:
         keywords = validate(arguments)
     except ValidationError as error:
@@ -273,6 +273,8 @@ async def called(
             value = await asyncio.to_thread(function, **keywords)
             if isinstance(value, Awaitable):
                 value = await value
+    except RuntimeLost:
+        raise
     except ForegateError as error:
         return ToolResult(False, str(error)[:_MAX_ERROR], error=type(error).__name__)
     except Exception as error:

@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from foregate.schemas.effect import Effect
-from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError
+from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError, WorkspaceError
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
@@ -114,10 +114,12 @@ class Toolbox:
         return tool.foresee(call.arguments)
 
     async def run(self, call: ToolCall) -> ToolResult:
-        """Run the call; what the tool raises is a failure the model reads."""
+        """Run the call; what the tool raises is a failure the model reads, RuntimeLost alone is passed on."""
         tool = self._tools[call.name]
         try:
             return await tool.run(call.arguments or {})
+        except RuntimeLost:
+            raise
         except ForegateError as error:
             return ToolResult(False, str(error), error=type(error).__name__)
 

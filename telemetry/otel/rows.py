@@ -21,7 +21,15 @@ PAUSES = ("needs_input", "awaiting_approval")
 """Why a task pauses."""
 TOOL_ERRORS = (
     *("timeout", "cancelled", "tool_error", "arguments", "exit_code", "http_status", "unreachable", "broken"),
-    *("changed_meanwhile", "partly_deleted", "returned", "nothing_staged", "outcome_unknown", *STATUSES),
+    *(
+        "changed_meanwhile",
+        "partly_deleted",
+        "returned",
+        "nothing_staged",
+        "outcome_unknown",
+        "runtime_lost",
+        *STATUSES,
+    ),
 )
 """What tools of ours say they failed of; what any other tool says of it is content."""
 _ORDER = {standing.value: standing.rank for standing in Standing}

@@ -230,3 +230,17 @@ def test_a_list_fits_the_terminal_whatever_goals_say(cli: Cli, talked: str, home
     assert lines[1].endswith("Read a.txt")
     assert lines[2].endswith("…")
     assert list(lines_of([], 90)) == []
+
+
+def test_a_plan_that_asks_after_a_failure_goes_on_as_resume_says(cli: Cli, tmp_path: Path) -> None:
+    wrong = {"tool": "edit_file", "arguments": {"path": "a.txt", "old": "not there", "new": "x"}}
+    made = {"tool": "write_file", "arguments": {"path": "b.txt", "content": "made"}}
+    file = tmp_path / "asking.json"
+    tasks = [{"id": 1, "calls": [wrong]}, {"id": 2, "calls": [made]}]
+    file.write_text(json.dumps({"goal": "g", "on_failure": "ask", "tasks": tasks}))
+    for choice, code, exists in ((("--failed", "stop"), 3, False), (("--failed", "go-on"), 5, True), ((), 5, True)):
+        assert cli("execute", str(file), "--yes")[0] == 10
+        assert cli("plans", "resume", "last", "--failed", "perhaps")[0] == 2
+        assert cli("plans", "resume", "last", *choice)[0] == code, choice
+        assert Path("b.txt").exists() is exists
+        Path("b.txt").unlink(missing_ok=True)

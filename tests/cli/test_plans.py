@@ -252,3 +252,32 @@ async def test_a_program_plans_and_executes(folder: Path, monkeypatch: pytest.Mo
         report = await agent.execute(planning.plan, confirmed=True)
     assert report.status == "completed", report
     assert MENDED in (folder / FLAWED).read_text()
+
+
+async def test_the_sheet_shows_what_a_yes_covers_of_a_task_that_is_filled_in(folder: Path) -> None:
+    work = await at_work(folder, ["n"])
+    tasks = (PlanTask(1, action="write_file", target=FLAWED), PlanTask(2, action="write_file", target="*.sh"))
+    await propose(work.opened.session, TaskPlan("p", "mend it", "mend it", tasks))
+    assert await confirmed_and_run(work) is None
+    assert shown(work).count("is leave to") == 1
+    assert f"is leave to edit file {FLAWED} with write_file, 3 times at most" in " ".join(shown(work).split())
+    await work.opened.close()
+
+
+@pytest.mark.parametrize(
+    ("answers", "status"), [(["", "x", "g"], "failed"), (["s"], "blocked"), (["b"], "blocked"), ([None], "paused")]
+)
+async def test_after_a_failure_the_person_sees_what_failed_and_chooses(
+    folder: Path, answers: list[Typed], status: str
+) -> None:
+    work = await at_work(folder, ["y", *answers])
+    wrong = PlannedCall("edit_file", {"path": FLAWED, "old": "not there", "new": "x"})
+    tasks = (PlanTask(1, calls=(wrong,)), PlanTask(2, calls=(PlannedCall("read_file", {"path": FLAWED}),)))
+    await propose(work.opened.session, TaskPlan("p", f"edit {FLAWED}", f"edit {FLAWED}", tasks, on_failure="ask"))
+    report = await confirmed_and_run(work)
+    assert report is not None
+    assert report.status == status
+    assert f"edit_file {FLAWED}: " in shown(work)
+    assert isinstance(work.terminal, Typist)
+    work.terminal.finish()
+    await work.opened.close()

@@ -114,3 +114,10 @@ def test_a_wrong_count_at_the_end_is_found() -> None:
 
 def test_an_answer_to_a_call_nobody_made_is_found() -> None:
     assert names(NOT_RUN) == [(1, "answer_without_call")]
+
+
+def test_only_an_unknown_outcome_is_resolved_and_only_once() -> None:
+    resolved: tuple[Kind, dict[str, Any]] = ("outcome_resolved", {"call": "c1.1"})
+    assert names(response(READ), judged(), started(2), UNKNOWN, resolved) == []
+    assert names(response(READ), judged(), started(2), ENDED, resolved) == [(5, "resolved_without_question")]
+    assert names(response(READ), judged(), started(2), UNKNOWN, *[resolved] * 2) == [(6, "resolved_without_question")]

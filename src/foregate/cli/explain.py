@@ -28,7 +28,7 @@ _NEXT = {
     "ran": "it ran",
     "failed": "it ran and failed",
     "unknown": "nobody can say whether it took effect",
-    "resolved": "its outcome was settled by a person",
+    "resolved": "its outcome is known now",
     "undone": "its effect was undone",
     "sent_again": "the same call was sent again",
 }

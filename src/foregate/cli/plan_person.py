@@ -10,15 +10,16 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
+from foregate.agent.planning.control import unknown
 from foregate.agent.planning.outlook import Outlook
-from foregate.agent.planning.plan_state import PlanState
+from foregate.agent.planning.plan_state import PlanState, StepState
 from foregate.cli.colours import CARE
-from foregate.cli.plan_sheet import KEYS, cut, plan_sheet
+from foregate.cli.plan_sheet import FAILURE_KEYS, KEYS, cut, failure_rows, plan_sheet
 from foregate.cli.screen import Screen
 from foregate.cli.terminal import Terminal
 from foregate.schemas import codec
 from foregate.schemas.errors import UsageError
-from foregate.schemas.task_plan import TaskPlan
+from foregate.schemas.task_plan import FailureChoice, TaskPlan
 
 Choice = Literal["yes", "no", "edit", "step"]
 
@@ -53,6 +54,27 @@ class PlanPerson:
                     unseen = False
                 case _:
                     self.screen.say(KEYS, CARE)
+
+    async def after_failure(self, step: StepState) -> FailureChoice | None:
+        """Show what failed and return how to go on; Ctrl-D is not now. Enter alone is no answer."""
+        self.screen.idle()
+        self.screen.rows(failure_rows(step, self.screen.console.width))
+        self.screen.say(f"  {FAILURE_KEYS}", "dim")
+        while (typed := await self.terminal.answer("how to go on? ")) is not None:
+            match typed.strip().lower():
+                case "g" | "go on":
+                    return "go_on"
+                case "r" | "retry" if lost := unknown(step):
+                    self.screen.row(f"nobody knows whether {lost} took effect: stop, say what came of it, retry", CARE)
+                case "r" | "retry":
+                    return "retry"
+                case "b" | "roll back":
+                    return "roll_back"
+                case "s" | "stop":
+                    return "stop"
+                case _:
+                    self.screen.say(FAILURE_KEYS, CARE)
+        return None
 
     async def asks(self, question: str) -> bool:
         """Return whether the person says yes; Enter alone is no answer, Ctrl-D is no."""

@@ -15,9 +15,11 @@ from foregate.agent.planning.planner import sentence
 from foregate.cli.colours import BAD, CARE, GOOD
 from foregate.cli.layout import labelled
 from foregate.cli.sheet import SHOWN, argument_rows
+from foregate.schemas.plan import ScopeItem
 from foregate.schemas.task_plan import PlanDefect, PlanTask, TaskPlan, TaskResult
 
 KEYS = "y yes, exactly this   n no   d details   e edit   s yes, but ask before each task"
+FAILURE_KEYS = "g go on with what does not depend on it   r retry it   b roll back   s stop   Ctrl-D later"
 _COLOURS = {"done": GOOD, "failed": BAD, "aborted": CARE, "skipped": "dim", "paused": CARE}
 
 
@@ -32,16 +34,22 @@ def plan_sheet(state: PlanState, looked: Outlook, *, details: bool = False, widt
         yield from labelled("request", plan.query, width)
     for step in state.steps.values():
         if step.status in ("pending", "running", "paused"):
-            yield from task_rows(step.task, looked.of(step.task.id), details=details, width=width)
+            leave = looked.leave_for(step.task.id)
+            yield from task_rows(step.task, looked.of(step.task.id), leave, details=details, width=width)
         else:
             yield from labelled(f"{step.task.id}", f"{title(step.task)} ({step.status} already)", width, "dim")
     yield from summary_rows(plan, looked, width)
 
 
 def task_rows(
-    task: PlanTask, calls: Sequence[CallOutlook], *, details: bool = False, width: int = 80
+    task: PlanTask,
+    calls: Sequence[CallOutlook],
+    leave: ScopeItem | None = None,
+    *,
+    details: bool = False,
+    width: int = 80,
 ) -> Iterator[Text]:
-    """Yield the lines of one task: its reason, what it waits for, and its calls with their arguments."""
+    """Yield the lines of one task: its reason, what it waits for, its calls; without any what a yes covers."""
     yield from labelled(f"{task.id}", title(task), width, "bold")
     if task.depends_on:
         yield from labelled("after", f"task {', '.join(map(str, task.depends_on))}", width)
@@ -50,6 +58,9 @@ def task_rows(
     if not task.calls:
         what = f"{task.action} {task.target}".strip() or "what the task says"
         yield from labelled("calls", f"filled in by the model when its turn comes: {what}", width, CARE)
+    if leave is not None:
+        covers = f"to {leave.effect.value} {leave.kind.value} {leave.pattern} with {leave.tool}"
+        yield from labelled("your yes", f"is leave {covers}, {leave.uses} times at most, for this task alone", width)
     for call in calls:
         facts = call.facts
         way_back = "can be undone" if not facts.irreversible else "CANNOT be undone"
@@ -76,7 +87,7 @@ def summary_rows(plan: TaskPlan, looked: Outlook, width: int) -> Iterator[Text]:
         yield from labelled("stays", f"what task {', '.join(map(str, stays))} does cannot be taken back", width, BAD)
     if looked.open_tasks:
         named = ", ".join(str(task.id) for task in looked.open_tasks)
-        unknown = f"task {named}: its calls are not known yet; your yes to the plan is no leave for what asks"
+        unknown = f"task {named}: its calls are not known yet; but for what stands there your yes is no leave"
         yield from labelled("open", unknown, width, CARE)
     asks = looked.model_calls
     told = f"about {asks} request{'s' if asks != 1 else ''} to fill in calls" if asks else "none, every call is listed"
@@ -118,6 +129,14 @@ def came_of(step: StepState, width: int) -> Iterator[Text]:
             yield from argument_rows("gave", gave, True, width)
     if step.words and not step.calls:
         yield from argument_rows("said", short(step.words), True, width)
+
+
+def failure_rows(step: StepState, width: int) -> Iterator[Text]:
+    """Yield what failed: the task, and each call of it that did not do what it is for."""
+    yield from labelled("failed", f"{step.task.id}. {title(step.task)}: {step.reason}", width, BAD, label_style=BAD)
+    for call in step.newest:
+        if not call.settled:
+            yield from labelled("call", f"{call.tool} {call.target}: {call.why or call.status}", width)
 
 
 def report_rows(report: PlanReport, width: int) -> Iterator[Text]:

@@ -118,7 +118,7 @@ class PlanWork:
         """
         session = self.opened.session
         while True:
-            looked = await look_ahead(session, self.state)
+            looked = await look_ahead(session, self.state, self.configuration.execution.target_uses)
             if yes or not needs_yes(self.configuration, self.state.known, looked):
                 await confirm(session, self.state, looked, self.state.digest, seen=False)
                 return self.run_of(step=step)
@@ -148,7 +148,9 @@ class PlanWork:
     def run_of(self, *, step: bool = False) -> PlanRun:
         """Return the run of the session's plan; with `step` the person is asked before each task."""
         before = self.before if step else None
-        return PlanRun(self.opened.session, self.state, self.configuration, self.model("execution"), before)
+        on_failure = PlanPerson(self.screen, self.terminal).after_failure if self.terminal.interactive else None
+        model = self.model("execution")
+        return PlanRun(self.opened.session, self.state, self.configuration, model, before, on_failure)
 
     async def before(self, task: PlanTask) -> bool:
         """Show a task and ask whether it may run."""

@@ -13,15 +13,21 @@ from foregate.cli.execute import Step, Yes
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
+    from foregate.agent.outcomes import Found, WayOut
     from foregate.agent.planning.history import PlanEntry
     from foregate.agent.planning.plan_report import PlanReport
     from foregate.cli.plan_work import PlanWork
+    from foregate.schemas.task_plan import FailureChoice
 
 app = typer.Typer(help="List plans, and go on with one.", no_args_is_help=True, rich_markup_mode=None)
 
 PlanName = Annotated[
     str, typer.Argument(metavar="PLAN", help="A plan as `list` names it, a session's beginning, `last`, or an id.")
 ]
+
+
+WAYS: dict[str, FailureChoice] = {"go-on": "go_on", "retry": "retry", "rollback": "roll_back", "stop": "stop"}
+"""How a plan that asks after a failure may go on."""
 
 
 @app.command("list")
@@ -96,6 +102,9 @@ def show(plan: PlanName, as_json: options.AsJson = False) -> None:
 def resume(
     plan: PlanName,
     say: Annotated[str, typer.Option("--say", metavar="WORDS", help="The answer to what the plan asked.")] = "",
+    failed: Annotated[
+        str, typer.Option("--failed", metavar="CHOICE", help="After a failure: go-on, retry, rollback or stop.")
+    ] = "",
     step: Step = False,
     model: options.Model = None,
     policy: options.PolicyFile = None,
@@ -106,13 +115,16 @@ def resume(
     from foregate.cli.plan_finding import newest_plan
     from foregate.cli.plan_going import gone_on
     from foregate.opening import Setting
+    from foregate.schemas.errors import UsageError
 
+    if failed and failed not in WAYS:
+        raise UsageError(f"--failed is one of {', '.join(WAYS)}")
     name = newest_plan(plan).session
     setting = Setting(model=model, policy=policy, config=config, resume=name)
 
     async def go(work: PlanWork) -> PlanReport:
-        from foregate.agent.planning.control import accept_failures
-        from foregate.schemas.errors import UsageError
+        from foregate.agent.planning.control import decide
+        from foregate.agent.planning.next_step import undecided
 
         task = work.opened.session.state.task
         if not work.state.running or task is None:
@@ -120,7 +132,9 @@ def resume(
         if task.paused == "needs_input":
             words = say or await asked(work, task.question)
             await work.opened.session.hear(words)
-        await accept_failures(work.opened.session, work.state)
+        if choice := WAYS.get(failed) or (None if work.terminal.interactive else "go_on"):
+            for step_failed in undecided(work.state):
+                await decide(work.opened.session, work.state, step_failed, choice)
         return await work.carry_on(work.run_of(step=step))
 
     raise typer.Exit(wait(gone_on(setting, go, as_json)))
@@ -164,6 +178,51 @@ def retry(
         return await work.carry_on(run) if run is not None else None
 
     raise typer.Exit(wait(gone_on(setting, go, as_json)))
+
+
+@app.command("resolve")
+def resolve(
+    plan: PlanName,
+    call: Annotated[
+        str, typer.Argument(metavar="[CALL]", help="The call, as `plans show` names it; not needed where it is one.")
+    ] = "",
+    done: Annotated[bool, typer.Option("--done", help="It took effect: it is not sent again.")] = False,
+    not_done: Annotated[bool, typer.Option("--not-done", help="It did not: a retry may send it again.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say what came of a call with an unknown outcome. Without --done or --not-done it is only looked for."""
+    from foregate.agent.transcript import CAME
+    from foregate.cli.exit_codes import COMPLETED, ERROR
+    from foregate.cli.plan_finding import newest_plan
+    from foregate.cli.scripting import one_line
+    from foregate.cli.visible import visible
+    from foregate.schemas.errors import UsageError
+
+    if done and not_done:
+        raise UsageError("--done and --not-done exclude each other; choose one")
+    name = newest_plan(plan).session
+    found, left = wait(_resolve(name, call, "done" if done else "not_done" if not_done else None))
+    if as_json:
+        typer.echo(one_line({"session": name, "found": [one._asdict() for one in found], "unknown": list(left)}))
+    else:
+        for one in found:
+            typer.echo(f"{one.call} {CAME[one.outcome]}")
+        for known, what in left.items():
+            typer.echo(f"foregate: nobody knows whether {visible(what)} ({known}) took effect", err=True)
+        if not found and not left:
+            typer.echo("the outcome of every call is known")
+    raise typer.Exit(ERROR if left else COMPLETED)
+
+
+async def _resolve(name: str, call: str, said: WayOut | None) -> tuple[list[Found], dict[str, str]]:
+    from foregate.agent.outcomes import open_calls, settle
+    from foregate.opening import REHEARSAL, Setting, open_session
+
+    opened = await open_session(Setting(model=REHEARSAL, resume=name))
+    try:
+        return await settle(opened.session, call, said), open_calls(opened.session)
+    finally:
+        await opened.close(end=False)
 
 
 @app.command("rollback")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from foregate.agent.transcript import CAME
 from foregate.cli.colours import BAD, CARE, GOOD
 from foregate.cli.layout import labelled
 from foregate.cli.visible import shortened
@@ -53,6 +54,8 @@ def rows(event: Event, width: int) -> list[Text]:
             row = line("context", "", f"{compression(body)}; /history has all of it", width)
             row.stylize("dim")
             return [row]
+        case "outcome_resolved":
+            return said("settled", GOOD, f"{what}: it {CAME[body['outcome']]}", width)
         case "effect_undone":
             return said("undone", GOOD, f"{body['tool']} {', '.join(body['resources'])}", width)
     return []

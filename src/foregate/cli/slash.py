@@ -30,6 +30,7 @@ class Command(Struct, frozen=True):
 COMMANDS: Mapping[str, Command] = {
     "/help": Command("this list"),
     "/undo": Command("take the last change back, or that of a call; shows it first, and asks", "[CALL]"),
+    "/resolve": Command("what came of a call with an unknown outcome; alone: which those are", "[CALL done|not-done]"),
     "/history": Command("the conversation so far, with the calls that ran"),
     "/decisions": Command("what was held, denied, asked or allowed; `all`: what passed too", "[all]", ("all",)),
     "/plan": Command("the plan in force, and what of it is used; of a REQUEST, a plan to confirm and run", "[REQUEST]"),
@@ -85,6 +86,9 @@ class Slash:
 
     async def arguments(self, name: str) -> Mapping[str, str]:
         """Return what may follow a command and what each is, for Tab; the newest call that can be undone first."""
+        if name == "/resolve":
+            known = self.chat.session.state.parked.items()
+            return {call: f"{event.body['tool']} {event.body.get('target', '')}" for call, event in known}
         if name != "/undo":
             return dict.fromkeys(COMMANDS[name].choices, COMMANDS[name].meaning)
         left = past(await self.chat.session.log.read(self.chat.opened.name)).left
@@ -173,6 +177,23 @@ class Slash:
         report = await undo(chat.session, before.call)
         for sentence in () if report.done else report.sentences:
             chat.screen.row(sentence, CARE)
+
+    async def _resolve(self, rest: str) -> None:
+        from foregate.agent.outcomes import WayOut, open_calls, settle
+        from foregate.agent.transcript import CAME
+
+        ways: Mapping[str, WayOut] = {"done": "done", "not-done": "not_done"}
+        call, _, word = rest.rpartition(" ")
+        if rest and word not in ways:
+            self._say("/resolve takes a call and done or not-done", CARE)
+            return
+        session = self.chat.session
+        for found in await settle(session, call.strip(), ways.get(word)):
+            self._say(f"  {found.call} {CAME[found.outcome]}")
+        for known, what in (left := open_calls(session)).items():
+            self.chat.screen.row(f"  {known} {what}: nobody knows whether it took effect", CARE)
+        if not (left or rest):
+            self._say("the outcome of every call is known")
 
     async def _sure(self, question: str) -> bool:
         try:

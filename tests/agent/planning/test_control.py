@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from hypothesis.strategies import integers
+from hypothesis.strategies import integers, sampled_from
 
 from foregate.agent.loop import go_on
+from foregate.agent.models.scripted import calls, says
+from foregate.agent.outcomes import open_calls, resolve
 from foregate.agent.planning.control import confirm, follow, look_ahead, propose, retry, roll_back
 from foregate.agent.planning.plan_state import PlanState
 from foregate.agent.planning.run_plan import PlanRun
@@ -15,7 +19,10 @@ from foregate.agent.session import Session
 from foregate.schemas import codec
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.task_plan import TaskPlan
+from tests.agent.planning.deadly import Deadly, Died
 from tests.agent.planning.plans import CONFIGURATION, call, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
 
@@ -123,14 +130,33 @@ async def test_of_a_task_rolled_back_in_part_only_that_part_is_done_again() -> N
     assert (report.status, world.sent, world.workspace.files["a.txt"]) == ("completed", ["ann"], b"the cat")
 
 
+class Filler:
+    """A model that fills a task in with a note, and says that nothing is left where it is told why that will not do."""
+
+    name = "filler"
+
+    async def respond(self, request: ModelRequest, on_text: object = None) -> ModelResponse:
+        again = '"why"' in request.messages[-1].text
+        return says("Nothing is left to do.") if again else calls(("note", {"key": "fill"}))
+
+
 class AnyOrder(RuleBasedStateMachine):
-    """Runs, pauses, kills, resumes, retries and rolls back a plan in any order, some of its calls failing at first."""
+    """Runs, pauses, kills, resumes, retries and rolls back a plan in any order, some of its calls failing at first.
+
+    It dies between two steps and in a call, before its effect or after it; what came of that is then said as it was.
+    """
 
     PLAN: TaskPlan = plan(
         task(1, call("note", key="one")),
         task(2, edit("a.txt", "teh", "the"), call("send", to="ann"), after=(1,)),
         task(3, edit("b.txt", "cat", "dog"), call("note", key="two")),
         task(4, call("send", to="bob"), after=(2, 3)),
+        task(5, call("read_file", path="a.txt")),
+        task(6, call("read_file", path="c.txt")),
+        task(7, call("read_file", path="b.txt"), call("read_file", path="a.txt")),
+        task(8, call("note", key="six"), after=(5, 7)),
+        task(9, call("note", key="ten"), after=(6,)),
+        task(10, action="note", target="fill"),
     )
 
     def __init__(self) -> None:
@@ -138,9 +164,9 @@ class AnyOrder(RuleBasedStateMachine):
         import asyncio
 
         self.runner = asyncio.Runner()
-        self.world = World()
+        self.world = Deadly()
         self.run: PlanRun | None = None
-        self.session = self.runner.run(self.world.open([]))
+        self.session = self.runner.run(self.world.open(Filler()))
         self.run = self.runner.run(confirmed(self.session, self.PLAN))
 
     def teardown(self) -> None:
@@ -168,8 +194,29 @@ class AnyOrder(RuleBasedStateMachine):
     @rule()
     def crash_and_resume(self) -> None:
         self.runner.run(self.world.kill(self.session))
-        self.session = self.runner.run(self.world.open([], resume=True))
+        self.session = self.runner.run(self.world.open(Filler(), resume=True))
         self.run = PlanRun(self.session, self.runner.run(follow(self.session)), CONFIGURATION)
+
+    @rule(when=sampled_from(["before", "after"]))
+    @precondition(lambda self: self.state.running)
+    def crash_in_a_call(self, when: Literal["before", "after"]) -> None:
+        assert self.run is not None
+        self.world.dies = when
+        try:
+            for _ in range(12):
+                if self.runner.run(self.run.advance()) is not None:
+                    break
+        except Died:
+            self.crash_and_resume()
+        self.world.dies = ""
+
+    @rule()
+    def say_what_came_of_it(self) -> None:
+        for unclear in list(open_calls(self.session)):
+            log = self.runner.run(self.world.log.read("s"))
+            started = next(e for e in log if e.kind == "tool_started" and e.body["call"] == unclear)
+            truth = self.world.truth[started.body["permit"]["digest"]]
+            self.runner.run(resolve(self.session, unclear, truth))
 
     @rule()
     @precondition(lambda self: self.state.running)
@@ -181,7 +228,7 @@ class AnyOrder(RuleBasedStateMachine):
     @precondition(lambda self: not self.state.running)
     def try_again(self, mend: int) -> None:
         if mend:
-            self.world.workspace.files["b.txt"] = b"teh cat"
+            self.world.workspace.files |= {"b.txt": b"teh cat", "c.txt": b"there now"}
         try:
             self.runner.run(retry(self.session, self.state))
         except UsageError:
@@ -196,7 +243,14 @@ class AnyOrder(RuleBasedStateMachine):
     def nothing_that_stays_is_done_twice(self) -> None:
         assert len(self.world.sent) == len(set(self.world.sent))
         notes = [digest for digest in self.world.effects if digest in NOTES]
-        assert len(notes) == len(set(notes))
+        assert len(notes) == len(set(notes)), self.world.effects
+
+    @invariant()
+    def what_is_done_took_effect(self) -> None:
+        for step in self.state.steps.values():
+            assert step.status != "done" or all(
+                call.digest in self.world.effects for call in step.calls if call.settled
+            )
 
     @invariant()
     def a_file_holds_no_edit_twice(self) -> None:
@@ -211,7 +265,7 @@ class AnyOrder(RuleBasedStateMachine):
 def _notes() -> set[str]:
     from foregate.schemas.tool_call import ToolCall
 
-    return {ToolCall.of("note", {"key": key}).digest for key in ("one", "two")}
+    return {ToolCall.of("note", {"key": key}).digest for key in ("one", "two", "six", "ten", "fill")}
 
 
 NOTES = _notes()

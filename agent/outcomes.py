@@ -1,0 +1,142 @@
+"""Finding out what came of a call whose outcome is unknown: by looking where that is certain, else from a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from foregate.agent.before_images import BeforeImage, with_changes
+from foregate.agent.foresight import foreseen
+from foregate.agent.recovery import PROCESS_ENDED
+from foregate.agent.transcript import CAME
+from foregate.schemas import codec, strict_json
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import UsageError, WorkspaceError
+from foregate.schemas.event import Actor, Draft, Event
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_result import ToolResult
+
+if TYPE_CHECKING:
+    from foregate.agent.session import Session
+
+WayOut = Literal["done", "not_done"]
+"""What came of a call: it took effect, or it did not and may be sent again."""
+
+
+class Found(NamedTuple):
+    """What came of a call, and what is recorded of it."""
+
+    call: str
+    outcome: WayOut
+
+
+def expected(session: Session, facts: CallFacts, kept: Sequence[BeforeImage]) -> list[Json]:
+    """Return what a call of which only files are changed would make of them, as `tool_started` records it.
+
+    A list of `id` and `hash`, "" for nothing there; empty where that is not certain before.
+    """
+    if len(kept) != 1 or kept[0].kind is not ResourceKind.FILE or kept[0].type not in ("", "file"):
+        return []
+    if facts.effect is Effect.DELETE:
+        own = facts.spec is not None and facts.spec.provenance == "builtin" and facts.survey.command is None
+        return [{"id": kept[0].id, "hash": ""}] if own and kept[0].type == "file" else []
+    changes, _ = foreseen(session, facts)
+    if len(changes) != 1 or changes[0].path != kept[0].id:
+        return []
+    return [{"id": changes[0].path, "hash": strict_json.sha256(changes[0].after)}]
+
+
+async def find_out(session: Session) -> list[Found]:
+    """Look what came of each call with an unknown outcome, and record it where looking is certain; return those.
+
+    A file that is as the call would have left it was changed by it. One that is as it was before was not, where the
+    process that ran the call is gone: nobody is left who might still write.
+    """
+    parked = dict(session.state.parked)
+    if not parked:
+        return []
+    events = await session.log.read(session.lease.session)
+    started = {event.body["call"]: event.body for event in events if event.kind == "tool_started"}
+    found = []
+    for call, event in parked.items():
+        seen = looked(session, started[call], ended=event.body["reason"] == PROCESS_ENDED)
+        if seen is not None:
+            await session.record(resolved(event, seen, "runner", changes_of_call(session, started[call], seen)))
+            found.append(Found(call, seen))
+    return found
+
+
+def looked(session: Session, started: Mapping[str, Json], *, ended: bool) -> WayOut | None:
+    """Return what looking at the files of a call shows, None where it shows nothing for certain."""
+    before = {image.id: image.image for image in images(started)}
+    after = {entry["id"]: entry["hash"] for entry in started.get("after", ())}
+    if not after or set(before) != set(after):
+        return None
+    try:
+        now = {path: session.workspace.look(path, max_hash=session.policy.files.max_hash) for path in after}
+    except WorkspaceError:
+        return None
+    if any(look.kind not in ("", "file") or (look.kind and not look.hash) for look in now.values()):
+        return None
+    hashes = {path: look.hash for path, look in now.items()}
+    return "done" if hashes == after else "not_done" if ended and hashes == before else None
+
+
+def images(started: Mapping[str, Json]) -> list[BeforeImage]:
+    """Return the before-images of a call that was started."""
+    return [codec.load(BeforeImage, entry) for entry in started.get("before", ())]
+
+
+def changes_of_call(session: Session, started: Mapping[str, Json], outcome: WayOut) -> Json:
+    """Return the changes and the evidence of a call that is seen to have taken effect."""
+    if outcome != "done":
+        return {}
+    result = with_changes(ToolResult(True, ""), images(started), session.workspace, session.policy)
+    changes, evidence = ([codec.dump(one) for one in found] for found in (result.changes, result.evidence))
+    return {"changes": changes, "evidence": evidence}
+
+
+async def resolve(session: Session, call: str, outcome: WayOut) -> None:
+    """Record what a person says came of a call; raise UsageError for one whose outcome is no question."""
+    event = session.state.parked.get(call)
+    if event is None:
+        named = ", ".join(f"{one} ({e.body['tool']})" for one, e in session.state.parked.items()) or "none"
+        raise UsageError(f"`{call}` is no call with an unknown outcome; there is: {named}")
+    await session.record(resolved(event, outcome, "person", {}))
+    await session.log.settle(session.lease)
+
+
+def resolved(event: Event, outcome: WayOut, actor: Actor, more: Mapping[str, Json]) -> Draft:
+    """Return the event of a call whose outcome is known now, from the one that says it was not."""
+    about = {key: event.body.get(key, "") for key in ("call", "tool", "target")}
+    return Draft("outcome_resolved", actor, {**about, "outcome": outcome, **more})
+
+
+def open_calls(session: Session) -> dict[str, str]:
+    """Return the calls whose outcome nobody knows, and what each was."""
+    return {
+        call: f"{event.body['tool']} {event.body.get('target', '')}".strip()
+        for call, event in session.state.parked.items()
+    }
+
+
+async def settle(session: Session, call: str, said: WayOut | None) -> list[Found]:
+    """Look what can be found out, then take a person's word on a call, the only one where `call` is ""; return both.
+
+    Raises UsageError for a call whose outcome is no question, and for word that what was seen speaks against.
+    """
+    found = await find_out(session)
+    await session.log.settle(session.lease)
+    if said is None:
+        return found
+    unclear = open_calls(session)
+    wanted = call or (next(iter(unclear)) if len(unclear) == 1 else found[0].call if len(found) == 1 else "")
+    seen = next((one for one in found if one.call == wanted), None)
+    if seen is None:
+        await resolve(session, wanted, said)
+        return [*found, Found(wanted, said)]
+    if seen.outcome != said:
+        raise UsageError(f"`{wanted}` {CAME[seen.outcome]}: its file shows it; look again")
+    return found
