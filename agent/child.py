@@ -128,6 +128,8 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
             await inner.start(parent=session.lease.session, parent_event=session.state.seq)
         if session.state.dry_run and not inner.state.dry_run:
             await inner.record(Draft("policy_changed", "parent", {"dry_run": True}))
+        if session.state.mode != "direct" and inner.state.mode != "plan":
+            await inner.record(Draft("policy_changed", "parent", {"mode": "plan"}))  # what it does, nobody confirmed
         if inner.state.tasks == 0:
             await introduce(inner, parent, text)
         if inner.state.task is None:

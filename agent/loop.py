@@ -10,7 +10,7 @@ from foregate.agent.context.compression import compressed
 from foregate.agent.outcome import Outcome, Report
 from foregate.agent.postlude import remark, verify
 from foregate.agent.session import Session
-from foregate.agent.task_state import OpenTurn
+from foregate.agent.task_state import OpenTurn, TaskState
 from foregate.gates.prelude import judge
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft
@@ -33,16 +33,25 @@ async def run(session: Session, text: str) -> Outcome:
 
 async def go_on(session: Session) -> Outcome:
     """Take steps until one has an outcome. A task that carries out a plan is not gone on with by asking the model."""
-    if session.state.task is not None and session.state.task.running_plan:
-        why = f"a plan is under way here; `foregate plans resume {session.lease.session}` goes on with it"
-        return Outcome("paused", why, Report(blocker=why))
+    task, desk = session.state.task, session.desk
     try:
+        if task is not None and (task.running_plan or task.proposed_plan):
+            return await desk.go_on(session) if desk is not None else elsewhere(session, task)
         while (outcome := await step(session)) is None:  # noqa: ASYNC110 - it works, it does not poll
             await asyncio.sleep(0)  # lets a cancel and whoever follows the events in between two steps
         return outcome
     except asyncio.CancelledError:
         await give_up(session, "not_run_cancelled", "cancelled by the person")
         return await session.end("cancelled", blocker="the person cancelled")
+
+
+def elsewhere(session: Session, task: TaskState) -> Outcome:
+    """Return the outcome of a task whose plan nobody here can go on with."""
+    name = session.lease.session
+    why = f"a plan waits for a yes; `foregate execute {name}` asks for it"
+    if task.running_plan:
+        why = f"a plan is under way here; `foregate plans resume {name}` goes on with it"
+    return Outcome("paused", why, Report(blocker=why))
 
 
 async def set_aside(session: Session) -> None:
@@ -133,6 +142,8 @@ async def between_turns(session: Session) -> Outcome | None:
     assert task is not None
     if task.question:
         return await session.paused(Outcome("needs_input", task.question))
+    if task.wants_plan and session.desk is not None:
+        return await session.desk.go_on(session)
     choice, words = task.after_turn
     if choice == "stop":
         return await session.end("blocked", blocker="the person stopped a call that was held twice")

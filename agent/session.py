@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from foregate.agent.advice import advise
 from foregate.agent.child import Delegating, child, may_delegate
 from foregate.agent.context.tokens import Measure
+from foregate.agent.desk import Desk
 from foregate.agent.outcome import Outcome, Report
 from foregate.agent.prompts import PROMPTS_HASH, SYSTEM
 from foregate.agent.recovery import resume
@@ -83,6 +84,7 @@ class Session:
         self.state = SessionState()
         self.facts: Mapping[str, CallFacts] = {}
         self.on_text: Callable[[str], None] | None = None
+        self.desk: Desk | None = None
 
     async def start(self, **about: Json) -> None:
         """Write the first event: everything needed to judge this session again elsewhere."""
@@ -199,6 +201,7 @@ class Session:
             shadow_fired=dict(task.shadow_fired),
             just_failed=task.just_failed,
             during=task.during,
+            unplanned=None if state.mode == "direct" or task.running_plan else unplanned(state.mode, task.touched),
             **more,
         )
 
@@ -313,6 +316,11 @@ class Session:
             await self.record(Draft("session_ended", "foregate", {"events": self.state.seq + 1}))
         await self.log.settle(self.lease)
         await self.log.release(self.lease)
+
+
+def unplanned(mode: str, touched: int) -> int:
+    """Return how many changes may still be made without a plan; a mode nobody knows lets none be made."""
+    return max(0, 1 - touched) if mode == "auto" else 0
 
 
 def anyway(need: Need, choice: str) -> list[Json]:

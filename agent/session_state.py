@@ -35,6 +35,7 @@ NO_CLAIM = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effecting_
 
 
 _UNKNOWN = "has an unknown outcome"
+_UNPLANNED = "was not done (plan_required)"
 _WHY = 300
 """Characters that are kept of why something failed, was held or is unknown."""
 
@@ -53,6 +54,7 @@ class SessionState:
         self.atoms = AtomTable()
         self.grants: list[Grant] = []
         self.auto = self.dry_run = False
+        self.mode: str = "direct"
         self.task: TaskState | None = None
         self.tasks = 0
         self.open: OpenTurn | None = None
@@ -109,10 +111,14 @@ class SessionState:
 
     def _policy_changed(self, event: Event, body: Mapping[str, Json]) -> None:
         self.auto, self.dry_run = body.get("auto", self.auto), body.get("dry_run", self.dry_run)
+        self.mode = body.get("mode", self.mode)
+        if self.task is not None and body.get("mode") == "direct":
+            self.task.wants_plan = False
 
     def _task_started(self, event: Event, body: Mapping[str, Json]) -> None:
         self.tasks = body["task"]
         self.task = TaskState(self.tasks, body["depth"], event.time)
+        self.task.wants_plan = body.get("plan", False)
         self.task.refusals.extend(codec.load(Refusal, refusal) for refusal in body.get("refusals", ()))
         self.permits.clear()
         self.uses.clear()
@@ -161,6 +167,7 @@ class SessionState:
             if verdict.standing is not Standing.ALLOW:
                 key = (verdict.digest, verdict.ruling.code, fingerprint)
                 task.holds[key] = task.holds.get(key, 0) + 1
+                task.wants_plan = task.wants_plan or verdict.ruling.code == "plan_required"
             if verdict.ruling.code in REFUSALS:
                 task.refusals.append(
                     Refusal(
@@ -283,6 +290,8 @@ class SessionState:
                 self.open.own_changes[change.resource] = change.after
         if side_effect and body["ok"]:
             task.count(changes=1)
+        if side_effect and started is not None and (body["ok"] or changes or not started.body["before"]):
+            task.touched += 1
         task.used["changed_resources"] = len(task.changed)
         if side_effect and not body["ok"] and self.open is not None:
             self.open.change_not_made = True
@@ -316,6 +325,7 @@ class SessionState:
         assert self.task is not None
         self.in_flight.pop(body["call"], None)
         self.parked[body["call"]] = event
+        self.task.touched += 1
         key = body["tool"], body.get("target", "")
         self.task.trouble[key] = _UNKNOWN
         self.task.why[key] = line(body["reason"], _WHY)
@@ -340,10 +350,15 @@ class SessionState:
     def _effect_undone(self, event: Event, body: Mapping[str, Json]) -> None:
         self.ledger.note(event.seq, records_of(body.get("evidence", ())), changes_of(body.get("changes", ())))
 
+    def _plan_proposed(self, event: Event, body: Mapping[str, Json]) -> None:
+        if self.task is not None:
+            self.task.proposed_plan, self.task.running_plan, self.task.wants_plan = body["digest"], "", False
+
     def _plan_confirmed(self, event: Event, body: Mapping[str, Json]) -> None:
         if self.task is None:
             return
-        self.task.running_plan, self.task.during = body["digest"], ""
+        self.task.running_plan, self.task.proposed_plan, self.task.during = body["digest"], "", ""
+        self.task.trouble = {key: what for key, what in self.task.trouble.items() if what != _UNPLANNED}
         if "plan" in body:
             self.task.plan = replace(codec.load(PlanInForce, body["plan"]), seq=event.seq)
 

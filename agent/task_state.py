@@ -62,6 +62,12 @@ class TaskState:
     """The digest of the confirmed plan this task carries out, "" where a model leads."""
     during: str = ""
     """The task of that plan that runs, as its leave names it."""
+    proposed_plan: str = ""
+    """The digest of the plan that waits for a yes in this task, "" where none does."""
+    wants_plan: bool = False
+    """Whether the person asked for a plan, or what was to be changed was held for want of one."""
+    touched: int = 0
+    """Changes that took effect, or may have."""
     grants: list[Grant] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     holds: dict[tuple[str, str, str], int] = field(default_factory=dict)

@@ -59,6 +59,11 @@ SCENES = (
         [("run sh inbox.sh", "approve?"), ("n read it to me first", "[Foregate")],
     ),
     Scene(
+        "A plan before any change",
+        "Under `/mode plan` nothing changes outside a plan you confirmed. What only looks runs at once.",
+        [("/mode plan", "/mode is"), (FIX, "run this plan?"), ("y", "completed"), ("/mode direct", "is direct")],
+    ),
+    Scene(
         "Taking a change back",
         "`/undo` shows what it would do to the file as it is now; Tab after `/undo ` offers the calls there are.",
         [(FIX, "Done"), ("/undo", "(y)"), ("y", "undone")],

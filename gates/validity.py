@@ -1,4 +1,4 @@
-"""Gate `validity`: the tool exists and its arguments can be read and fit its schema."""
+"""Gate `validity`: the tool exists, its arguments fit its schema, and it changes nothing the session wants planned."""
 
 from __future__ import annotations
 
@@ -17,11 +17,20 @@ from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 
 _PASSED = Ruling(Standing.ALLOW, "validity_passed")
+_UNPLANNED = Ruling(
+    Standing.HOLD,
+    "plan_required",
+    "changes wait here for a plan that a person confirms; where none comes, say in words what you would change",
+)
 
 
 @dataclass(frozen=True)
 class ValidityGate:
-    """Denies an unknown tool, holds arguments that cannot be read or break the tool's JSON Schema."""
+    """Denies an unknown tool, holds arguments that cannot be read or break the tool's JSON Schema.
+
+    It also holds the changes of a response that brings more of them than may be made without a plan: no policy turns
+    this gate off, and nobody's `anyway` reaches it.
+    """
 
     policy: Policy
     catalogue: Catalogue
@@ -38,7 +47,12 @@ class ValidityGate:
         object.__setattr__(self, "_checks", checks)
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
-        return Opinion({call.id: self.rule(call) for call in live})
+        rulings = {call.id: self.rule(call) for call in live}
+        if turn.unplanned is not None:
+            changing = [call.id for call in live if so_far.facts[call.id].changes]
+            if len(changing) > turn.unplanned:
+                rulings |= {call: _UNPLANNED for call in changing if rulings[call] is _PASSED}
+        return Opinion(rulings)
 
     def rule(self, call: ToolCall) -> Ruling:
         """Return the ruling on one call."""

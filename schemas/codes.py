@@ -18,7 +18,7 @@ GATES = (
 """The gates in the order they are asked."""
 
 CODES: dict[str, tuple[str, ...]] = {
-    "validity": ("validity_passed", "unknown_tool", "invalid_arguments"),
+    "validity": ("validity_passed", "unknown_tool", "invalid_arguments", "plan_required"),
     "rules": ("rules_passed", "denied_by_rule", "asked_by_rule", "refused_before"),
     "narration": ("narration_passed", "narration_required"),
     "drift": ("drift_passed", "text_only_turn_side_effecting_tool_drift"),

@@ -9,6 +9,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The arguments cannot be read strictly, or break the tool's JSON Schema.",
         "Mend what the message names, then send the call again.",
     ),
+    "plan_required": (
+        "The session's mode lets nothing, or no more than one change, be made outside a plan that a person confirmed.",
+        "Confirm the plan that is made of it; where none can be made, say in words what is to be changed.",
+    ),
     "rules_passed": ("No rule stands against the call.", ""),
     "denied_by_rule": ("A rule forbids the call.", "Do without it, or change the rule in the policy."),
     "asked_by_rule": ("A rule wants a person's yes.", "`approval` asks for it."),

@@ -24,7 +24,8 @@ class Message(Struct, frozen=True):
 class ModelRequest(Struct, frozen=True):
     """What a model is asked. `schema` (name and JSON Schema) asks for strict JSON; `words_only` forbids calls.
 
-    `purpose` is `chat`, `plan`, `critique` or `task_plan`; adapters send it nowhere, deterministic models read it.
+    `purpose` is `chat`, `plan`, `critique`, `task_plan` or `plan_results`; adapters send it nowhere, deterministic
+    models read it.
     `temperature` is 0 to 2 and `max_tokens` bounds the tokens of the response; None leaves either to the endpoint.
     """
 
@@ -33,6 +34,6 @@ class ModelRequest(Struct, frozen=True):
     words_only: bool = False
     schema_name: str = ""
     schema: Mapping[str, Json] | None = None
-    purpose: Literal["chat", "plan", "critique", "task_plan"] = "chat"
+    purpose: Literal["chat", "plan", "critique", "task_plan", "plan_results"] = "chat"
     temperature: float | None = None
     max_tokens: int | None = None

@@ -13,6 +13,7 @@ from foregate.schemas.strict_json import Json
 TaskStatus = Literal["pending", "running", "done", "failed", "skipped", "aborted", "paused"]
 OnFailure = Literal["continue_independent", "stop", "rollback", "ask"]
 FailureChoice = Literal["go_on", "retry", "roll_back", "stop"]
+FAILURE_CHOICES: tuple[FailureChoice, ...] = ("go_on", "retry", "roll_back", "stop")
 """What a person chooses where a plan asks after a failure: go on with what does not depend on the task that failed."""
 
 

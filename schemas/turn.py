@@ -81,7 +81,9 @@ class Turn(Struct, frozen=True, dict=True):
     `calls`, `text`, `user_messages`, `plan` and `answers` lie in other events of the same log: `stored` writes
     their event numbers, `resolve` brings them back. `actor` is `model`, `runner` (a remedy) or `postlude` (a
     check); `cause` is the event number that led to it. `narrated` counts characters of the task's longest
-    narration. `fired` counts per gate what fired in this task, `shadow_fired` the same for shadow gates.
+    narration. `fired` counts per gate what fired in this task, `shadow_fired` the same for shadow gates. `unplanned` is
+    how many changes may still be made outside a confirmed plan, None for any number: the session's mode and what the
+    task has changed, as far as they matter here.
     """
 
     response: int
@@ -117,6 +119,7 @@ class Turn(Struct, frozen=True, dict=True):
     checks: tuple[Check, ...] = ()
     during: str = ""
     """The task of a confirmed plan that runs, "" where none does."""
+    unplanned: int | None = None
 
     @cached_property
     def survey_hash(self) -> str:

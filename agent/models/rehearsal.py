@@ -54,6 +54,8 @@ class RehearsalModel:
                 move = Move(rehearsal_advice.plan(request.messages, self.stumbles))
             case "task_plan":
                 move = Move(rehearsal_plan.task_plan(request.messages))
+            case "plan_results":
+                move = Move(rehearsal_plan.plan_results(request.messages))
             case "critique":
                 move = Move(rehearsal_advice.critique(request.messages))
             case _:

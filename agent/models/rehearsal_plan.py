@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from foregate.agent.models.rehearsal_advice import newest, text
+from foregate.agent.models.rehearsal_advice import listed, newest, text
+from foregate.agent.models.rehearsal_conversation import parsed
 from foregate.agent.models.rehearsal_grammar import understand
 from foregate.agent.models.rehearsal_wish import Wish
 from foregate.agent.models.rehearsal_wishes import file_of, matches
-from foregate.agent.models.rehearsal_words import described, short
+from foregate.agent.models.rehearsal_words import described, excerpt, short
 from foregate.schemas.message import Message
 from foregate.schemas.strict_json import Json
 
 Call = tuple[str, Mapping[str, Json]]
+
+LOOKS = ("git_diff", "git_log", "git_status", "http_request", "list_files", "read_file", "search_text")
+"""Tools that are there to look."""
+SHOWN = (*LOOKS, "run_command", "run_shell")
+"""Tools whose output is what the person wanted to see."""
 
 
 def task_plan(messages: Sequence[Message]) -> str:
@@ -24,12 +30,14 @@ def task_plan(messages: Sequence[Message]) -> str:
     steps = [(wish, stages_of(wish, files)) for wish in wishes]
     if not steps or not all(stages for _, stages in steps):
         return ""
+    done = done_already(request)
+    steps = [(wish, stages) for wish, stages in steps if not stages[-1][1] or not all(c in done for c in stages[-1][1])]
     tasks: list[dict[str, Json]] = []
     for wish, stages in steps:
         rests = lasting(tasks, wish)
         for number, (why, calls) in enumerate(stages):
             tasks.append(task(len(tasks) + 1, why, calls, [len(tasks)] if number else rests))
-    goal = short("; ".join(described(wish) for wish in wishes), 400)
+    goal = short("; ".join(described(wish) for wish, _ in steps), 400)
     plan = {
         "goal": f"{goal[:1].upper()}{goal[1:]}",
         "tasks": tasks,
@@ -38,6 +46,13 @@ def task_plan(messages: Sequence[Message]) -> str:
         "metadata": None,
     }
     return json.dumps(plan, ensure_ascii=False)
+
+
+def done_already(request: Mapping[str, Json]) -> list[Call]:
+    """Return the changes that were made before somebody thought of a plan: they need no task."""
+    before = request.get("already")
+    made = listed(before.get("done")) if isinstance(before, dict) else ()
+    return [(text(call, "tool"), parsed(text(call, "arguments"))) for call in made if isinstance(call, dict)]
 
 
 def lasting(tasks: Sequence[Mapping[str, Json]], wish: Wish) -> list[int]:
@@ -121,3 +136,35 @@ def gone(says: str, paths: Sequence[str]) -> tuple[str, list[Call]]:
 def reads(paths: Sequence[str]) -> list[Call]:
     """Return the calls that read files."""
     return [("read_file", {"path": path}) for path in paths]
+
+
+def plan_results(messages: Sequence[Message]) -> str:
+    """Return the answer to a plan's results as JSON text: what came of each task, and never a further plan."""
+    request = newest(messages)
+    results = [entry for entry in listed(request.get("results")) if isinstance(entry, dict)]
+    changing = [place for place, entry in enumerate(results) if not only_looks(entry)]
+    told = [entry for place, entry in enumerate(results) if place in changing or place > max(changing, default=-1)]
+    done = [shown_of(entry) for entry in told if entry.get("status") == "done"]
+    open_ = [
+        f"Not done: {text(entry, 'asked').rstrip('.')} ({short(text(entry, 'why')) or text(entry, 'status')})."
+        for entry in results
+        if entry.get("status") != "done"
+    ]
+    said = "\n\n".join(part for part in [*done, *open_] if part)
+    answer: dict[str, Json] = {"answer": said or "There was nothing to do."}
+    if request.get("plans_left"):
+        answer["plan"] = None
+    return json.dumps(answer, ensure_ascii=False)
+
+
+def only_looks(entry: Mapping[str, Json]) -> bool:
+    """Whether a task called nothing but tools that are there to look; such ones before a change only prepare it."""
+    return all(isinstance(call, dict) and text(call, "tool") in LOOKS for call in listed(entry.get("calls")))
+
+
+def shown_of(entry: Mapping[str, Json]) -> str:
+    """Return what a task that is done has to show: its output where it only looked, else that it is done."""
+    calls = [call for call in listed(entry.get("calls")) if isinstance(call, dict)]
+    outputs = [text(call, "result") for call in calls if text(call, "tool") in SHOWN]
+    said = f"Done: {text(entry, 'asked').rstrip('.')}."
+    return "\n".join([said, *(excerpt(output) for output in outputs if output)])

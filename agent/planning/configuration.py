@@ -23,6 +23,7 @@ from foregate.schemas.errors import PolicyError
 
 PlanMode = Literal["direct", "plan", "auto"]
 Confirmation = Literal["always", "dangerous", "as_planned"]
+Answering = Literal["requested", "always", "failed", "never"]
 Role = Literal["planning", "execution"]
 Compression = Literal["keep_ends", "summary", "none"]
 
@@ -64,6 +65,7 @@ class PlanningSection(Section):
     min_tasks: int = Field(ge=1)
     max_tasks_asked: int = Field(ge=1)
     max_plans: int = Field(ge=1)
+    answer: Answering
 
 
 class ValidationSection(Section):

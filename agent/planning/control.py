@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from foregate.agent.outcome import Outcome
 from foregate.agent.outcomes import find_out
 from foregate.agent.planning.configuration import default_configuration
 from foregate.agent.planning.outlook import Outlook, outlook, scope_of
+from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.plan_state import ROLLED_BACK, PlanState, StepState, named
 from foregate.agent.planning.rollback import take_back, told
 from foregate.agent.session import Session
@@ -22,14 +24,23 @@ FROM_FILE = "Carry out the plan I confirm."
 
 async def follow(session: Session) -> PlanState:
     """Return the state of the session's plan; it goes on following the session."""
-    state = PlanState.of(await session.log.read(session.lease.session))
+    state = await standing(session)
     session.listeners.append(state.apply)
     return state
 
 
-async def propose(session: Session, plan: TaskPlan, *, actor: Actor = "planner", notes: Sequence[str] = ()) -> None:
-    """Record a plan; nothing of it runs before it is confirmed."""
+async def standing(session: Session) -> PlanState:
+    """Return how the session's plan stands now."""
+    return PlanState.of(await session.log.read(session.lease.session))
+
+
+async def propose(
+    session: Session, plan: TaskPlan, *, actor: Actor = "planner", notes: Sequence[str] = (), number: int = 1
+) -> None:
+    """Record a plan, the how-manieth for its request; nothing of it runs before it is confirmed."""
     body: dict[str, Json] = {"proposal": codec.dump(plan), "digest": plan.digest}
+    if number > 1:
+        body["number"] = number
     if notes:
         body["notes"] = list(notes)
     await session.record(Draft("plan_proposed", actor, body))
@@ -50,17 +61,22 @@ async def look_ahead(session: Session, state: PlanState, uses: int | None = None
     return outlook(session, state, default_configuration().execution.target_uses if uses is None else uses)
 
 
-async def confirm(session: Session, state: PlanState, looked: Outlook, digest: str, *, seen: bool) -> None:
+async def confirm(
+    session: Session, state: PlanState, looked: Outlook, digest: str, *, seen: bool, step: bool = False
+) -> None:
     """Record that the plan with this digest is confirmed.
 
     Where a person has `seen` the sheet, their yes covers each listed call as it was shown; else the plan is confirmed
-    and the judge asks about its calls as about any other. Raises UsageError for another plan than the one shown.
+    and the judge asks about its calls as about any other. With `step` the person is asked again before each task.
+    Raises UsageError for another plan than the one shown.
     """
     if digest != state.digest or digest != state.known.digest:
         raise UsageError("the plan is not the one that was shown; look at it again")
     body: dict[str, Json] = {"digest": digest, "approved": seen}
     if session.state.dry_run:
         body["dry_run"] = True
+    if step:
+        body["step"] = True
     if seen:
         before = session.state.task.plan if session.state.task else None
         revision = before.revision + 1 if before else 1
@@ -69,10 +85,24 @@ async def confirm(session: Session, state: PlanState, looked: Outlook, digest: s
     await session.log.settle(session.lease)
 
 
-async def decline(session: Session) -> None:
-    """End the task of a plan that was not confirmed."""
-    if session.state.task is not None:
-        await session.end("cancelled", blocker="the plan was not confirmed, so nothing ran")
+async def decline(session: Session, why: str = "") -> Outcome | None:
+    """End the task of a plan that was not confirmed, for the reason the person gives; None where no task is open."""
+    if session.state.task is None:
+        return None
+    reason = f" ({why})" if why else ""
+    return await session.end("cancelled", blocker=f"the plan was not confirmed{reason}, so nothing of it ran")
+
+
+async def leave(session: Session, report: PlanReport | None = None) -> Outcome:
+    """End the task of a plan that waits for a yes while nobody is here; what ran before stays as it was reported."""
+    name = session.lease.session
+    way_on = f"`foregate execute {name}` at a terminal, or with --yes"
+    if report is None:
+        why = "a plan is proposed, and nobody is here to confirm it; nothing of it ran"
+        return await session.end("blocked", blocker=why, need=way_on)
+    why = "; ".join(part for part in (report.reason, f"a further plan waits for a yes: {way_on}") if part)
+    text = "\n\n".join(part for part in (report.answer, f"[Foregate: {why}]") if part)
+    return await session.end(report.status, text, blocker=why, need=way_on)  # type: ignore[arg-type]
 
 
 async def decide(session: Session, state: PlanState, step: StepState, choice: FailureChoice) -> None:
@@ -121,7 +151,10 @@ def unknown(step: StepState) -> str:
 
 
 async def roll_back(session: Session, state: PlanState) -> list[str]:
-    """Undo what the plan did, newest first; return what could not be undone. A plan under way is ended first."""
+    """Undo what the plan and those before it for the same request did, newest first; return what could not be undone.
+
+    A plan under way is ended first.
+    """
     if session.state.task is not None:
         from foregate.agent.carry_out import give_up
 
@@ -129,4 +162,4 @@ async def roll_back(session: Session, state: PlanState) -> list[str]:
         waiting = [step for step in state.steps.values() if step.status in ("pending", "running", "paused")]
         await session.record(*(told(state, step, "aborted", ROLLED_BACK) for step in waiting))
         await session.end("cancelled", blocker="the plan is rolled back")
-    return await take_back(session, state)
+    return await take_back(session, state, whole=True)

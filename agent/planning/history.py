@@ -18,6 +18,7 @@ STANDING: tuple[Kind, ...] = (
 """What it takes to say where the tasks of a plan stand."""
 RESULTS: tuple[Kind, ...] = (
     *STANDING,
+    "need_answered",
     "model_response",
     "tool_finished",
     "call_answered",

@@ -14,6 +14,9 @@ from foregate.schemas.task_plan import TaskPlan, TaskResult
 class PlanReport(Struct, frozen=True):
     """`status` is completed, failed, blocked, cancelled, budget_exhausted, or a pause: paused, needs_input,
     awaiting_approval. `reason` says what ended or paused the plan; `duration_ms` is in milliseconds.
+
+    `answer` is what the planning model said to the results, `unanswered` why it said nothing that could be used.
+    `further` is the plan it proposed next, which nobody has confirmed yet.
     """
 
     status: str
@@ -23,6 +26,9 @@ class PlanReport(Struct, frozen=True):
     duration_ms: int = 0
     session: str = ""
     dry_run: bool = False
+    answer: str = ""
+    unanswered: str = ""
+    further: TaskPlan | None = None
 
     @property
     def paused(self) -> bool:

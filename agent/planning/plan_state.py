@@ -136,13 +136,19 @@ class PlanState:
         self.digest = ""
         self.proposed = ""
         self.planned = False
-        """Whether the planner wrote the plan for words the person said; a file's words are not the person's."""
+        """Whether the planner wrote the plan for words the person said; a file's are not, nor is what follows it."""
         self.confirmed = self.approved = False
-        self.dry_run = False
+        self.dry_run = self.stepwise = False
         self.running = False
         """Whether a run of the plan is under way: confirmed, and its session task not ended."""
         self.status = ""
+        self.number = 0
+        """The how-manieth plan for its request this is."""
+        self.answer = ""
+        """What the planning model said to the results."""
         self.steps: dict[int, StepState] = {}
+        self.earlier: list[StepState] = []
+        """The tasks of the plans before this one that were for the same request."""
         self._calls: dict[str, CallState] = {}
 
     @classmethod
@@ -180,8 +186,10 @@ class PlanState:
         return {number: step.result for number, step in self.steps.items() if step.status != "pending"}
 
     def apply(self, event: Event) -> None:
-        """Take in one event."""
-        self.session = event.session
+        """Take in one event; those of a helper a task started are not the plan's."""
+        self.session = self.session or event.session
+        if event.session != self.session:
+            return
         handler = getattr(self, f"_{event.kind}", None)
         if handler is not None:
             handler(event, event.body)
@@ -189,13 +197,22 @@ class PlanState:
     def _plan_proposed(self, event: Event, body: Mapping[str, Json]) -> None:
         self.plan, self.digest, self.proposed = codec.load(TaskPlan, body["proposal"]), body["digest"], event.time
         self.confirmed = self.approved = self.running = False
-        self.planned, self.status = event.actor == "planner", ""
+        self.number, self.answer, self.status = body.get("number", 1), "", ""
+        self.planned = event.actor == "planner" and (self.planned or self.number == 1)
+        self.earlier = [*self.earlier, *self.steps.values()] if self.number > 1 else []
         self.steps = {task.id: StepState(task) for task in self.plan.tasks}
-        self._calls = {}
+        if self.number == 1:
+            self._calls = {}
 
     def _plan_confirmed(self, event: Event, body: Mapping[str, Json]) -> None:
         self.confirmed, self.approved, self.running = True, body["approved"], True
         self.dry_run, self.status = body.get("dry_run", False), ""
+        self.answer, self.stepwise = "", body.get("step", False)
+
+    def _need_answered(self, event: Event, body: Mapping[str, Json]) -> None:
+        answer = body["answer"]
+        if answer["gate"] == "plan_results" and answer.get("value"):
+            self.answer = answer["value"]["answer"] or ""
 
     def _plan_step_changed(self, event: Event, body: Mapping[str, Json]) -> None:
         if body["plan"] != self.digest:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.observe import observe
 from foregate.agent.outcome import Outcome
+from foregate.agent.planning.asking import Got, Taken, ask
 from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.control import propose
 from foregate.agent.planning.prompts import PLANNER, PLANNER_AGAIN, SIMPLER
@@ -18,13 +19,8 @@ from foregate.agent.planning.rewording import MODEL, rewording
 from foregate.agent.planning.validator import validate
 from foregate.agent.planning.wire import NAME, from_wire, wire_schema
 from foregate.agent.session import Session
-from foregate.policy.strict_yaml import shown
 from foregate.schemas import codec, strict_json
-from foregate.schemas.errors import ModelError
-from foregate.schemas.event import Draft
 from foregate.schemas.message import Message, ModelRequest
-from foregate.schemas.model_response import REFUSED, ModelResponse, Usage
-from foregate.schemas.need import Answer, Need
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanDefect, TaskPlan
@@ -61,24 +57,39 @@ class Planning(Struct, frozen=True):
 
 
 async def make_plan(session: Session, query: str, model: Model, configuration: Configuration) -> Planning:
-    """Ask for a plan for what the person said, and propose the first that is sound.
+    """Hear what the person says, and propose the first sound plan for it.
 
     The session's task ends with the proposal; without a sound plan it pauses with a question to the person, whose next
     message is another query.
     """
     await session.hear(query)
+    planning = await plan_for(session, query, model, configuration)
+    if planning.plan is None:
+        await session.paused(Outcome("needs_input", planning.question))
+    else:
+        count = len(planning.plan.tasks)
+        await session.end("completed", f"A plan of {count} task{'s' if count != 1 else ''}: {planning.plan.goal}")
+    return planning
+
+
+async def plan_for(
+    session: Session, query: str, model: Model, configuration: Configuration, already: Json = None
+) -> Planning:
+    """Ask for a plan in the open task of the session, and propose the first that is sound.
+
+    `already` is what was looked at, done and held before somebody thought of a plan.
+    """
     files = await looked_around(session)
     planning, before = Planning(None), ""
     for number in range(1, configuration.planning.planning_tries + 1):
         request = wanted(session, query, files, configuration, planning.defects, before)
+        if already:
+            request["already"] = already
         reading, before = await asked(session, model, request, number, configuration)
         planning = replace(weighed(session, reading, configuration, number), query=query)
         if planning.plan is not None:
             await propose(session, planning.plan, notes=planning.notes)
-            count = len(planning.plan.tasks)
-            await session.end("completed", f"A plan of {count} task{'s' if count != 1 else ''}: {planning.plan.goal}")
             return planning
-    await session.paused(Outcome("needs_input", planning.question))
     return planning
 
 
@@ -108,16 +119,13 @@ def wanted(
     configuration: Configuration,
     defects: Sequence[PlanDefect],
     before: str,
-) -> Json:
+) -> dict[str, Json]:
     """Return the request to the planner as JSON."""
     bounds = configuration.planning
     request: dict[str, Json] = {
         "request": query,
         "tasks": {"min": bounds.min_tasks, "max": bounds.max_tasks_asked},
-        "tools": [
-            {"name": spec.name, "description": spec.description, "parameters": dict(spec.parameters)}
-            for spec in session.catalogue.values()
-        ],
+        "tools": tools_of(session),
         "workspace": files,
     }
     told = [codec.dump(defect) for defect in defects if defect.field != MODEL]
@@ -127,69 +135,40 @@ def wanted(
     return request
 
 
+def tools_of(session: Session) -> list[Json]:
+    """Return what a planner is told of each tool."""
+    return [
+        {"name": spec.name, "description": spec.description, "parameters": dict(spec.parameters)}
+        for spec in session.catalogue.values()
+    ]
+
+
 async def asked(
-    session: Session, model: Model, request: Json, number: int, configuration: Configuration
+    session: Session, model: Model, request: Mapping[str, Json], number: int, configuration: Configuration
 ) -> tuple[Reading, str]:
-    """Ask once, record request and answer, and return what the answer holds and its text."""
-    need = Need(GATE, "planner", f"{GATE}:{number}", (), ())
-    stored = session.blobs.put(strict_json.canonical(request))
-    await session.record(
-        Draft("need_raised", "foregate", {"need": codec.dump(need), "request": stored, "survey_hash": ""})
-    )
+    """Ask for a plan once, the last time in a simpler form; return what the answer holds, and its text."""
     simpler = number > 1 and number == configuration.planning.planning_tries
     prompt = SIMPLER if simpler else f"{PLANNER}\n{PLANNER_AGAIN}" if "defects" in request else PLANNER
-    text, usage, wrong = "", Usage(), None
-    notes: tuple[str, ...] = ()
-    try:
-        response = await model.respond(
-            ModelRequest(
-                [Message("system", prompt), Message("user", strict_json.canonical(request).decode())],
-                words_only=True,
-                schema_name="" if simpler else NAME,
-                schema=None if simpler else wire_schema(),
-                purpose="task_plan",
-                temperature=configuration.models.planning.temperature,
-                max_tokens=configuration.models.planning.max_tokens,
-            )
-        )
-        text, usage, notes = strict_json.scrub(response.text), response.usage, response.notes
-        wrong = no_plan(response, text)
-    except ModelError as failure:
-        wrong = PlanDefect(0, MODEL, str(failure)[:300], "try again, or name another model")
-    reader = read if simpler else from_wire
-    reading = (
-        Reading(None, (), (wrong,)) if wrong else reader(text, query=request["request"], catalogue=session.catalogue)
-    )
-    reading = replace(reading, notes=(*reading.notes, *notes))
-    value = codec.dump(reading.plan) if reading.plan is not None else None
-    answer = Answer(
-        GATE,
-        "planner",
-        need.key,
-        (),
-        "",
-        session.policy.hash,
-        value,
-        "; ".join(sentence(defect) for defect in reading.defects)[:300],
-        session.clock(),
-    )
-    body = {"answer": codec.dump(answer), "usage": codec.dump(usage), "response": session.blobs.put(text.encode())}
-    await session.record(Draft("need_answered", "planner", body))
-    return reading, text
 
+    def take(got: Got) -> Taken[Reading]:
+        reader = read if simpler else from_wire
+        found = None if got.wrong else reader(got.text, query=query, catalogue=session.catalogue)
+        reading = found or Reading(None, (), () if got.wrong is None else (got.wrong,))
+        reading = replace(reading, notes=(*reading.notes, *got.notes))
+        plan = codec.dump(reading.plan) if reading.plan is not None else None
+        return Taken(reading, plan, "; ".join(sentence(defect) for defect in reading.defects))
 
-def no_plan(response: ModelResponse, text: str) -> PlanDefect | None:
-    """Return why a response is no plan whatever its text holds, None where the text is to be read."""
-    if response.finish_reason == "length":
-        remedy = "write a shorter plan; the person may raise `models.planning.max_tokens`"
-        return PlanDefect(0, "answer", "the answer was cut off before its end", remedy)
-    if response.finish_reason == "content_filter" or REFUSED in response.notes:
-        problem = f"the model declined: {shown(text, 200)}" if text else "the model declined"
-        return PlanDefect(0, "answer", problem, "plan what can be planned, or say it in other words")
-    if response.calls and not text.strip():
-        problem = f"the answer called `{shown(response.calls[0].name, 60)}` and held no plan"
-        return PlanDefect(0, "answer", problem, "call nothing now; answer with the plan as JSON")
-    return None
+    query = request["request"]
+    put = ModelRequest(
+        [Message("system", prompt), Message("user", strict_json.canonical(request).decode())],
+        words_only=True,
+        schema_name="" if simpler else NAME,
+        schema=None if simpler else wire_schema(),
+        purpose="task_plan",
+        temperature=configuration.models.planning.temperature,
+        max_tokens=configuration.models.planning.max_tokens,
+    )
+    return await ask(session, model, f"{GATE}:{number}", put, take)
 
 
 def sentence(defect: PlanDefect) -> str:

@@ -10,8 +10,10 @@ from foregate.schemas.event import Draft
 from foregate.schemas.strict_json import Json
 
 
-async def take_back(session: Session, state: PlanState) -> list[str]:
+async def take_back(session: Session, state: PlanState, *, whole: bool = False) -> list[str]:
     """Undo every call of the plan that changed something, in reverse; return what could not be undone.
+
+    With `whole` that goes for the plans before it that were for the same request, too.
 
     A task of which something was undone is `aborted`, so that a retry may do that again, and only that; one of which
     everything stays keeps its status.
@@ -19,7 +21,8 @@ async def take_back(session: Session, state: PlanState) -> list[str]:
     await find_out(session)
     changed = await changing(session)
     left: list[str] = []
-    for step in sorted(state.steps.values(), key=lambda step: began(step), reverse=True):
+    steps = [*(state.earlier if whole else ()), *state.steps.values()]
+    for step in sorted(steps, key=lambda step: began(step), reverse=True):
         if step.status not in ("done", "failed", "aborted"):
             continue
         stays: list[str] = []
@@ -32,7 +35,8 @@ async def take_back(session: Session, state: PlanState) -> list[str]:
                 stays.append(f"{call.tool} {call.target}".strip() + f" ({report.reason})")
         left += stays
         undone = any(call.status == "undone" for call in effects)
-        if stays or (undone and step.status == "done"):
+        of_this_plan = any(step is mine for mine in state.steps.values())
+        if of_this_plan and (stays or (undone and step.status == "done")):
             status = "aborted" if undone and step.status == "done" else step.status
             begin = f"{ROLLED_BACK}, except" if undone else "not undone"
             why = f"{begin}: {'; '.join(stays)}" if stays else ROLLED_BACK

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from foregate.agent import limits
 from foregate.agent.carry_out import give_up
 from foregate.agent.loop import step as take_step
-from foregate.agent.outcome import Outcome
+from foregate.agent.outcome import Outcome, Report
 from foregate.agent.outcomes import find_out
+from foregate.agent.planning.answering import concluded
 from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.control import decide
 from foregate.agent.planning.filling import ask_for_calls
@@ -22,6 +23,7 @@ from foregate.agent.planning.plan_state import CallState, PlanState, StepState, 
 from foregate.agent.planning.rollback import take_back
 from foregate.agent.planning.task_context import request_for, said
 from foregate.agent.planning.weighing import ENDING, FILLED_IN, lacking, may_go_again
+from foregate.agent.postlude import remark
 from foregate.agent.session import Session
 from foregate.agent.workspace import Workspace
 from foregate.schemas.errors import WorkspaceError
@@ -40,7 +42,10 @@ OnFailure = Callable[[StepState], Awaitable[FailureChoice | None]]
 
 @dataclass
 class PlanRun:
-    """A plan under way in a session. `state` is folded from the session's events, so nothing here must be kept."""
+    """A plan under way in a session. `state` is folded from the session's events, so nothing here must be kept.
+
+    The `planner` is told the results; without one nobody is. `outcome` is how the session's task ended or paused.
+    """
 
     session: Session
     state: PlanState
@@ -48,6 +53,8 @@ class PlanRun:
     model: Model | None = None
     before: Before | None = None
     on_failure: OnFailure | None = None
+    planner: Model | None = None
+    outcome: Outcome | None = field(default=None, init=False)
     pausing: bool = field(default=False, init=False)
     _asked: set[int] = field(default_factory=set, init=False)
 
@@ -248,18 +255,28 @@ class PlanRun:
         return await self.broken_off("cancelled", "the person cancelled")
 
     async def end(self, status: Status, why: str) -> PlanReport:
-        """End the session's task with the report in words."""
+        """End the session's task with the planner's answer, or the report in words; a further plan keeps it open."""
         report = self.reported(status, why)
-        await self.session.end(status, summary(report), blocker=why, need="`plans retry` or another plan")
+        if self.planner is not None:
+            report = await concluded(self.session, self.state, self.configuration, self.planner, report)
+        if report.further is None:
+            task = self.session.state.task
+            marked = remark(task) if report.answer and task is not None else ""
+            need = "`plans retry` or another plan"
+            text = report.answer or summary(report)
+            self.outcome = await self.session.end(status, text, remark=marked, blocker=why, need=need)
         return report
 
     async def paused(self, why: str) -> PlanReport:
         """Record that the plan waits for a person."""
-        await self.session.paused(Outcome("paused", why))
+        goes_on = f"/execute in a chat, or `foregate plans resume {self.session.lease.session}`, goes on"
+        self.outcome = Outcome("paused", why, Report(blocker=why, next_step=goes_on))
+        await self.session.paused(self.outcome)
         return self.reported("paused", why)
 
     def waits(self, outcome: Outcome) -> PlanReport:
         """Return the report of a plan that a question or an approval paused, or that the loop ended."""
+        self.outcome = outcome
         return self.reported(outcome.status, outcome.text or outcome.report.blocker)
 
     def reported(self, status: str, why: str) -> PlanReport:
@@ -293,4 +310,5 @@ def summary(report: PlanReport) -> str:
     for task in report.tasks:
         counts[task.status] = counts.get(task.status, 0) + 1
     told = ", ".join(f"{count} {status}" for status, count in counts.items())
-    return f"Plan `{report.plan.goal[:200]}`: {told}." + (f" {report.reason}" if report.reason else "")
+    sentences = [f"Plan `{report.plan.goal[:200]}`: {told}.", report.reason, report.unanswered]
+    return " ".join(sentence for sentence in sentences if sentence)

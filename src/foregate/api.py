@@ -16,7 +16,7 @@ from foregate.schemas.protocols import Blobs, Log, Model, Person
 
 if TYPE_CHECKING:
     from foregate.agent.outcome import Outcome
-    from foregate.agent.planning.configuration import Configuration
+    from foregate.agent.planning.configuration import Configuration, PlanMode
     from foregate.agent.planning.plan_report import PlanReport
     from foregate.agent.planning.planner import Planning
     from foregate.agent.session import Session
@@ -39,6 +39,7 @@ class Options(TypedDict, total=False):
     resume: str
     dry_run: bool
     builtin: bool
+    mode: PlanMode | None
 
 
 class Agent:
@@ -49,6 +50,8 @@ class Agent:
     `config`, for plan mode, is a Configuration, a YAML file over the defaults, or None for FOREGATE_CONFIG.
     `tools` come beside the built-in ones, or instead of them with `builtin=False`. Without a `person`, what would need
     one is denied.
+    `mode` is `direct`, `plan` (nothing changes outside a plan the `person` confirmed) or `auto` (a single change of a
+    task needs none); None is what the configuration says, and a session that is resumed keeps its own.
     `log` defaults to the durable log in FOREGATE_HOME; `resume` names a session of it.
 
     Use it as a context manager, sync or async; leaving it ends the session's log.
@@ -68,6 +71,7 @@ class Agent:
         resume: str = "",
         dry_run: bool = False,
         builtin: bool = True,
+        mode: PlanMode | None = None,
     ) -> None:
         self._setting = Setting(
             workspace=workspace,
@@ -81,6 +85,7 @@ class Agent:
             blobs=blobs,
             resume=resume,
             dry_run=dry_run,
+            mode=mode,
         )
         self._opened: Opened | None = None
         self._runner: asyncio.Runner | None = None
@@ -162,9 +167,10 @@ class Agent:
 
         What a task does not list is filled in by the execution model of the configuration.
         `confirmed=True` says that somebody confirmed this plan; it is leave for nothing that the policy asks about or
-        denies. Raises UsageError without it, and for a plan that is not sound.
+        denies. The planner then answers, or proposes a further plan, which is left in the log for another yes. Raises
+        UsageError without `confirmed`, and for a plan that is not sound.
         """
-        from foregate.agent.planning.control import confirm, follow, look_ahead, propose
+        from foregate.agent.planning.control import confirm, follow, leave, look_ahead, propose
         from foregate.agent.planning.planner import sentence
         from foregate.agent.planning.run_plan import PlanRun
         from foregate.agent.planning.validator import validate
@@ -185,7 +191,11 @@ class Agent:
                     await propose(session, found.plan, actor="person")
                 looked = await look_ahead(session, state)
                 await confirm(session, state, looked, found.plan.digest, seen=False)
-                return await PlanRun(session, state, configuration, model).run()
+                planner = opened.roles.model("planning")
+                report = await PlanRun(session, state, configuration, model, planner=planner).run()
+                if report.further is not None:
+                    await leave(session, report)
+                return report
             finally:
                 session.listeners.remove(state.apply)
         finally:

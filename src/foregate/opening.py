@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foregate.home import Home, find_session, fresh_name
+from foregate.roles import Roles
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.protocols import Blobs, Log, Model, Person
 
 if TYPE_CHECKING:
-    from foregate.agent.planning.configuration import Configuration
+    from foregate.agent.planning.configuration import Configuration, PlanMode
     from foregate.agent.session import Listener, Session
     from foregate.agent.tools.tool import Tool
     from foregate.agent.workspace import Workspace
@@ -37,7 +38,8 @@ class Setting:
 
     `policy` is a Policy, a file, a shipped name, or None for FOREGATE_POLICY and the defaults. `config` is a
     Configuration, a file, or None for FOREGATE_CONFIG, the user's own and the defaults. `resume` names a session of the
-    log. `log` and `blobs` None are those of the home; a log of one's own may come without blobs, kept in memory.
+    log. `mode` is that of a new session, None for the configuration's; one that is resumed keeps its own. `log` and
+    `blobs` None are those of the home; a log of one's own may come without blobs, kept in memory.
     """
 
     workspace: Path | str = "."
@@ -50,6 +52,7 @@ class Setting:
     blobs: Blobs | None = None
     resume: str = ""
     dry_run: bool = False
+    mode: PlanMode | None = None
     listeners: Sequence[Listener] = ()
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     config: Configuration | Path | str | None = None
@@ -128,6 +131,7 @@ async def _open(
     notes: tuple[str, ...],
     own: tuple[Path, ...] = (),
 ) -> Opened:
+    from foregate.agent.planning.plan_desk import PlanDesk
     from foregate.agent.session import Session
     from foregate.agent.tools.tool import Toolbox
     from foregate.agent.workspace import Workspace
@@ -167,8 +171,13 @@ async def _open(
             layers=record(loaded, guard),
         )
         await (session.resume() if setting.resume else session.start())
+        roles = Roles(configuration, session, setting.environ)
+        session.desk = PlanDesk(configuration, roles.model)
         if setting.dry_run and not session.state.dry_run:
             await session.record(Draft("policy_changed", "person", {"dry_run": True}))
+        mode = session.state.mode if setting.resume else setting.mode or configuration.mode
+        if mode != session.state.mode:
+            await session.record(Draft("policy_changed", "person", {"mode": mode}))
     except BaseException:
         await log.release(lease)
         workspace.close()
@@ -182,7 +191,7 @@ async def _open(
         name,
         bool(setting.resume),
         configuration,
-        Roles(configuration, session, setting.environ),
+        roles,
         (*notes, *said),
         _telemetry=telemetry,
     )

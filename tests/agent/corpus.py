@@ -10,7 +10,7 @@ from foregate.agent.models.scripted import answers, calls, says
 from foregate.agent.session import Session
 from foregate.policy.load import file_of, load
 from foregate.schemas.errors import ModelError, WorkspaceError
-from foregate.schemas.event import Event
+from foregate.schemas.event import Draft, Event
 from foregate.schemas.protocols import Reply
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.policies import policy_with
@@ -57,6 +57,14 @@ async def rules_ask(world: World) -> Session:
     """A rule asks, the person says no, and the same call comes again."""
     world.policy = rules(ASK_EDITS)
     return await told(world, [calls(READ, text=TALK), calls(EDIT), calls(EDIT), says("ok")], [Reply("no", "not now")])
+
+
+async def unplanned(world: World) -> Session:
+    """A change where nothing is changed outside a confirmed plan, and a look beside it."""
+    session = await world.open([calls(READ, EDIT, text=TALK), says("I would mend a.txt")])
+    await session.record(Draft("policy_changed", "person", {"mode": "plan"}))
+    await run(session, "fix the typo in a.txt")
+    return session
 
 
 async def narration(world: World) -> Session:
@@ -231,6 +239,7 @@ async def classic_drift(world: World) -> Session:
 
 STORIES: tuple[Story, ...] = (
     validity,
+    unplanned,
     rules_deny,
     rules_ask,
     narration,

@@ -24,6 +24,7 @@ from foregate.cli.plan_person import saved, written
 from foregate.cli.plan_work import PlanWork
 from foregate.cli.screen import Screen
 from foregate.opening import Setting, open_session
+from foregate.roles import Roles
 from foregate.schemas.errors import UsageError
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from tests.cli.typist import Typed, Typist
@@ -119,7 +120,9 @@ async def test_a_person_reads_that_results_were_left_out_and_what_the_model_thou
     changes = {"context": {"max_tokens": 1}, "formatting": {"include_reasoning": True}}
     made = {name: getattr(work.configuration, name).model_copy(update=keys) for name, keys in changes.items()}
     work.configuration = work.configuration.model_copy(update=made)
-    work.opened.session.model = ScriptedModel([says("<think>Hm.</think>It is a script.")])
+    thinking = ScriptedModel([says("<think>Hm.</think>It is a script.")])
+    work.opened.session.model = thinking
+    work.opened.roles = Roles(work.configuration, work.opened.session, {})
     reading = PlanTask(1, reason="Read it", calls=(PlannedCall("read_file", {"path": FLAWED}),))
     await propose(work.opened.session, TaskPlan("p", "", "look", (reading, PlanTask(2, action="analyze_error"))))
     report = await confirmed_and_run(work)
@@ -223,7 +226,7 @@ def test_a_written_plan_is_json() -> None:
 async def test_a_chat_plans_confirms_and_runs_in_its_own_session(folder: Path) -> None:
     screen = Screen(Console(file=io.StringIO(), width=100))
     request = f'fix the typo "{DEFECT}" -> "{MENDED}" in {FLAWED}'
-    terminal = Typist([f"/plan {request}", "/plan frobnicate it", f"read {FLAWED}"], ["y"])
+    terminal = Typist([f"/plan {request}", "/plan frobnicate it", f"read {FLAWED}"], ["y", "y"])
     person = PersonAtTerminal(screen, terminal)
     opened = await open_session(
         Setting(
@@ -238,6 +241,7 @@ async def test_a_chat_plans_confirms_and_runs_in_its_own_session(folder: Path) -
     assert MENDED in (folder / FLAWED).read_text()
     assert chat.outcome is not None
     assert chat.outcome.status == "completed"
+    terminal.finish()
     await opened.close()
 
 

@@ -12,7 +12,7 @@ from foregate.agent.models.scripted import ScriptedModel
 from foregate.agent.planning.configuration import load_configuration
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.memory_log import MemoryLog
-from tests.agent.models.scripted_server import KEY, ScriptedServer
+from tests.agent.models.scripted_server import KEY, ScriptedServer, message
 from tests.agent.planning.test_worked_examples import wants, wire_plan, wire_task
 
 
@@ -25,7 +25,11 @@ async def test_an_agent_plans_and_executes_with_the_models_of_its_configuration_
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     planned = wire_plan("Read it", wire_task(1, "Read the file.", action="read_file", target="a.txt"))
-    async with ScriptedServer(planned) as planner, ScriptedServer(wants("read_file", {"path": "a.txt"})) as worker:
+    answer = message(json.dumps({"answer": "It says teh cat.", "plan": None}))
+    async with (
+        ScriptedServer(planned, answer) as planner,
+        ScriptedServer(wants("read_file", {"path": "a.txt"})) as worker,
+    ):
         models = {
             "planning": {"provider": "openai", "base_url": planner.url, "temperature": 0.7, "max_tokens": 900},
             "execution": {"provider": "openai", "base_url": worker.url, "temperature": 0.2, "max_tokens": 300},
@@ -39,7 +43,8 @@ async def test_an_agent_plans_and_executes_with_the_models_of_its_configuration_
         own.finish()
     assert report.status == "completed", report
     sent = [(body["temperature"], body["max_tokens"]) for server in (planner, worker) for body in server.requests]
-    assert sent == [(0.7, 900), (0.2, 300)]
+    assert sent == [(0.7, 900), (0.7, 900), (0.2, 300)]
+    assert report.answer == "It says teh cat."
 
 
 async def test_a_role_without_an_endpoint_is_refused_when_it_is_needed(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from foregate import __version__
 from foregate.agent.loop import go_on, run
 from foregate.cli.colours import BAD, CARE
+from foregate.cli.plan_questions import answer_plan
 from foregate.cli.screen import Screen
 from foregate.cli.slash import COMMANDS, Slash, is_command
 from foregate.cli.terminal import Terminal, unechoed
@@ -32,6 +34,8 @@ class Conversation:
         self.over = False
         self.outcome: Outcome | None = None
         self._slash = Slash(self)
+        if person is not None:
+            person.plans = partial(answer_plan, self.session, screen, terminal)
 
     async def talk(self) -> None:
         """Read and act until the person quits or the input ends."""
@@ -76,7 +80,8 @@ class Conversation:
     def prompt(self) -> str:
         """The prompt, naming the switches that are on."""
         state = self.session.state
-        switches = [name for name, on in (("auto", state.auto), ("dry run", state.dry_run)) if on]
+        planning = [] if state.mode == "direct" else [f"mode {state.mode}"]
+        switches = planning + [name for name, on in (("auto", state.auto), ("dry run", state.dry_run)) if on]
         return f"you ({', '.join(switches)})> " if switches else "you> "
 
     async def pick_up(self) -> None:
@@ -90,14 +95,24 @@ class Conversation:
             await self.work(go_on(self.session))
 
     async def work(self, steps: Coroutine[None, None, Outcome]) -> None:
-        """Run steps of the loop; Ctrl-C cancels them, and the loop then ends the task as cancelled."""
+        """Run steps of the loop; Ctrl-C cancels them, and the loop then ends the task as cancelled.
+
+        A plan that runs is paused by the first Ctrl-C, and cancelled by the second.
+        """
         self.screen.busy("model")
         try:
-            with unechoed(), interruptible(asyncio.ensure_future(steps)) as task:
+            with unechoed(), interruptible(asyncio.ensure_future(steps), self._pauses) as task:
                 self.outcome = await task
         finally:
             self.screen.idle()
         self.screen.told(self.outcome)
+
+    def _pauses(self) -> bool:
+        if self.session.desk is None or not self.session.desk.pause():
+            return False
+        self.screen.idle()
+        self.screen.say("pausing after the call in hand; Ctrl-C again cancels", CARE)
+        return True
 
     def greet(self) -> None:
         """Say which session this is and what a newcomer must know."""
@@ -118,13 +133,15 @@ class Conversation:
 
 
 @contextmanager
-def interruptible(task: asyncio.Task[Outcome]) -> Iterator[asyncio.Task[Outcome]]:
-    """Let the first Ctrl-C cancel `task`; further ones wait for the loop to tidy up."""
+def interruptible(
+    task: asyncio.Task[Outcome], pauses: Callable[[], bool] = lambda: False
+) -> Iterator[asyncio.Task[Outcome]]:
+    """Let the first Ctrl-C that `pauses` nothing cancel `task`; further ones wait for the loop to tidy up."""
     loop, asked = asyncio.get_running_loop(), False
 
     def cancel() -> None:
         nonlocal asked
-        if not asked:
+        if not asked and not pauses():
             asked = True
             task.cancel()
 

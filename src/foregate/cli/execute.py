@@ -98,7 +98,7 @@ async def _execute(setting: Setting, source: Source | None, yes: bool, step: boo
                 return None
             await propose(work.opened.session, found.plan, actor=source.actor, notes=found.notes)
         run = await work.confirmed(yes=yes or setting.dry_run, step=step)
-        return await work.carry_on(run) if run is not None else None
+        return await work.see_through(run, as_json=as_json) if run is not None else None
 
     code = await gone_on(setting, go, as_json)
     return code if sound else USAGE

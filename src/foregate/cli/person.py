@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from foregate.cli.colours import CARE
 from foregate.cli.layout import packed
@@ -25,6 +25,7 @@ class PersonAtTerminal:
         self.screen, self.terminal, self.reads_wait = screen, terminal, reads_wait
         self.reads_allowed = 0
         self.foresee: Callable[[Need], Prospects] = lambda need: NOTHING
+        self.plans: Callable[[Need], Awaitable[Reply | None]] | None = None
 
     async def answer(self, need: Need) -> Reply | None:
         """Show the need and return the reply; see Person. Ctrl-C here cancels the task that asks."""
@@ -32,6 +33,8 @@ class PersonAtTerminal:
         try:
             if need.gate == "loop":
                 return await self._held_again(need.request)
+            if need.gate == "task_plan":
+                return await self.plans(need) if self.plans is not None else None
             if self.reads_wait and only_reads(need.request):
                 return self._read(need.request)
             return await self._approve(need.request, self.foresee(need))

@@ -11,32 +11,32 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from foregate.agent.planning.configuration import Configuration, Role
-from foregate.agent.planning.control import confirm, decline, follow, look_ahead, propose
+from foregate.agent.planning.confirming import needs_yes
+from foregate.agent.planning.control import confirm, decline, follow, leave, look_ahead, propose, standing
 from foregate.agent.planning.other_values import told, values_of, with_values
-from foregate.agent.planning.outlook import Outlook
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.plan_state import PlanState
-from foregate.agent.planning.planner import Planning, make_plan
+from foregate.agent.planning.planner import Planning
 from foregate.agent.planning.reader import read
 from foregate.agent.planning.reading import Reading
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.planning.validator import Validation, validate
 from foregate.cli.colours import BAD, CARE
 from foregate.cli.plan_person import PlanPerson, edited
-from foregate.cli.plan_sheet import defect_rows, report_rows, step_rows, task_rows, title
-from foregate.cli.rows import compression
+from foregate.cli.plan_progress import Progress
+from foregate.cli.plan_sheet import defect_rows, report_rows, task_rows
 from foregate.cli.scripting import one_line
 from foregate.cli.visible import visible
 from foregate.schemas import codec
 from foregate.schemas.errors import UsageError
-from foregate.schemas.event import Event
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanTask, TaskPlan
 
 if TYPE_CHECKING:
-    from foregate.cli.conversation import Conversation
     from foregate.cli.screen import Screen
     from foregate.cli.terminal import Terminal
     from foregate.opening import Opened, Setting
@@ -60,27 +60,14 @@ class PlanWork:
         """Follow the session's plan, and show a line for each task that comes to something."""
         self.state = await follow(self.opened.session)
         if not self.quiet:
-            self.opened.session.listeners.append(self.hear)
+            progress = Progress(self.screen, self.configuration.formatting, await standing(self.opened.session))
+            self.opened.session.listeners.append(progress.hear)
+            self.opened.session.listeners.append(self.screen.answered)
 
     async def close(self) -> None:
         """Close the session."""
         self.screen.idle()
         await self.opened.close()
-
-    def hear(self, event: Event) -> None:
-        """Show what an event says of a task; a listener that comes after the state's own."""
-        if event.kind == "tool_started":
-            self.screen.busy(f"{event.body['tool']} {event.body['target']}".strip())
-        if event.kind != "plan_step_changed" or event.body["plan"] != self.state.digest:
-            return
-        step = self.state.steps[event.body["step"]]
-        if step.status == "running":
-            if left_out := event.body.get("ask", {}).get("context"):
-                self.screen.row(f"  context {compression(left_out)}", "dim")
-            self.screen.busy(f"{step.task.id}. {title(step.task)}")
-        elif step.status != "pending":
-            self.screen.idle()
-            self.screen.rows(step_rows(step, step.result, self.screen.console.width))
 
     def checked(
         self, plan: str | TaskPlan, query: str = "", *, settings: Sequence[str] = (), source: str = ""
@@ -119,7 +106,7 @@ class PlanWork:
         session = self.opened.session
         while True:
             looked = await look_ahead(session, self.state, self.configuration.execution.target_uses)
-            if yes or not needs_yes(self.configuration, self.state.known, looked):
+            if yes or not needs_yes(self.configuration, self.state, looked):
                 await confirm(session, self.state, looked, self.state.digest, seen=False)
                 return self.run_of(step=step)
             if not self.terminal.interactive:
@@ -143,18 +130,26 @@ class PlanWork:
             return
         self.told(found)
         if found.sound:
-            await propose(self.opened.session, found.plan, actor="person", notes=found.notes)
+            number = self.state.number
+            await propose(self.opened.session, found.plan, actor="person", notes=found.notes, number=number)
 
     def run_of(self, *, step: bool = False) -> PlanRun:
         """Return the run of the session's plan; with `step` the person is asked before each task."""
         before = self.before if step else None
         on_failure = PlanPerson(self.screen, self.terminal).after_failure if self.terminal.interactive else None
-        model = self.model("execution")
-        return PlanRun(self.opened.session, self.state, self.configuration, model, before, on_failure)
+        return PlanRun(
+            self.opened.session,
+            self.state,
+            self.configuration,
+            self.model("execution"),
+            before,
+            on_failure,
+            self.model("planning"),
+        )
 
     async def before(self, task: PlanTask) -> bool:
         """Show a task and ask whether it may run."""
-        looked = await look_ahead(self.opened.session, self.state)
+        looked = await look_ahead(self.opened.session, self.state, self.configuration.execution.target_uses)
         self.screen.idle()
         self.screen.rows(task_rows(task, looked.of(task.id), width=self.screen.console.width))
         return await PlanPerson(self.screen, self.terminal).asks(f"run task {task.id}?")
@@ -162,6 +157,21 @@ class PlanWork:
     def model(self, role: Role) -> Model:
         """Return the model of a role, the session's own where the configuration names none."""
         return self.opened.roles.model(role)
+
+    async def see_through(self, run: PlanRun, *, as_json: bool = False) -> PlanReport:
+        """Run the plan, and each further one after another yes; without a person a further plan is left in the log."""
+        report = await self.carry_on(run)
+        while report.further is not None:
+            if not as_json:
+                self.screen.rows(report_rows(report, self.screen.console.width))
+            if not self.terminal.interactive:
+                await leave(self.opened.session, report)
+                return report
+            again = await self.confirmed(yes=False, step=run.before is not None)
+            if again is None:
+                return replace(report, status="cancelled", reason="the further plan was not confirmed", further=None)
+            report = await self.carry_on(again)
+        return report
 
     async def carry_on(self, run: PlanRun) -> PlanReport:
         """Run the plan. The first Ctrl-C pauses it after the call in hand, the second cancels it."""
@@ -177,40 +187,17 @@ class PlanWork:
         if as_json:
             print(one_line(report_json(report)))  # noqa: T201
             return
-        self.screen.rows(report_rows(report, self.screen.console.width))
         name = report.session
-        if report.paused:
+        if report.further is None:
+            self.screen.rows(report_rows(report, self.screen.console.width))
+        if report.further is not None:
+            self.screen.say(f"a further plan waits for a yes: foregate execute {name} asks and runs it", CARE)
+        elif report.paused:
             self.screen.say(f"foregate plans resume {name} goes on", "dim")
         elif report.status != "completed":
             self.screen.say(
                 f"foregate plans retry {name} tries again; foregate plans rollback {name} takes back", "dim"
             )
-
-
-async def planned_in_chat(chat: Conversation, request: str) -> None:
-    """Make a plan for a request of a chat, have it confirmed, and run it in the chat's own session.
-
-    Raises UsageError while a task of the chat is open.
-    """
-    if chat.session.state.task is not None:
-        raise UsageError("a task is still open here; answer it, or say something else first")
-    work = PlanWork(chat.opened, chat.screen, chat.terminal, chat.opened.configuration)
-    heard = list(chat.session.listeners)
-    await work.begin()
-    try:
-        chat.screen.busy("planner")
-        planning = await make_plan(chat.session, request, work.model("planning"), work.configuration)
-        chat.screen.idle()
-        work.told(planning)
-        if planning.plan is None:
-            chat.screen.asks(planning.question)
-            await chat.session.end("failed", blocker="no sound plan could be made")
-        elif (run := await work.confirmed(yes=False, step=False)) is not None:
-            work.report(await work.carry_on(run), as_json=False)
-    finally:
-        chat.screen.idle()
-        chat.session.listeners[:] = heard
-        await chat.opened.roles.close()
 
 
 def report_json(report: PlanReport) -> Json:
@@ -220,10 +207,18 @@ def report_json(report: PlanReport) -> Json:
         "reason": report.reason,
         "session": report.session,
         "dry_run": report.dry_run,
-        "plan": {"id": report.plan.id, "goal": report.plan.goal, "digest": report.plan.digest},
+        "answer": report.answer,
+        "unanswered": report.unanswered,
+        "further": None if report.further is None else plan_json(report.further),
+        "plan": plan_json(report.plan),
         "duration_ms": report.duration_ms,
         "tasks": [codec.dump(task) | {"success": task.success, "status": task.status} for task in report.tasks],
     }
+
+
+def plan_json(plan: TaskPlan) -> Json:
+    """Return which plan it is, for scripts."""
+    return {"id": plan.id, "goal": plan.goal, "digest": plan.digest}
 
 
 def found_json(plan: TaskPlan | None, found: Planning | Validation) -> dict[str, Json]:
@@ -234,17 +229,6 @@ def found_json(plan: TaskPlan | None, found: Planning | Validation) -> dict[str,
         "warnings": [codec.dump(warning) for warning in found.warnings],
         "notes": list(found.notes),
     }
-
-
-def needs_yes(configuration: Configuration, plan: TaskPlan, looked: Outlook) -> bool:
-    """Whether a person must confirm the plan; one that says of itself that it needs none is believed if harmless."""
-    match configuration.execution.confirmation:
-        case "always":
-            return True
-        case "dangerous":
-            return looked.dangerous
-        case "as_planned":
-            return looked.dangerous or plan.requires_confirmation
 
 
 def plan_text(file: Path) -> str:

@@ -78,6 +78,7 @@ def show(plan: PlanName, as_json: options.AsJson = False) -> None:
     """Show a plan, where each of its tasks stands, and what came of it."""
     from rich.console import Console
 
+    from foregate.cli.flow import barred
     from foregate.cli.layout import labelled
     from foregate.cli.plan_finding import about, find_plan
     from foregate.cli.plan_sheet import came_of
@@ -88,7 +89,8 @@ def show(plan: PlanName, as_json: options.AsJson = False) -> None:
     if as_json:
         results = [step.result for step in entry.state.steps.values()]
         tasks = [codec.dump(result) | {"success": result.success} for result in results]
-        typer.echo(one_line(about(entry) | {"plan": codec.dump(entry.state.known), "results": tasks}))
+        told = {"plan": codec.dump(entry.state.known), "results": tasks, "answer": entry.state.answer}
+        typer.echo(one_line(about(entry) | told))
         return
     console = Console(highlight=False, emoji=False, markup=False)
     for row in labelled("plan", f"{entry.state.known.goal} ({entry.standing})", console.width, "bold"):
@@ -96,6 +98,8 @@ def show(plan: PlanName, as_json: options.AsJson = False) -> None:
     for step in entry.state.steps.values():
         for row in came_of(step, console.width):
             console.print(row)
+    if entry.state.answer:
+        console.print(barred(entry.state.answer, console.width))
 
 
 @app.command("resume")
@@ -135,7 +139,7 @@ def resume(
         if choice := WAYS.get(failed) or (None if work.terminal.interactive else "go_on"):
             for step_failed in undecided(work.state):
                 await decide(work.opened.session, work.state, step_failed, choice)
-        return await work.carry_on(work.run_of(step=step))
+        return await work.see_through(work.run_of(step=step), as_json=as_json)
 
     raise typer.Exit(wait(gone_on(setting, go, as_json)))
 
@@ -175,7 +179,7 @@ def retry(
 
         await make_pending(work.opened.session, work.state, task)
         run = await work.confirmed(yes=yes, step=step)
-        return await work.carry_on(run) if run is not None else None
+        return await work.see_through(run, as_json=as_json) if run is not None else None
 
     raise typer.Exit(wait(gone_on(setting, go, as_json)))
 

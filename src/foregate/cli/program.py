@@ -74,13 +74,15 @@ class Program:
         """Return what the calls of a sheet would do to the workspace as it is now, by call id."""
         from foregate.agent.foresight import prospects
 
-        if self.session is None or need.gate == "loop":
+        if self.session is None or need.gate != "approval":
             return {}
         return {call: described(prospect) for call, prospect in prospects(self.session, need).items()}
 
 
 def choices_of(need: Need) -> list[str]:
-    """Return the words that answer a question."""
+    """Return the words that answer a question; one about a plan names them itself."""
+    if need.gate == "task_plan":
+        return list(need.request["answers"])
     if need.gate == "loop":
         return [*(["anyway"] if need.request.get("can_override") else []), "stop", "more"]
     return ["yes", *(["grant"] if need.request.get("grants") else []), "no"]
@@ -94,8 +96,8 @@ def reply(said: Utterance, line: Line, choices: list[str], asked: str, questions
         raise Misheard("this answer came before the question was asked; read the question, then answer it")
     if said.choice not in choices:
         raise Misheard(f"`{said.choice[:40]}` is no answer here; answer with {', '.join(choices)}")
-    if said.choice == "more" and not said.text:
-        raise Misheard("`more` needs a `text`")
+    if said.choice in ("more", "edit") and not said.text:
+        raise Misheard(f"`{said.choice}` needs a `text`")
     return Reply(said.choice, said.text, by="program")
 
 

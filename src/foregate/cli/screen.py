@@ -52,6 +52,7 @@ class Screen:
         """Show what an event says; a listener of the session."""
         if event.kind == "model_response" and not self._end_text() and self.narrate:
             self.show(event.body["text"])
+        self.answered(event)
         self.rows(rows(event, self.console.width))
         if event.kind == "tool_started":
             self.busy(f"{event.body['tool']} {event.body['target']}".strip())
@@ -61,6 +62,12 @@ class Screen:
             self.busy(WORKING[event.kind])
         elif event.kind in ("task_ended", "task_paused"):
             self.idle()
+
+    def answered(self, event: Event) -> None:
+        """Show what the planning model says to a plan's results; a listener where nothing else is shown."""
+        if event.kind == "need_answered" and event.body["answer"]["gate"] == "plan_results" and self.narrate:
+            self.idle()
+            self.show((event.body["answer"].get("value") or {}).get("answer") or "")
 
     def stream(self, piece: str) -> None:
         """Show a piece of the model's text as it arrives, broken at words."""

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foregate.agent.foresight import prospects
+from foregate.agent.planning.control import standing
 from foregate.cli.colours import console
 from foregate.cli.conversation import Conversation
 from foregate.cli.person import PersonAtTerminal
+from foregate.cli.plan_progress import Progress
 from foregate.cli.screen import Screen
 from foregate.cli.terminal import Terminal
 from foregate.opening import open_session
@@ -31,6 +33,8 @@ async def seated(setting: Setting, history: Path | None = None) -> AsyncIterator
         opened.session.on_text = screen.stream
         if person is not None:
             person.foresee = partial(prospects, opened.session)
+        progress = Progress(screen, opened.configuration.formatting, await standing(opened.session), ends=True)
+        opened.session.listeners.append(progress.hear)
         yield Conversation(opened, terminal, screen, person)
     finally:
         screen.idle()

@@ -13,10 +13,15 @@ from foregate.agent.undo import past
 from foregate.cli.colours import CARE, NAME
 from foregate.cli.layout import labelled
 from foregate.cli.visible import visible
+from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft
 
 if TYPE_CHECKING:
     from foregate.cli.conversation import Conversation
+
+
+MODES = ("direct", "plan", "auto")
+"""What /mode takes: see the configuration's `mode`."""
 
 
 class Command(Struct, frozen=True):
@@ -37,6 +42,11 @@ COMMANDS: Mapping[str, Command] = {
     "/evidence": Command("what this session has looked at and changed"),
     "/policy": Command("the policy in force: where it comes from, and what each gate does"),
     "/auto": Command("reads and reversible changes in the workspace do not ask; nothing else", "on|off", ("on", "off")),
+    "/mode": Command(
+        "who plans changes: `direct` nobody, `plan` all of them, `auto` all but a single one",
+        "[direct|plan|auto]",
+        MODES,
+    ),
     "/dry-run": Command("calls are judged, changes are not made", "on|off", ("on", "off")),
     "/execute": Command("show what waits for an answer again; reads that wait run, with N the next N", "[N]"),
     "/quit": Command("leave; the session stays in the log"),
@@ -120,9 +130,7 @@ class Slash:
 
     async def _plan(self, rest: str) -> None:
         if rest:
-            from foregate.cli.plan_work import planned_in_chat
-
-            await planned_in_chat(self.chat, rest)
+            await self._planned(rest)
             return
         task = self.chat.session.state.task
         plan = task.plan if task is not None else None
@@ -133,6 +141,24 @@ class Slash:
         for number, item in enumerate(plan.items, start=1):
             used = f"{item.used} of {item.uses} used" + (f", in {item.folder}" if item.folder else "")
             self.chat.screen.row(f"  {number} {item.effect.value} {item.kind.value} {item.pattern} ({used})")
+
+    async def _planned(self, request: str) -> None:
+        from foregate.agent.loop import go_on
+
+        session = self.chat.session
+        if session.state.task is not None:
+            raise UsageError("a task is still open here; answer it, or say something else first")
+        await session.hear(request, plan=True)
+        await self.chat.work(go_on(session))
+
+    async def _mode(self, rest: str) -> None:
+        session = self.chat.session
+        if rest not in MODES:
+            wanted = f"; say /mode {', /mode '.join(MODES)}" if rest else ""
+            self._say(f"/mode is {session.state.mode}{wanted}", CARE if rest else "")
+            return
+        await session.record(Draft("policy_changed", "person", {"mode": rest}))
+        self._say(f"/mode is {rest}", "dim")
 
     async def _decisions(self, rest: str) -> None:
         from foregate.cli.rows import notable
@@ -224,7 +250,7 @@ class Slash:
         if rest and not (rest.isascii() and rest.isdigit() and 0 < int(rest[:6]) <= 1000):
             self._say("/execute takes a number from 1 to 1000", CARE)
             return
-        if task is None or task.paused != "awaiting_approval":
+        if task is None or task.paused not in ("awaiting_approval", "paused"):
             self._say("nothing waits for an answer", CARE)
             return
         if chat.person is None:

@@ -74,6 +74,11 @@ class Stream:
                 await self.session.record(
                     Draft("policy_changed", "person", {name[1:].replace("-", "_"): switch == "on"})
                 )
+            case "/mode", ("direct" | "plan" | "auto") as mode:
+                await self.session.record(Draft("policy_changed", "person", {"mode": mode}))
+            case "/plan", request if request and self.session.state.task is None:
+                await self.session.hear(request, plan=True)
+                await self.work(go_on(self.session))
             case "/execute", "":
                 await self.execute()
             case _ if name in COMMANDS:
@@ -90,7 +95,7 @@ class Stream:
     async def execute(self) -> None:
         """Ask again what waits for an answer."""
         task = self.session.state.task
-        if task is None or task.paused != "awaiting_approval":
+        if task is None or task.paused not in ("awaiting_approval", "paused"):
             raise Misheard("nothing waits for an answer")
         await self.work(go_on(self.session))
 

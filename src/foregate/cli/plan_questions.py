@@ -1,0 +1,52 @@
+"""A plan, one of its tasks or its failure before the person at the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from foregate.agent.planning.control import standing
+from foregate.agent.planning.outlook import outlook
+from foregate.cli.colours import BAD
+from foregate.cli.layout import labelled
+from foregate.cli.plan_person import PlanPerson, edited
+from foregate.cli.plan_sheet import task_rows
+from foregate.schemas.errors import UsageError
+from foregate.schemas.need import Need
+from foregate.schemas.protocols import Reply
+
+if TYPE_CHECKING:
+    from foregate.agent.session import Session
+    from foregate.cli.screen import Screen
+    from foregate.cli.terminal import Terminal
+
+
+async def answer_plan(session: Session, screen: Screen, terminal: Terminal, need: Need) -> Reply | None:
+    """Show what a need about the session's plan is about, as it stands in the log, and return the person's reply.
+
+    None is not now: the question stays open.
+    """
+    state = await standing(session)
+    person, width = PlanPerson(screen, terminal), screen.console.width
+    if "failed" in need.request:
+        choice = await person.after_failure(state.steps[need.request["failed"]])
+        return Reply(choice) if choice is not None else None
+    looked = outlook(session, state, need.request.get("uses", 0))
+    screen.idle()
+    if "plan" not in need.request:
+        if "task" in need.request:
+            number = need.request["task"]["id"]
+            screen.rows(task_rows(state.steps[number].task, looked.of(number), width=width))
+        return Reply("yes" if await person.asks(str(need.request["question"])) else "no")
+    for defect in need.request.get("defects", ()):
+        screen.rows(labelled("defect", defect, width, BAD, label_style=BAD))
+    if state.number > 1:
+        screen.say(f"a further plan, {state.number} of at most {need.request['most']}", "bold")
+    while True:
+        said = await person.confirm(state, looked)
+        if said != "edit":
+            return Reply(said)
+        try:
+            return Reply(said, await asyncio.to_thread(edited, state.known))
+        except UsageError as error:
+            screen.row(f"foregate: {error}", BAD)
