@@ -28,7 +28,8 @@ class PlannedCall(Struct, frozen=True):
 class PlanTask(Struct, frozen=True):
     """One task. Without `calls` an execution model fills them in from `action`, `target`, `reason` and `params`.
 
-    `when` is a condition over the results of earlier tasks; a task whose condition is false is skipped.
+    `when` is a condition over the results of earlier tasks; a task whose condition is false is skipped. Of a task that
+    `may_fail` a command that ran and ended with an error is done: how it ended is what later tasks look at.
     """
 
     id: int
@@ -40,6 +41,7 @@ class PlanTask(Struct, frozen=True):
     params: Mapping[str, Json] = field(default_factory=dict)
     calls: tuple[PlannedCall, ...] = ()
     when: Mapping[str, Json] | None = None
+    may_fail: bool = False
 
 
 class TaskPlan(Struct, frozen=True):

@@ -37,6 +37,22 @@ class Unanswerable(Exception):
     """Nobody can say whether a condition holds; the message says why."""
 
 
+def asked_how_ended(when: Mapping[str, Json]) -> set[int]:
+    """Return the numbers of the tasks of whose command a condition asks how it ended."""
+    found, seen = set[int](), 0
+    stack: list[Json] = [when]
+    while stack and seen < _MOST:
+        part, seen = stack.pop(), seen + 1
+        if not isinstance(part, Mapping):
+            continue
+        if "exit_code" in part and isinstance(part.get("task"), int):
+            found.add(part["task"])
+        for joined in _JOINED:
+            inner = part.get(joined)
+            stack.extend(inner if isinstance(inner, list) else [inner])
+    return found
+
+
 def problems(when: Json) -> Iterator[tuple[str, str]]:
     """Yield problem and remedy for everything in `when` that cannot be read."""
     stack, seen = [(when, 1)], 0

@@ -44,11 +44,13 @@ class CallState:
     effect: bool = False
     cured: bool = False
     exit_code: int | None = None
+    may_fail: bool = False
 
     @property
     def settled(self) -> bool:
-        """Whether the call has done what it was for: it ran well, or would have in a dry run."""
-        return self.status in ("done", "judged_dry")
+        """Whether the call has done what it was for: it ran well, failed as it may, or would have in a dry run."""
+        failed_as_it_may = self.may_fail and self.status == "failed" and self.code == "exit_code"
+        return self.status in ("done", "judged_dry") or failed_as_it_may
 
 
 @dataclass(slots=True)
@@ -113,7 +115,7 @@ class StepState:
     @property
     def result(self) -> TaskResult:
         """What came of the task so far."""
-        responses = tuple(CallResponse(c.settled, c.text, (c.why,) if c.why else (), c.exit_code) for c in self.calls)
+        responses = tuple(CallResponse(ran_well(c), c.text, (c.why,) if c.why else (), c.exit_code) for c in self.calls)
         said = self.words or next((call.text for call in reversed(self.calls) if call.settled), "")
         return TaskResult(
             self.task.id,
@@ -243,7 +245,8 @@ class PlanState:
         for number in {*tasks} or {first}:
             self.steps[number].hear(*said, body.get("refused", ""))
         for call, place, number in zip(response.calls, places, tasks, strict=True):
-            self._calls[call.id] = self.steps[number].add(CallState(call.id, place, call.name, call.digest))
+            made = CallState(call.id, place, call.name, call.digest, may_fail=self.steps[number].task.may_fail)
+            self._calls[call.id] = self.steps[number].add(made)
 
     def _tool_started(self, event: Event, body: Mapping[str, Json]) -> None:
         if call := self._calls.get(body["call"]):
@@ -293,6 +296,11 @@ class PlanState:
 def named(call: CallState) -> str:
     """Return what a call with an unknown outcome is called, with the id by which a person settles it."""
     return f"{f'{call.tool} {call.target}'.strip()} ({call.id})"
+
+
+def ran_well(call: CallState) -> bool:
+    """Whether a call ran without failing, or would have in a dry run."""
+    return call.status in ("done", "judged_dry")
 
 
 def milliseconds(since: str, until: str) -> int:

@@ -18,12 +18,12 @@ more, and the calls that wait for your plan. It and whatever stands under `works
 to you.
 
 `depends_on` names the earlier tasks that must have gone well: a task whose dependency failed does not run, and a \
-command that ends with an error fails its task, so let nothing depend on tests that are expected to fail. `when` is \
-null or a condition as JSON text, asked before the task runs; where it does not hold, the task is skipped. It names \
-an earlier `task` and asks its `status` ("done", "failed"), `exit_code` (a number), `output_contains` (a text), \
-`line` (a glob that fits a whole line) or `lines_at_least` (a number); {"all": [...]}, {"any": [...]} and \
-{"not": {...}} join conditions. A commit only if git_status shows \
-changes has "{\\"task\\": 1, \\"lines_at_least\\": 2}", for its first line names the branch.
+command that ends with an error fails its task. Where a command is run to see how it fails, as with tests that are \
+known to be broken, give its task `may_fail` true; else null. `when` is null or a condition as JSON text, asked before \
+the task runs; where it does not hold, the task is skipped. It names an earlier `task` and asks its `status` ("done", \
+"failed"), `exit_code` (a number), `output_contains` (a text), `line` (a glob that fits a whole line) or \
+`lines_at_least` (a number); {"all": [...]}, {"any": [...]} and {"not": {...}} join conditions. A commit only if \
+git_status shows changes has "{\\"task\\": 1, \\"lines_at_least\\": 2}", for its first line names the branch.
 """
 
 PLANNER_AGAIN = """\

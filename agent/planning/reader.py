@@ -9,6 +9,7 @@ from typing import get_args
 from msgspec.structs import replace
 
 from foregate.agent.planning import aliases
+from foregate.agent.planning.condition import asked_how_ended
 from foregate.agent.planning.notebook import Notebook
 from foregate.agent.planning.plan_text import mapping_of, values_of
 from foregate.agent.planning.reading import Reading
@@ -39,6 +40,7 @@ _TASK = {
     "params": ("params",),
     "calls": ("calls", "actions"),
     "when": ("when",),
+    "may_fail": ("may_fail",),
     "tool": ("tool", "tool_name"),
     "arguments": ("args", "arguments"),
 }
@@ -47,6 +49,7 @@ _CALL = {
     "arguments": ("arguments", "args"),
     "description": ("description", "reasoning"),
 }
+_ANALYSIS = "analyze_error"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DURATION = re.compile(r"\s*(\d{1,6})\s*(s|sec|seconds?|m|min|minutes?|h|hours?)\s*\.?", re.IGNORECASE)
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -159,7 +162,26 @@ class _Reader:
             else:
                 self.book.defect(place, "task", "the task is not a mapping", "write a mapping with `action` or `calls`")
                 found.append(PlanTask(place))
-        return tuple(found)
+        return self.expected_failures(found, value)
+
+    def expected_failures(self, tasks: list[PlanTask], value: list[Json]) -> tuple[PlanTask, ...]:
+        """Return the tasks, where one that says nothing of it may fail if a later one is there to look at its failure.
+
+        That is one that depends on it and analyses an error, or whose condition asks how its command ended.
+        """
+        silent = {
+            task.id
+            for task, item in zip(tasks, value, strict=False)
+            if not (isinstance(item, dict) and item.get("may_fail") is not None)
+        }
+        looked_at = set[int]()
+        for task in tasks:
+            if _ANALYSIS in (task.action, *(call.tool for call in task.calls)):
+                looked_at |= set(task.depends_on)
+            looked_at |= asked_how_ended(task.when or {})
+        for number in sorted(looked_at & silent):
+            self.book.note("a command of it may end with an error, which a later task looks at", number)
+        return tuple(replace(task, may_fail=True) if task.id in looked_at & silent else task for task in tasks)
 
     def task(self, place: int, value: Mapping[str, Json]) -> PlanTask:
         """Return one task; without a number it has that of its place."""
@@ -189,7 +211,14 @@ class _Reader:
             self.mapping(number, "params", given.get("params")),
             calls,
             self.mapping(number, "when", given.get("when")) or None,
+            self.yes_or_no(number, "may_fail", given.get("may_fail")),
         )
+
+    def yes_or_no(self, number: int, where: str, value: Json) -> bool:
+        """Return a flag, no where it is missing; anything else is a defect."""
+        if value is not None and not isinstance(value, bool):
+            self.book.defect(number, where, "it is neither true nor false", "write true or false")
+        return value is True
 
     def number(self, place: int, value: Mapping[str, Json]) -> int:
         """Return a task's number."""

@@ -35,6 +35,7 @@ class WireTask(BaseModel):
     params: str | None
     calls: list[WireCall] | None
     when: str | None
+    may_fail: bool | None
 
 
 class WirePlan(BaseModel):

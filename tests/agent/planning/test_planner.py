@@ -29,7 +29,7 @@ CALL = {"id": "c", "type": "function", "function": {"name": "read_file", "argume
 
 def wire(*tasks: dict[str, Any]) -> str:
     """Return a plan as it travels."""
-    blank = dict.fromkeys(("action", "target", "expected_outcome", "params", "calls", "when"))
+    blank = dict.fromkeys(("action", "target", "expected_outcome", "params", "calls", "when", "may_fail"))
     listed = [{"id": n, "reason": f"r{n}", "depends_on": [], **blank, **one} for n, one in enumerate(tasks, 1)]
     about = {"estimated_duration": None, "requires_confirmation": True, "metadata": None}
     return json.dumps({"goal": "Mend it", "tasks": listed, **about})

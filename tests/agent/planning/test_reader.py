@@ -262,6 +262,7 @@ def test_ten_thousand_tasks_are_read_and_their_notes_are_few() -> None:
 
 
 KEYS = sorted({"plan_id", "metadata", "version", "on_failure", "calls", "when", *TASKS, *STEPS, *TASKS["tasks"][0]})
+KEYS += ["may_fail"]
 KEYS += [*STEPS["steps"][0], *SHORT["steps"][0]]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
@@ -334,3 +335,26 @@ def test_a_plan_from_the_wire_is_read_with_nulls_and_json_text_and_has_no_name_o
     assert reading.plan.tasks[0].when == {"task": 1, "status": "done"}
     forged = from_wire(json.dumps({**plan, "plan_id": "theirs", "query": "theirs"}), query="what was asked")
     assert forged.plan == reading.plan
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"id": 2, "action": "analyze_error", "reason": "r", "depends_on": [1]},
+        {"id": 2, "action": "edit_file", "reason": "r", "when": {"not": {"any": [{"task": 1, "exit_code": 0}]}}},
+    ],
+)
+@pytest.mark.parametrize(("said", "may"), [(None, True), (False, False), (True, True)])
+def test_a_task_whose_failure_a_later_one_looks_at_may_fail_unless_it_says_otherwise(
+    later: dict[str, Any], said: bool | None, may: bool
+) -> None:
+    first = {"id": 1, "tool": "run_tests", "args": {}, "reason": "r", "may_fail": said}
+    reading = read(json.dumps({"goal": "g", "tasks": [first, later]}))
+    assert reading.plan is not None
+    assert [task.may_fail for task in reading.plan.tasks] == [may, False]
+    assert (said is None) == any("may end with an error" in note for note in reading.notes)
+
+
+def test_whether_a_task_may_fail_is_yes_or_no() -> None:
+    reading = read(json.dumps({"goal": "g", "tasks": [{"id": 1, "action": "run_tests", "may_fail": "perhaps"}]}))
+    assert [(defect.task, defect.field) for defect in reading.defects] == [(1, "may_fail")]

@@ -45,6 +45,7 @@ def wire_task(number: int, why: str, *calls: tuple[str, Any], **more: Any) -> di
     """Return a task as it travels."""
     listed = [{"tool": tool, "arguments": json.dumps(given), "description": None} for tool, given in calls]
     blank = {"action": None, "target": None, "expected_outcome": None, "params": None, "when": None, "depends_on": []}
+    blank["may_fail"] = None
     return {"id": number, "reason": why, "calls": listed or None, **blank, **more}
 
 
@@ -111,12 +112,39 @@ async def test_a_failing_test_is_debugged(project: Path) -> None:
             wants("edit_file", {"path": "code_under_test.py", "old": "a - b", "new": "a + b"}),
         ],
     )
-    assert [task.status for task in report.tasks] == ["done", "failed", "done", "done", "done"], report
+    assert [task.status for task in report.tasks] == ["done"] * 5, report
+    assert report.status == "completed"
     before, after = report.tasks[1].responses[0], report.tasks[4].responses[0]
     assert (before.exit_code, "1 failed" in before.data) == (1, True)
     assert (after.exit_code, "1 passed" in after.data) == (0, True)
     assert "return a + b" in (project / "code_under_test.py").read_text()
     assert git(project, "diff", "--name-only").split() == ["code_under_test.py"]
+
+
+async def test_each_step_may_hang_on_the_failing_run_before_it(project: Path) -> None:
+    """Run, analyse, read, mend, run again: the first run fails, which is what the second step is there for."""
+    run = {"argv": [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_code.py"]}
+    report = await done(
+        project,
+        "debug the failing test test_code.py",
+        [
+            wire_plan(
+                "Make test_code.py pass",
+                wire_task(1, "See how it fails.", ("run_test", run)),
+                wire_task(2, "Find out why.", action="analyze_error", depends_on=[1]),
+                wire_task(3, "Read the code.", ("read_file", {"path": "code_under_test.py"}), depends_on=[2]),
+                wire_task(4, "Mend it.", action="edit_file", target="code_under_test.py", depends_on=[3]),
+                wire_task(5, "Run the test again.", ("run_test", run), depends_on=[4]),
+            ),
+            message("The function subtracts where the test adds."),
+            wants("edit_file", {"path": "code_under_test.py", "old": "a - b", "new": "a + b"}),
+        ],
+    )
+    assert [task.status for task in report.tasks] == ["done"] * 5, report
+    first = report.tasks[0].responses[0]
+    assert (first.ok, first.exit_code, "1 failed" in first.data) == (False, 1, True)
+    assert report.tasks[1].summary == "The function subtracts where the test adds."
+    assert report.status == "completed"
 
 
 async def test_a_test_that_passes_leaves_nothing_to_mend(project: Path) -> None:
