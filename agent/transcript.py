@@ -30,7 +30,7 @@ def message_of(event: Event, answered: bool) -> Message | None:
             return Message("user", body["text"])
         case "model_response":
             response = ModelResponse.from_json(body)
-            return Message("assistant", response.text, response.calls)
+            return Message("assistant", response.text, response.calls, order=response.order)
         case "tool_finished" if answered:
             return Message("tool", finished(body), call=body["call"])
         case "call_answered" if answered:

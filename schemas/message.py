@@ -7,23 +7,26 @@ from typing import Literal
 
 from msgspec import Struct
 
+from foregate.schemas.order import Block
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 
 
 class Message(Struct, frozen=True):
-    """One message. `calls` only on `assistant`; `call` (the answered call's own id) only on `tool`."""
+    """One message. `calls` and `order` only on `assistant`; `call` (the answered call's own id) only on `tool`."""
 
     role: Literal["system", "user", "assistant", "tool"]
     text: str
     calls: tuple[ToolCall, ...] = ()
     call: str = ""
+    order: Block | None = None
 
 
 class ModelRequest(Struct, frozen=True):
     """What a model is asked. `schema` (name and JSON Schema) asks for strict JSON; `words_only` forbids calls.
 
+    Generation ends before any of the texts in `stop`, where the endpoint can do that; whoever reads the answer cuts it.
     `purpose` is `chat`, `plan`, `critique`, `task_plan` or `plan_results`; adapters send it nowhere, deterministic
     models read it.
     `temperature` is 0 to 2 and `max_tokens` bounds the tokens of the response; None leaves either to the endpoint.
@@ -37,3 +40,4 @@ class ModelRequest(Struct, frozen=True):
     purpose: Literal["chat", "plan", "critique", "task_plan", "plan_results"] = "chat"
     temperature: float | None = None
     max_tokens: int | None = None
+    stop: tuple[str, ...] = ()

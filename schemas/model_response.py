@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foregate.schemas import codec, strict_json
+from foregate.schemas.order import Block
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
@@ -26,6 +29,8 @@ class ModelResponse(Struct, frozen=True):
     """Text, calls and usage. `reasoning` is kept and never parsed as a plan, a call or an answer.
 
     `finish_reason` is one of FINISH_REASONS; `length` means truncated, and a truncated response is never judged.
+    `order` says how the calls are meant to run, None for as they are written; a call in none of its blocks runs before
+    them. `deferred` are the places of calls whose arguments name the results of earlier ones.
     """
 
     text: str = ""
@@ -35,27 +40,27 @@ class ModelResponse(Struct, frozen=True):
     finish_reason: str = "stop"
     model: str = ""
     notes: tuple[str, ...] = ()
+    order: Block | None = None
+    deferred: tuple[int, ...] = ()
 
     def stamped(self, seq: int) -> ModelResponse:
         """Return the response with storable text and its calls, read anew, under the session's own ids for event `seq`.
 
         So it is what reading its recorded form gives, whoever made it.
         """
-        calls = tuple(
-            ToolCall.parse(call.name, call.raw, id=f"c{seq}.{index}", wire_id=call.wire_id)
-            for index, call in enumerate(self.calls, start=1)
-        )
+        calls = tuple(read_again(call, f"c{seq}.{index}") for index, call in enumerate(self.calls, start=1))
         return replace(
             self, text=strict_json.scrub(self.text), reasoning=strict_json.scrub(self.reasoning), calls=calls
         )
 
     def to_json(self) -> Json:
         """Return the event body: calls with their arguments as sent, to be parsed again by whoever reads them."""
-        body = {
+        body: dict[str, Json] = {
             "text": self.text,
             "reasoning": self.reasoning,
             "calls": [
                 {"id": call.id, "wire_id": call.wire_id, "name": call.name, "arguments": call.raw}
+                | ({"defect": call.defect} if call.defect else {})
                 for call in self.calls
             ],
             "usage": {
@@ -67,6 +72,10 @@ class ModelResponse(Struct, frozen=True):
             "model": self.model,
             "notes": list(self.notes),
         }
+        if self.order is not None:
+            body["order"] = self.order.to_json()
+        if self.deferred:
+            body["deferred"] = list(self.deferred)
         return codec.remember(self, body)
 
     @classmethod
@@ -74,13 +83,24 @@ class ModelResponse(Struct, frozen=True):
         """Return the response an event body holds."""
         return codec.written(cls, body) or cls(
             text=body["text"],
-            calls=tuple(
-                ToolCall.parse(call["name"], call["arguments"], id=call["id"], wire_id=call["wire_id"])
-                for call in body["calls"]
-            ),
+            calls=tuple(_call_of(call) for call in body["calls"]),
             reasoning=body["reasoning"],
             usage=Usage(**body["usage"]),
             finish_reason=body["finish_reason"],
             model=body["model"],
             notes=tuple(body["notes"]),
+            order=Block.from_json(body["order"]) if "order" in body else None,
+            deferred=tuple(body.get("deferred", ())),
         )
+
+
+def read_again(call: ToolCall, id: str) -> ToolCall:  # noqa: A002
+    """Return a call, read anew from its text, under another id; one that could not be read keeps its defect."""
+    if call.defect:
+        return ToolCall.broken(call.name, call.raw, call.defect, id=id, wire_id=call.wire_id)
+    return ToolCall.parse(call.name, call.raw, id=id, wire_id=call.wire_id)
+
+
+def _call_of(body: Json) -> ToolCall:
+    read = partial(ToolCall.broken, defect=body["defect"]) if body.get("defect") else ToolCall.parse
+    return read(body["name"], body["arguments"], id=body["id"], wire_id=body["wire_id"])

@@ -15,8 +15,9 @@ from foregate.schemas.strict_json import Json
 class ToolCall(Struct, frozen=True):
     """A call under the session's own id; `wire_id` is what the endpoint named it, which endpoints reuse.
 
-    `raw` is the arguments' JSON as sent; `arguments` what strict parsing made of it, or None with `defect`.
-    `digest` is the SHA-256 over the canonical JSON of name and arguments (of the raw text when unparsable).
+    `raw` is the arguments' JSON as sent; `arguments` what strict parsing made of it, or None with `defect`, a sentence
+    for the model. `digest` is the SHA-256 over the canonical JSON of name and arguments (of the raw text when
+    unparsable).
     """
 
     id: str
@@ -39,6 +40,13 @@ class ToolCall(Struct, frozen=True):
     def of(cls, name: str, arguments: Mapping[str, Json], *, id: str = "") -> ToolCall:  # noqa: A002
         """Return the call a program makes, for remedies, checks and tests."""
         return cls.parse(name, strict_json.canonical(arguments).decode(), id=id)
+
+    @classmethod
+    def broken(cls, name: str, raw: str, defect: str, *, id: str = "", wire_id: str = "") -> ToolCall:  # noqa: A002
+        """Return a call that was begun and cannot be read; `defect` tells the model what is wrong and what to do."""
+        name, raw = strict_json.scrub(name), strict_json.scrub(raw)
+        digest = strict_json.digest({"name": name, "raw": raw})
+        return cls(id, wire_id or id, name, raw, None, strict_json.scrub(defect), digest)
 
 
 def _read(name: str, raw: str) -> tuple[Mapping[str, Json] | None, str, str]:

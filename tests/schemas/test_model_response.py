@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from msgspec.structs import replace
 
+from foregate.schemas.errors import InvalidJson
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.order import Block
 from foregate.schemas.tool_call import ToolCall
 
 CALL = ToolCall.parse("read_file", '{"path": "notes.txt"}', wire_id="w1")
@@ -24,3 +27,34 @@ def test_what_a_call_asks_for_is_read_from_its_text_whatever_its_maker_said() ->
     stamped = ModelResponse("", (lying,)).stamped(7)
     assert stamped.calls[0].arguments == {"path": "notes.txt"}
     assert ModelResponse.from_json(stamped.to_json()).calls[0].digest == CALL.digest
+
+
+def test_a_call_that_was_begun_and_not_finished_stays_unreadable_with_what_is_wrong_though_its_text_is_json() -> None:
+    broken = ToolCall.broken("create_file", '{"path": "a"}', "the tag `create_file` is cut off; send it again, whole")
+    stamped = ModelResponse("", (broken,)).stamped(7)
+    copy = ModelResponse.from_json(json.loads(json.dumps(stamped.to_json())))
+    assert copy == stamped
+    assert copy.calls[0].arguments is None
+    assert "cut off" in copy.calls[0].defect
+
+
+def test_the_order_of_the_calls_and_which_wait_for_results_are_recorded() -> None:
+    order = Block("sequential", (0, Block("parallel", (1, 2))))
+    stamped = ModelResponse("", (CALL, CALL, CALL), order=order, deferred=(2,)).stamped(7)
+    copy = ModelResponse.from_json(json.loads(json.dumps(stamped.to_json())))
+    assert (copy.order, copy.deferred) == (order, (2,))
+    assert list(order.places()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("data", ["parallel", [], ["both", 1], ["parallel", -1], ["parallel", True], ["parallel", "1"]])
+def test_what_describes_no_block_is_refused(data: object) -> None:
+    with pytest.raises(InvalidJson):
+        Block.from_json(data)
+
+
+def test_blocks_nested_beyond_reason_are_refused() -> None:
+    data: list[object] = ["parallel", 0]
+    for _ in range(40):
+        data = ["parallel", data]
+    with pytest.raises(InvalidJson):
+        Block.from_json(data)

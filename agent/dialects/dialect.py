@@ -1,0 +1,68 @@
+"""The contract of a dialect: it teaches itself to a model, reads what the model says, and writes results back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from foregate.schemas.message import Message
+from foregate.schemas.order import Block
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec
+
+
+class Parsed(Struct, frozen=True):
+    """What a text said in a dialect: words, what was thought aloud, calls with their order, and notes about it.
+
+    A call that was begun and cannot be read is a `ToolCall.broken`. `order` and `deferred` are those of ModelResponse.
+    """
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    order: Block | None = None
+    deferred: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Reader(Protocol):
+    """Reads one response as it arrives. However the text is split, `close` returns the same."""
+
+    def feed(self, text: str) -> str:
+        """Take in the next piece; return the words in it that may be shown now, without tags and thoughts."""
+
+    @property
+    def calls(self) -> Sequence[ToolCall]:
+        """The calls that are complete by now, in written order."""
+
+    def close(self) -> Parsed:
+        """Return what the response said; called once, at its end."""
+
+
+class Dialect(Protocol):
+    """A way for a model to write calls into its text. Pure: it reads and writes texts, and knows nothing of effects."""
+
+    @property
+    def name(self) -> str:
+        """The dialect's name, as on the command line."""
+
+    @property
+    def stop(self) -> tuple[str, ...]:
+        """Texts before which generation may end; at most four."""
+
+    def section(self, tools: Sequence[ToolSpec]) -> str:
+        """Return the part of the system prompt that teaches the dialect for these tools."""
+
+    def reader(self, tools: Sequence[ToolSpec]) -> Reader:
+        """Return a reader of one response; only these tools can be called, another name is a call that is refused."""
+
+    def said(self, message: Message) -> str:
+        """Return an assistant's message as the model would have written it: its words, then its calls in their order.
+
+        Reading the text gives the same words, calls and order again.
+        """
+
+    def answered(self, answers: Sequence[tuple[str, str]]) -> str:
+        """Return the answers to calls, (tool name, JSON object text) each, as one text; nothing in it can be a call."""
