@@ -27,15 +27,20 @@ class DialectModel:
         """Answer; only words are handed to `on_text`, never tags. Raises ModelError as the model behind it does."""
         if request.schema is not None or request.purpose != "chat":
             return await self.inner.respond(request, on_text)
-        shown = self.dialect.reader(request.tools)
+        if on_text is None:
+            return self.understood(await self.inner.respond(self.translated(request)), request)
+        reader, shown = self.dialect.reader(request.tools), ""
 
         def show(piece: str) -> None:
-            assert on_text is not None
-            if words := shown.feed(piece):
+            nonlocal shown
+            if words := reader.feed(piece):
+                shown += words
                 on_text(words)
 
-        response = await self.inner.respond(self.translated(request), show if on_text is not None else None)
-        return self.understood(response, request)
+        response = self.understood(await self.inner.respond(self.translated(request), show), request)
+        if response.text.startswith(shown) and len(response.text) > len(shown):
+            on_text(response.text[len(shown) :])
+        return response
 
     def translated(self, request: ModelRequest) -> ModelRequest:
         """Return the request without tools: they are taught in words, and past calls and answers are texts."""

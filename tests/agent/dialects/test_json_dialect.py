@@ -1,0 +1,141 @@
+"""Calls as JSON in a model's text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from foregate.agent.dialects.json_dialect import JsonDialect, pieces, read
+from foregate.schemas.effect import Effect
+from foregate.schemas.message import Message
+from foregate.schemas.order import Block
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec
+
+KNOWN = frozenset({"read_file", "git_status"})
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+CALLS = st.builds(ToolCall.of, st.text(min_size=1, max_size=20), st.dictionaries(st.text(), JSON, max_size=3))
+TEXTS = st.text() | st.text(alphabet='{}[]":,\\ntol ea`<>thik/$1', max_size=80)
+
+
+def named(text: str) -> list[tuple[str, Any]]:
+    """Return the names and arguments of the calls in a text."""
+    return [(call.name, call.arguments) for call in read(text, KNOWN).calls]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"tool": "read_file", "args": {"path": "a"}}',
+        '[{"tool_name": "read_file", "arguments": {"path": "a"}}]',
+        '{"name": "read_file", "parameters": "{\\"path\\": \\"a\\"}"}',
+        '{"tool_calls": [{"type": "function", "function": {"name": "read_file", "arguments": {"path": "a"}}}]}',
+        '```json\n{"tool": "read_file", "args": {"path": "a"}}\n```',
+        '```\n{"tool": "read_file", "args": {"path": "a"}}\n```\n',
+        'I read it: {"tool": "read_file", "args": {"path": "a"}} and see.',
+        '<think>{"tool": "other", "args": {}}</think>{"tool": "read_file", "args": {"path": "a"}}',
+    ],
+)
+def test_every_form_of_one_call_is_read_as_the_same_call(text: str) -> None:
+    assert named(text) == [("read_file", {"path": "a"})]
+
+
+def test_the_words_around_a_call_stay_and_its_reasoning_is_apart() -> None:
+    parsed = read('Before. {"tool": "git_status", "args": {}, "reasoning": "to see"} After.')
+    assert (parsed.text, parsed.reasoning) == ("Before.  After.", "to see")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "Ada", "age": 36}',
+        '{"tool": "hammer"}',
+        '```python\n{"tool": "read_file", "args": {}}\n```',
+        "use {x} or [1, 2] and {'tool': 'read_file'}",
+        "a { that never ends",
+        "[]",
+    ],
+)
+def test_what_is_no_call_stays_words(text: str) -> None:
+    parsed = read(text, KNOWN)
+    assert (parsed.text, parsed.calls) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"tool": "read_file", "args": {"path": ', "ends before it is complete"),
+        ('```json\n[{"tool": "read_file", "args": {"path": "a"}},', "ends before it is complete"),
+        ('{"tool": "read_file", "args": {"path": "a",}}', "no valid JSON"),
+        ('{"tool": "read_file", "args": {"path": "a", "path": "b"}}', "no valid JSON"),
+        ('{"tool": "read_file", "path": "a"}', "`path` is no part of a call"),
+        ('{"tool": "read_file", "args": ["a"]}', "`args` is no object"),
+        ('[{"tool": "read_file", "args": {}}, 7]', "a call is an object"),
+    ],
+)
+def test_a_call_that_cannot_be_read_is_a_call_that_says_so(text: str, says: str) -> None:
+    assert says in read(text, KNOWN).calls[-1].defect
+
+
+def test_only_the_first_json_of_a_response_runs_and_the_next_is_answered() -> None:
+    first, second = read('{"tool": "git_status"} it is clean {"tool": "read_file", "args": {"path": "a"}}', KNOWN).calls
+    assert first.arguments == {}
+    assert (second.arguments, "only the first JSON" in second.defect) == (None, True)
+
+
+def test_blocks_say_the_order_and_places_in_them_wait_for_results() -> None:
+    parsed = read(
+        '{"sequential": [{"tool": "git_status"}, {"parallel": ['
+        '{"tool": "read_file", "args": {"path": "$result_of_step_1"}}, {"tool": "git_status"}]}]}',
+        KNOWN,
+    )
+    assert parsed.order == Block("sequential", (0, Block("parallel", (1, 2))))
+    assert parsed.deferred == (1,)
+
+
+def test_outside_a_sequence_a_place_is_text_like_any_other() -> None:
+    assert read('{"tool": "read_file", "args": {"path": "$result_of_step_1"}}').deferred == ()
+
+
+@given(TEXTS, st.lists(TEXTS))
+def test_any_text_is_read_and_its_pieces_are_the_text(text: str, more: list[str]) -> None:
+    whole = text + "".join(more)
+    assert "".join(piece.whole for piece in pieces(whole)) == whole
+    reader = JsonDialect().reader(())
+    shown = "".join(reader.feed(piece) for piece in (text, *more))
+    assert whole.startswith(shown)
+    assert reader.close() == read(whole)
+
+
+@given(TEXTS, st.lists(CALLS, min_size=1, max_size=4))
+def test_what_the_dialect_writes_it_reads_again(words: str, calls: list[ToolCall]) -> None:
+    words = words.strip()
+    known = frozenset(call.name for call in calls)
+    assume(read(words, known).text == words and not read(words, known).calls)
+    parsed = read(JsonDialect().said(Message("assistant", words, tuple(calls))), known)
+    assert (parsed.text, parsed.calls, parsed.order) == (words, tuple(calls), None)
+
+
+def test_an_order_of_calls_is_written_and_read_again() -> None:
+    calls = tuple(ToolCall.of("git_status", {"n": n}) for n in range(4))
+    order = Block("sequential", (0, Block("parallel", (1, Block("sequential", (2, 3))))))
+    parsed = read(JsonDialect().said(Message("assistant", "So:", calls, order=order)))
+    assert (parsed.text, parsed.calls, parsed.order) == ("So:", calls, order)
+
+
+def test_the_section_names_every_tool_with_its_schema() -> None:
+    spec = ToolSpec("read_file", "Read\n  a file.", {"type": "object", "required": ["path"]}, Effect.OBSERVATION)
+    section = JsonDialect().section([spec])
+    assert '"read_file": Read a file. {"required":["path"],"type":"object"}' in section
+    assert '{"tool": "<name>", "args": {...}, "reasoning": "<why>"}' in section
+
+
+def test_answers_are_data_in_one_object() -> None:
+    text = JsonDialect().answered([("read_file", '{"ok":true,"output":"x\\n```json\\n{}"}')])
+    assert text == '{"results":[{"answer":{"ok":true,"output":"x\\n```json\\n{}"},"tool":"read_file"}]}'
