@@ -57,7 +57,7 @@ class ValidityGate:
     def rule(self, call: ToolCall) -> Ruling:
         """Return the ruling on one call."""
         if call.name not in self._checks:
-            return Ruling(Standing.DENY, "unknown_tool", self.unknown(call.name))
+            return Ruling(Standing.DENY, "unknown_tool", self.unknown(call))
         if call.arguments is None:
             return invalid(call.defect)
         size, bound = len(call.raw.encode()), self.policy.validity.max_bytes
@@ -71,11 +71,11 @@ class ValidityGate:
         defect = self._checks[call.name].defect(call.arguments)
         return invalid(defect) if defect else _PASSED
 
-    def unknown(self, name: str) -> str:
-        """Return the sentence that names the nearest tool there is."""
-        near = get_close_matches(name[:64], self._checks, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else "use one of the tools offered"
-        return f"there is no tool `{name[:64]}`; {hint}"
+    def unknown(self, call: ToolCall) -> str:
+        """Return the sentence that names the nearest tool there is, or why what was begun is no call."""
+        near = get_close_matches(call.name[:64], self._checks, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else call.defect or "use one of the tools offered"
+        return f"there is no tool `{call.name[:64]}`; {hint}"
 
 
 def invalid(why: str, *numbers: Number) -> Ruling:

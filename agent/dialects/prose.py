@@ -1,0 +1,201 @@
+"""The words of a response: where in them a tag may stand, and what of them is an example that never runs.
+
+A code fence, inline code within one line, a comment: what stands in them is words, whatever it looks like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from foregate.agent.dialects.window import Waits, Window
+
+Mark = Literal["tag", "answer", "end"]
+_SPECIAL = re.compile(r"[<`\n]")
+_RUN = re.compile(r"`+")
+_RUN_OR_LINE = re.compile(r"`+|\n")
+_FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?+(`{3,}+|~{3,}+)([^\n]*+)")
+_MAYBE_FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)]?+)[ \t]*+)?+(?:`*+|~*+)\Z")
+_FENCE_END = re.compile(r"^[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+\r?$", re.MULTILINE)
+_ANSWER = re.compile(
+    r"[ \t>#*_]*+(?:the )?final[ \t_-]*+(?:answers?|anwser|anser|awnser|asnwer|answear|ansewr|answr)\b"
+    r"[ \t*_]*+[:\uff1a][*_]*+",
+    re.IGNORECASE,
+)
+_MAYBE_ANSWER = re.compile(r"[ \t>#*_]*+(?:\Z|[ft])", re.IGNORECASE)
+_LONGEST_ANSWER = 64
+
+
+class Words:
+    """Words between tags: each piece trimmed, a blank line between them; exact pieces stay as they are."""
+
+    def __init__(self) -> None:
+        self._out: list[str] = []
+        self._held: list[str] = []
+        self._fresh = True
+        self._shown = 0
+
+    def add(self, text: str) -> None:
+        """Take in words; blanks at their end wait for what follows."""
+        if self._fresh:
+            text = text.lstrip()
+        body = text.rstrip()
+        if body:
+            self._separate()
+            self._out += (*self._held, body)
+            self._held = []
+        if len(body) < len(text):
+            self._held.append(text[len(body) :])
+
+    def exact(self, text: str) -> None:
+        """Take in words that stay as they are."""
+        self.part()
+        if text:
+            self._separate()
+            self._out.append(text)
+            self.part()
+
+    def part(self) -> None:
+        """End the piece: a tag stood here."""
+        self._held, self._fresh = [], True
+
+    def shown(self) -> str:
+        """Return the words that came since the last time."""
+        new = "".join(self._out[self._shown :])
+        self._shown = len(self._out)
+        return new
+
+    def taken(self) -> str:
+        """Return all words and forget them: they turned out not to be meant for anybody."""
+        text = self.text
+        self._out, self._shown = [], 0
+        self.part()
+        return text
+
+    @property
+    def text(self) -> str:
+        """All words."""
+        return "".join(self._out)
+
+    def _separate(self) -> None:
+        if self._fresh and self._out:
+            self._out.append("\n\n")
+        self._fresh = False
+
+
+class Prose:
+    """Reads words up to the next `<` that is neither in a fence nor in inline code."""
+
+    def __init__(self, window: Window, words: Words, example: Callable[[str], None]) -> None:
+        """`example` is given what stood in a fence."""
+        self._window, self._words, self._example = window, words, example
+        self._looked = -1
+        self._runs: dict[int, int] = {}
+        self._runs_end = -1
+        self.unclosed_fence = False
+
+    def to_mark(self, *, answers: bool) -> Waits[Mark]:
+        """Read up to a place where a tag may stand, or past the words that announce the answer."""
+        window = self._window
+        while True:
+            if window.at_line and self._looked != window.position:
+                self._looked = window.position
+                if answers and (yield from self._answer()):
+                    return "answer"
+                if (yield from self._fence()):
+                    continue
+            special = _SPECIAL.search(window.text, window.at)
+            if special is None:
+                self._words.add(window.take(len(window.text)))
+                if not (yield from window.more()):
+                    return "end"
+                continue
+            self._words.add(window.take(special.start()))
+            if special[0] == "<":
+                return "tag"
+            if special[0] == "\n":
+                self._words.add(window.skip(1))
+            else:
+                yield from self._code()
+
+    def _answer(self) -> Waits[bool]:
+        window = self._window
+        while True:
+            if match := _ANSWER.match(window.text, window.at):
+                self._words.part()
+                window.take(match.end())
+                return True
+            line = window.text.find("\n", window.at, window.at + _LONGEST_ANSWER)
+            long = line >= 0 or len(window.text) - window.at >= _LONGEST_ANSWER
+            if long or not _MAYBE_ANSWER.match(window.text, window.at) or not (yield from window.more()):
+                return False
+
+    def _fence(self) -> Waits[bool]:
+        """Read a fence that opens here, up to the end of its closing line or of the text."""
+        window = self._window
+        while True:
+            fence = _FENCE.match(window.text, window.at)
+            undecided = fence.end() == len(window.text) if fence else _MAYBE_FENCE.match(window.text, window.at)
+            if not undecided or not (yield from window.more()):
+                break
+        if fence is None or (fence[1][0] == "`" and "`" in fence[2]):
+            return False
+        mark = fence[1]
+        self._words.add(window.take(min(fence.end() + 1, len(window.text))))
+        while True:
+            ends = (end for end in _FENCE_END.finditer(window.text, window.at) if _closes(end[1], mark))
+            end = next(ends, None)
+            if end is not None and end.end() < len(window.text):
+                self._read_example(end.end())
+                return True
+            if end is None:
+                self._read_example(max(window.at, window.text.rfind("\n", window.at) + 1))
+            if not (yield from window.more()):
+                self.unclosed_fence = end is None
+                self._read_example(len(window.text))
+                return True
+
+    def _read_example(self, end: int) -> None:
+        text = self._window.take(end)
+        self._words.add(text)
+        self._example(text)
+
+    def _code(self) -> Waits[None]:
+        """Read inline code, or the backticks alone where no equal number of them follows in the line."""
+        window = self._window
+        while True:
+            run = _RUN.match(window.text, window.at)
+            assert run is not None
+            size = run.end() - run.start()
+            known = run.end() < len(window.text) and window.position < self._runs_end
+            if known and self._runs.get(size, -1) <= window.position:
+                break
+            runs: dict[int, int] = {}
+            line = closing = None
+            for found in _RUN_OR_LINE.finditer(window.text, run.end()):
+                if found[0] == "\n":
+                    line = found
+                    break
+                if len(found[0]) == size:
+                    closing = found
+                    break
+                runs[len(found[0])] = window.position + found.start() - window.at
+            if closing is not None and run.end() < len(window.text) and closing.end() < len(window.text):
+                self._words.add(window.take(closing.end()))
+                return
+            if closing is None and line is not None:
+                self._runs, self._runs_end = runs, window.position + line.start() - window.at
+                break
+            if not (yield from window.more()):
+                if closing is not None:
+                    self._words.add(window.take(closing.end()))
+                    return
+                self._runs, self._runs_end = runs, window.position + len(window.text) - window.at
+                break
+        self._words.add(window.take(run.end()))
+
+
+def _closes(mark: str, opening: str) -> bool:
+    """Whether a line's mark closes a fence: of the same kind, and no shorter."""
+    return mark[0] == opening[0] and len(mark) >= len(opening)
