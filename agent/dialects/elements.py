@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from foregate.agent.dialects.command_words import Unreadable
@@ -13,11 +14,15 @@ DEEPEST = 8
 """Tags in the value of a parameter, at most."""
 Shapes = Callable[[str], Shape]
 """The shape of a call's parameter, by its name in the tag."""
-_LONGEST = 60
+_STRAY = re.compile(r"<[^<>\n]{0,60}>?|[^<\n]{1,60}")
 
 
 class Cut(Exception):
     """The text ended inside a tag; the name is that of the innermost one."""
+
+
+class Stray(Exception):
+    """Something else than a tag stands between the tags in the tag of this name."""
 
 
 class Bodies:
@@ -32,6 +37,12 @@ class Bodies:
             return Element(tag, children=())
         try:
             return (yield from self._body(tag, shapes))
+        except Stray as stray:
+            found = _STRAY.match((yield from self._text(tag)))
+            raise Unreadable(
+                f"in `<{stray}>` only tags may stand between tags, and not `{found[0] if found else ''}`: put it into "
+                "the tag it belongs to, and content that holds closing tags into <![CDATA[ and ]]>"
+            ) from None
         except Unreadable:
             yield from self._text(tag)
             raise
@@ -63,11 +74,7 @@ class Bodies:
             return None if closing else tag
         if not (yield from self._scanner.see_character()):
             raise Cut(parent.name)
-        stray = window.text[window.at : window.at + _LONGEST].split("\n")[0]
-        raise Unreadable(
-            f"in `<{parent.name}>` only tags may stand between tags, and `{stray}` is none: put it into the tag it "
-            "belongs to, and content that holds closing tags into <![CDATA[ and ]]>"
-        )
+        raise Stray(parent.name)
 
     def _parameter(self, tag: Tag, call: Tag, shape: Shape) -> Waits[Element]:
         """Read what one parameter holds."""

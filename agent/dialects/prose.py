@@ -12,7 +12,8 @@ from typing import Literal
 from foregate.agent.dialects.window import Waits, Window
 
 Mark = Literal["tag", "answer", "end"]
-_SPECIAL = re.compile(r"[<`\n]")
+_SPECIAL = re.compile(r"`|<(?:(?=[A-Za-z_/!]|[^\x00-\x7f])|\Z)|\n(?=[ \t>#*_+0-9.)-]*+(?:[`~ft]|\Z))", re.IGNORECASE)
+"""What is to be looked at: a backtick, a `<` that may begin a tag, a line that may be a fence or announce an answer."""
 _RUN = re.compile(r"`+")
 _RUN_OR_LINE = re.compile(r"`+|\n")
 _FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?+(`{3,}+|~{3,}+)([^\n]*+)")

@@ -115,25 +115,26 @@ class Scanner:
         Tags of the same name in between are counted, so what they hold belongs to the content. With a `parent` the
         closing tag must be followed by another tag or the parent's closing tag; one that is not is content as well.
         """
-        window, marks, pieces, depth = self.window, _marks(name), [], 0
+        window, marks, pieces = self.window, _marks(name), []
+        depth = ahead = 0
         while True:
-            mark = marks.search(window.text, window.at)
+            mark = marks.search(window.text, window.at + ahead)
             if mark is None:
-                pieces.append(window.take(_safe(window)))
+                pieces.append(window.take(_safe(window, ahead)))
+                ahead = 0
                 if not (yield from window.more()):
                     pieces.append(window.take(len(window.text)))
                     return "".join(pieces), False
                 continue
-            pieces.append(window.take(mark.start()))
-            size = mark.end() - mark.start()
-            if mark[1] and depth == 0 and (not parent or (yield from self._followed(size, parent))):
-                window.skip(size)
+            start, ahead = mark.start() - window.at, mark.end() - window.at
+            if not mark[1]:
+                depth += not mark[0].endswith("/>")
+            elif depth:
+                depth -= 1
+            elif not parent or (yield from self._followed(ahead, parent)):
+                pieces.append(window.skip(start))
+                window.skip(ahead - start)
                 return "".join(pieces), True
-            if mark[1]:
-                depth -= depth > 0
-            elif not mark[0].endswith("/>"):
-                depth += 1
-            pieces.append(window.skip(size))
 
     def _followed(self, skip: int, parent: str) -> Waits[bool]:
         """Whether, after blanks, a tag is opened, the parent is closed, or the text is at its end."""
@@ -177,7 +178,7 @@ def _marks(name: str) -> re.Pattern[str]:
     return re.compile(rf"<(?:(/){re.escape(name)}\s*+>|{re.escape(name)}(?:\s[^<>]*+)?+>)")
 
 
-def _safe(window: Window) -> int:
-    """Return up to where nothing can become a tag when more text comes."""
-    begun = window.text.rfind("<", window.at)
+def _safe(window: Window, ahead: int) -> int:
+    """Return up to where nothing becomes a tag when more text comes; what is `ahead` was looked at."""
+    begun = window.text.rfind("<", window.at + ahead)
     return len(window.text) if begun < 0 or window.text.find(">", begun) >= 0 else begun

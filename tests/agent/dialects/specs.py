@@ -35,10 +35,14 @@ TYPES = spec(
         "kind": {"enum": ["one", "two"]},
         "perhaps": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
         "deep": {"$ref": "#/$defs/deep"},
+        "tree": {"$ref": "#/$defs/tree"},
     },
     "text",
 )
-TYPES.parameters["$defs"] = {"deep": {"type": "object", "properties": {"inner": LIST}}}  # type: ignore[index]
+TYPES.parameters["$defs"] = {  # type: ignore[index]
+    "deep": {"type": "object", "properties": {"inner": LIST}},
+    "tree": {"type": "object", "properties": {"tree": {"$ref": "#/$defs/tree"}}},
+}
 SERVER = spec("web.search", {"query": TEXT, "count": {"type": "integer"}}, "query")
 STEP = spec("tool_b", {"input": TEXT}, "input")
 TOOLS = [*BUILTIN, TYPES, SERVER, STEP]

@@ -26,12 +26,21 @@ TAGS = (
 )
 MARKS = (
     "<types ", '<var name="x">', "</var>", "<execute_tools />", "Final Answer:", "<![CDATA[", "]]>", "<!--", "-->",
-    "```", "```xml", "~~~", "`", "``", "\n", "\r\n", " ", "{", '{"path": "a"}', "}", "&lt;", "&amp;", "<", ">", "/", "</",
-    "<!", "<!DOCTYPE x>", '<!ENTITY a "b">', "a", "ls -l", "|", "'", '"', '="', "b/c", "$result_of_step_1", "\ud800",
-    '<call_tool name="x" arguments="{}"/>', "<web.search ", 'query="a"', "/>", "- ", "> ",
+    "```", "```xml", "~~~", "`", "``", "\n", "\r\n", " ", "{", '{"path": "a"}', "}", "&lt;", "&amp;", "<", ">", "/",
+    "</", "<!", "<!DOCTYPE x>", '<!ENTITY a "b">', "a", "ls -l", "|", "'", '"', '="', "b/c", "$result_of_step_1",
+    "\ud800", '<call_tool name="x" arguments="{}"/>', "<web.search ", 'query="a"', "/>", "- ", "> ",
 )  # fmt: skip
 PIECES = (*(f"<{tag}>" for tag in TAGS.split()), *(f"</{tag}>" for tag in TAGS.split()), *MARKS)
-SOUP = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=60)
+WRAPPED = st.recursive(
+    st.lists(st.sampled_from(PIECES), max_size=3).map("".join),
+    lambda inner: st.builds(
+        lambda tag, parts: f"<{tag}>{''.join(parts)}</{tag}>",
+        st.sampled_from(TAGS.split()),
+        st.lists(inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+SOUP = WRAPPED | st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=60)
 
 
 def read(dialect: Dialect, text: str) -> Parsed:

@@ -1,0 +1,97 @@
+"""What a byte of a response costs to read at 1 MB, against one at 10 KB, as ratios in one run.
+
+Texts of ordinary kinds and of hostile ones, read whole and in pieces of a few characters as they arrive from a model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from foregate.agent.dialects.action_tags import ActionTags
+from foregate.agent.dialects.dialect import Dialect
+from foregate.agent.dialects.service_tags import ServiceTags
+from foregate.agent.memory_workspace import MemoryWorkspace
+from foregate.agent.tools.builtin import builtin_tools
+from foregate.policy.load import default_policy
+
+SMALL, LARGE = 10_000, 1_000_000
+ROUNDS = 8
+BOUND = 1.5
+TOOLS = [
+    tool.spec
+    for tool in builtin_tools(MemoryWorkspace({}), default_policy(), memory=Path("memory"))  # type: ignore[arg-type]
+]
+Kind = tuple[str, str, str]
+KINDS: Mapping[str, Kind] = {
+    "one file": ("<write_file><path>a</path><content>\n", "if a < b:  # <b>&lt;\n", "</content></write_file>"),
+    "many calls": ("", "Now.\n<read_file>\n<path>src/a.py</path>\n</read_file>\n", ""),
+    "words": ("", "A *word*, `code <x>`, and a < b; <b>bold</b>.\n\n```\n<read_file>a</read_file>\n```\n", ""),
+    "closing tags in content": ("<write_file><path>a</path><content>", "</content> x", "</content></write_file>"),
+    "blanks after closing tags": ("<write_file><path>a</path><content>", "</content>   ", "</content></write_file>"),
+    "opening tags in content": ("<write_file><path>a</path><content>", "<content>", ""),
+    "blanks in a tag": ("<read_file", " ", "/>"),
+    "an attribute": ('<read_file path="', "<a b='", '"/>'),
+    "tags that are none": ("", "<a b='<a b=\" ", ""),
+    "backticks in one line": ("", "` `` ``` ```` ````` ", "<b>"),
+    "code in one line": ("", "`a`b", "<b>"),
+    "fences": ("", "```\n~~~\n````\n", ""),
+    "blocks": ("", "<parallel>", ""),
+    "thoughts": ("<think>", "</thinking> <think>", ""),
+    "CDATA": ("<write_file><path>a</path><content>", "<![CDATA[", "]]></content></write_file>"),
+    "sections": ("<write_file><path>a</path><content>", "<![CDATA[x]]>", "</content></write_file>"),
+    "look-alikes": ("", "<cre\u0430te_file> ", ""),
+    "brackets": ("", "<", ""),
+    "digits": ("", "1. ", ""),
+    "quotes in a command": ("<run_command>", "'a b' \"c\" ", "</run_command>"),
+}
+
+
+def text_of(kind: Kind, size: int) -> str:
+    """Return a text of a kind and of about a size."""
+    before, middle, after = kind
+    return before + middle * (size // len(middle)) + after
+
+
+def read(dialect: Dialect, text: str, piece: int) -> int:
+    """Read a text in pieces of a size, 0 for whole; return the nanoseconds it computed."""
+    start = time.process_time_ns()
+    reader = dialect.reader(TOOLS)
+    for place in range(0, len(text), piece or len(text)):
+        reader.feed(text[place : place + (piece or len(text))])
+    reader.close()
+    return time.process_time_ns() - start
+
+
+def ratio(dialect: Dialect, kind: Kind, piece: int) -> float:
+    """Return what a character costs in a large text against a small one, the best of interleaved rounds each.
+
+    What else the machine does only adds to a cost, so rounds go on while the ratio is above the bound.
+    """
+    small, large = text_of(kind, SMALL), text_of(kind, LARGE)
+    found, least, most = BOUND + 1, float("inf"), float("inf")
+    for _ in range(ROUNDS):
+        if found <= BOUND:
+            break
+        least = min(least, *(read(dialect, small, piece) / len(small) for _ in range(5)))
+        most = min(most, read(dialect, large, piece) / len(large))
+        found = most / least
+    return found
+
+
+def main() -> None:
+    """Print, for each dialect, the worst ratio of all kinds of text, whole and in pieces."""
+    for dialect in (ActionTags(), ServiceTags()):
+        worst: dict[int, tuple[float, str]] = {}
+        for piece in (0, 7):
+            worst[piece] = max((ratio(dialect, kind, piece), name) for name, kind in KINDS.items())
+        (whole, kind), (pieces, other) = worst[0], worst[7]
+        print(
+            f"parsing   {max(whole, pieces):5.2f}x  (bound {BOUND}x)   {dialect.name}: {whole:.2f} whole ({kind}), "
+            f"{pieces:.2f} in pieces ({other})"
+        )
+
+
+if __name__ == "__main__":
+    main()
