@@ -239,10 +239,18 @@ class TagReader:
             self._notes.append(f"blocks nest deeper than {DEEPEST}; the innermost were refused")
 
     def _open(self, tag: Tag) -> None:
+        """A block or a service begins."""
         self._skip(tag)
-        if tag.kind == "open":
+        if tag.kind == "whole":
+            self._nameless(tag.name)
+        else:
             self._containers.append(tag.name.lower() if tag.name.lower() in BLOCKS else tag.name)
             self._before.append(len(self._gathered.calls))
+
+    def _nameless(self, service: str) -> None:
+        """Say of a service that held no tool that nothing was called."""
+        why = f"`<{service}>` names no tool; put the tag of one of its tools into it"
+        self._gathered.add([ToolCall.broken(service, f"<{service}>", why)])
 
     def _closed(self, tag: Tag) -> bool:
         """Close a block or a service, with those that stand open in it; return whether there was one of that name."""
@@ -256,8 +264,7 @@ class TagReader:
             if inner in BLOCKS:
                 self._gathered.end()
             elif empty:
-                why = f"`<{inner}>` names no tool; put the tag of one of its tools into it"
-                self._gathered.add([ToolCall.broken(inner, f"<{inner}>", why)])
+                self._nameless(inner)
             if inner in BLOCKS and empty:
                 self._notes.append(f"`<{inner}>` held no call")
             if inner == name:
