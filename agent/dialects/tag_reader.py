@@ -328,6 +328,12 @@ class TagReader:
         if broken is not None and broken[2] and (form := self._form(broken[1])) is not None:
             yield from self._malformed(broken, form)
             return
+        if (name := self._scanner.begun()) and self._means(name):
+            self._cut = True
+            form = self._form(name)
+            why = f"the response ended in the tag `<{name}`; send it again, whole"
+            self._gathered.add([ToolCall.broken(form.tool if form else name, window.take(len(window.text)), why)])
+            return
         odd = yield from self._odd_tag()
         if odd is None or not (close := self._alike.like(odd[2])):
             self._words.add(window.skip(1))
@@ -337,6 +343,10 @@ class TagReader:
             self._words.add(window.skip(len(odd[0])))
         else:
             yield from self._inert(f"</{odd[2]}>")
+
+    def _means(self, name: str) -> bool:
+        """Whether a tag of that name calls something or holds calls."""
+        return self._form(name) is not None or name in BLOCKS or name == GENERIC or self._grammar.is_service(name)
 
     def _odd_tag(self) -> Waits[re.Match[str] | None]:
         """Return the name after `<` where it is not all ASCII."""

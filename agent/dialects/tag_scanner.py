@@ -22,6 +22,7 @@ _BEGUN = re.compile(
     rf"</?+(?:{_NAME}(?:\s++{_NAME}\s*+=\s*+{_VALUE})*+"
     rf"""(?:\s++(?:{_NAME}(?:\s*+(?:=\s*+(?:"[^"]*+|'[^']*+)?+)?+)?+)?+)?+\s*+/?+)?+\Z"""
 )
+_OPENED = re.compile(rf"<({_NAME})")
 _ATTRIBUTE = re.compile(rf"({_NAME})\s*+=\s*+({_VALUE})")
 _BLANKS = re.compile(r"\s*+")
 _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos);")
@@ -69,6 +70,12 @@ class Scanner:
             undecided = start >= len(window.text) or _BEGUN.match(window.text, start)
             if not undecided or not (yield from window.more()):
                 return None
+
+    def begun(self) -> str:
+        """Return the name of the opening tag that begins here and that the text, being at its end, cuts; else ""."""
+        window = self.window
+        name = _OPENED.match(window.text, window.at)
+        return name[1] if name and window.ended and _BEGUN.match(window.text, window.at) else ""
 
     def see(self, literal: str, skip: int = 0) -> Waits[bool]:
         """Whether the text goes on with `literal`."""

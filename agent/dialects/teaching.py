@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from foregate.agent.dialects.forms import Form
 from foregate.agent.dialects.parameters import Shape
+from foregate.agent.dialects.tag_scanner import encoded, is_name
+from foregate.agent.dialects.vocabulary import GENERIC, RESERVED
 
 _RULES = """\
 What a tag holds is taken as it is, line for line, nothing escaped; a line break right after an opening tag does not \
@@ -33,7 +35,9 @@ def taught(forms: Sequence[tuple[Form, str]]) -> str:
 def _line(form: Form) -> str:
     required = set(form.required())
     given = [f"{name}{'*' * (name in required)}{_kind(form.shape(name))}" for name in form.parameters()]
-    return f"<{form.tag}> {', '.join(given) or 'nothing'}: {_about(form)}"
+    plain = is_name(form.tag) and form.tag.lower() not in RESERVED
+    tag = f"<{form.tag}>" if plain else f'<{GENERIC} name="{encoded(form.tool)}" arguments="JSON"/>'
+    return f"{tag} {', '.join(given) or 'nothing'}: {_about(form)}"
 
 
 def _about(form: Form) -> str:

@@ -199,6 +199,9 @@ def test_examples_in_a_fence_are_said() -> None:
     ("text", "says"),
     [
         ("<read_file>", "ended before `<read_file>` was closed"),
+        ("I use <read_file", "ended in the tag `<read_file`"),
+        ("<read_file path='a", "ended in the tag `<read_file`"),
+        ("<parallel", "ended in the tag `<parallel`"),
         ("<read_file><path>a", "`<path>` in `<read_file>` was closed"),
         ("<read_file><path>a</path>", "`<read_file>` was closed"),
         ("<create_file><path>a</path><content>x</content></create_fil", "`<create_file>` was closed"),
@@ -230,6 +233,22 @@ def test_examples_in_a_fence_are_said() -> None:
 )
 def test_a_call_that_cannot_be_read_says_why_and_runs_nothing(text: str, says: str) -> None:
     assert says in defect(TAGS, text)
+
+
+@pytest.mark.parametrize("text", ["a <b", "<path", "a <", "</read_file", "<read_fil", "<!", "<div class='x"])
+def test_the_beginning_of_another_tag_at_the_end_is_words(text: str) -> None:
+    parsed = read(TAGS, text)
+    assert (parsed.text, parsed.calls) == (text, ())
+
+
+def test_a_parameter_the_tool_has_not_is_left_for_the_schema_to_refuse() -> None:
+    assert only(TAGS, "<read_file><path>a</path><mode>x</mode></read_file>") == {"path": "a", "mode": "x"}
+
+
+def test_a_tool_no_tag_can_name_is_taught_by_the_tag_that_names_it() -> None:
+    section = TAGS.section([spec("a tool", {"x": TEXT}, "x"), spec("think", {})])
+    assert '<call_tool name="a tool" arguments="JSON"/> x*: A tool.' in section
+    assert '<call_tool name="think" arguments="JSON"/> nothing' in section
 
 
 def test_after_a_call_that_cannot_be_read_the_next_one_is_read() -> None:
