@@ -6,7 +6,7 @@ Texts of ordinary kinds and of hostile ones, read whole and in pieces of a few c
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from foregate.agent.dialects.action_tags import ActionTags
@@ -23,35 +23,47 @@ TOOLS = [
     tool.spec
     for tool in builtin_tools(MemoryWorkspace({}), default_policy(), memory=Path("memory"))  # type: ignore[arg-type]
 ]
-Kind = tuple[str, str, str]
+Kind = Callable[[int], str]
+
+
+def repeated(before: str, middle: str, after: str) -> Kind:
+    """Return what makes a text of about a size: one piece over and over between two others."""
+    return lambda size: before + middle * (size // len(middle)) + after
+
+
+def runs(size: int) -> str:
+    """Return a line of ever shorter runs of backticks: none of them closes another."""
+    longest = int((2 * size) ** 0.5)
+    return "".join("`" * length + "a" for length in range(longest, 0, -1)) + "<b>"
+
+
 KINDS: Mapping[str, Kind] = {
-    "one file": ("<write_file><path>a</path><content>\n", "if a < b:  # <b>&lt;\n", "</content></write_file>"),
-    "many calls": ("", "Now.\n<read_file>\n<path>src/a.py</path>\n</read_file>\n", ""),
-    "words": ("", "A *word*, `code <x>`, and a < b; <b>bold</b>.\n\n```\n<read_file>a</read_file>\n```\n", ""),
-    "closing tags in content": ("<write_file><path>a</path><content>", "</content> x", "</content></write_file>"),
-    "blanks after closing tags": ("<write_file><path>a</path><content>", "</content>   ", "</content></write_file>"),
-    "opening tags in content": ("<write_file><path>a</path><content>", "<content>", ""),
-    "blanks in a tag": ("<read_file", " ", "/>"),
-    "an attribute": ('<read_file path="', "<a b='", '"/>'),
-    "tags that are none": ("", "<a b='<a b=\" ", ""),
-    "backticks in one line": ("", "` `` ``` ```` ````` ", "<b>"),
-    "code in one line": ("", "`a`b", "<b>"),
-    "fences": ("", "```\n~~~\n````\n", ""),
-    "blocks": ("", "<parallel>", ""),
-    "thoughts": ("<think>", "</thinking> <think>", ""),
-    "CDATA": ("<write_file><path>a</path><content>", "<![CDATA[", "]]></content></write_file>"),
-    "sections": ("<write_file><path>a</path><content>", "<![CDATA[x]]>", "</content></write_file>"),
-    "look-alikes": ("", "<cre\u0430te_file> ", ""),
-    "brackets": ("", "<", ""),
-    "digits": ("", "1. ", ""),
-    "quotes in a command": ("<run_command>", "'a b' \"c\" ", "</run_command>"),
+    "one file": repeated("<write_file><path>a</path><content>\n", "if a < b:  # <b>&lt;\n", "</content></write_file>"),
+    "many calls": repeated("", "Now.\n<read_file>\n<path>src/a.py</path>\n</read_file>\n", ""),
+    "words": repeated("", "A *word*, `code <x>`, and a < b; <b>bold</b>.\n\n```\n<read_file>a</read_file>\n```\n", ""),
+    "closing tags in content": repeated(
+        "<write_file><path>a</path><content>", "</content> x", "</content></write_file>"
+    ),
+    "blanks after closing tags": repeated(
+        "<write_file><path>a</path><content>", "</content>   ", "</content></write_file>"
+    ),
+    "opening tags in content": repeated("<write_file><path>a</path><content>", "<content>", ""),
+    "blanks in a tag": repeated("<read_file", " ", "/>"),
+    "an attribute": repeated('<read_file path="', "<a b='", '"/>'),
+    "tags that are none": repeated("", "<a b='<a b=\" ", ""),
+    "backticks in one line": repeated("", "` `` ``` ```` ````` ", "<b>"),
+    "code in one line": repeated("", "`a`b", "<b>"),
+    "fences": repeated("", "```\n~~~\n````\n", ""),
+    "blocks": repeated("", "<parallel>", ""),
+    "thoughts": repeated("<think>", "</thinking> <think>", ""),
+    "CDATA": repeated("<write_file><path>a</path><content>", "<![CDATA[", "]]></content></write_file>"),
+    "sections": repeated("<write_file><path>a</path><content>", "<![CDATA[x]]>", "</content></write_file>"),
+    "look-alikes": repeated("", "<cre\u0430te_file> ", ""),
+    "brackets": repeated("", "<", ""),
+    "digits": repeated("", "1. ", ""),
+    "quotes in a command": repeated("<run_command>", "'a b' \"c\" ", "</run_command>"),
+    "runs of backticks": runs,
 }
-
-
-def text_of(kind: Kind, size: int) -> str:
-    """Return a text of a kind and of about a size."""
-    before, middle, after = kind
-    return before + middle * (size // len(middle)) + after
 
 
 def read(dialect: Dialect, text: str, piece: int) -> int:
@@ -69,7 +81,7 @@ def ratio(dialect: Dialect, kind: Kind, piece: int) -> float:
 
     What else the machine does only adds to a cost, so rounds go on while the ratio is above the bound.
     """
-    small, large = text_of(kind, SMALL), text_of(kind, LARGE)
+    small, large = kind(SMALL), kind(LARGE)
     found, least, most = BOUND + 1, float("inf"), float("inf")
     for _ in range(ROUNDS):
         if found <= BOUND:
