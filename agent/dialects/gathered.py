@@ -44,11 +44,19 @@ class Gathered:
             self._open[-1].items.append(Block(block.kind, tuple(block.items)))
 
     def add(self, calls: Sequence[ToolCall]) -> None:
-        """Take in the calls of one tag. Within a `sequential` block their arguments may name earlier results."""
+        """Take in the calls of one tag. Within a `sequential` block their arguments may name earlier results.
+
+        Of several calls only the first may: for a later one the steps would be counted from the first.
+        """
+        steps = any(block.kind == "sequential" for block in self._open[1:])
+        if steps and any(map(_waits, calls[1:])):
+            each = " and ".join(f"`<{call.name}>`" for call in calls)
+            why = f"this tag makes several calls, and a later one names the result of a step; write {each} instead"
+            calls = [ToolCall.broken(calls[-1].name, calls[-1].raw, why)]
         first = len(self.calls)
         places = range(first, first + len(calls))
         self.calls += calls
-        if any(block.kind == "sequential" for block in self._open[1:]):
+        if steps:
             self.deferred += [place for place in places if _waits(self.calls[place])]
         if len(calls) > 1 and self.depth:
             self._open[-1].items.append(Block("sequential", tuple(places)))

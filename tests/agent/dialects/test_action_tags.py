@@ -286,6 +286,14 @@ def test_a_commit_with_its_files_is_one_item_of_a_block() -> None:
     assert order.to_json() == ["parallel", ["sequential", 0, 1]]
 
 
+def test_only_the_first_call_of_a_tag_may_name_a_step() -> None:
+    commit = "<git_commit><message>{0}</message><files>{1}</files></git_commit>"
+    files = f"<sequential><read_file>a</read_file>{commit.format('m', '$result_of_step_1')}</sequential>"
+    assert read(TAGS, files).deferred == (1,)
+    message = f"<sequential><read_file>a</read_file>{commit.format('see $result_of_step_1', 'a')}</sequential>"
+    assert "write `<git_add>` and `<git_commit>` instead" in read(TAGS, message).calls[1].defect
+
+
 def test_a_command_goes_to_the_shell_where_the_dialect_is_told_so() -> None:
     assert calls(ActionTags(shell=True), "<execute_command>ls | wc -l</execute_command>") == [
         ("run_shell", {"command": "ls | wc -l"})
