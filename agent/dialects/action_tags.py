@@ -108,13 +108,19 @@ class ActionTags:
         return Spelling(tag, "", names, COMMANDS.get(tool, ()))
 
     def form(self, tag: str, specs: Mapping[str, ToolSpec]) -> Form | None:
-        """Return what a tag calls with these tools: an action, or the tool of that name."""
+        """Return what a tag calls with these tools: an action, or the tool of that name, which goes first.
+
+        Where somebody's own tool stands in for a built-in one, its own names count.
+        """
         tool, names = self._actions.get(tag, (tag, self._names.parameters.get(tag, {})))
-        if tag in specs and tool != tag:
-            tool, names = tag, self._names.parameters.get(tag, {})
         if tag not in self._actions and tool not in specs:
             return None
-        return Form(tag, tool, specs.get(tool), names, _ASIDE.get(tag, {}), _FINISH.get(tag))
+        if tag in specs and tool != tag:
+            return Form(tag, tag, specs[tag], self._names.parameters.get(tag, {}))
+        spec = specs.get(tool)
+        if spec is not None and spec.provenance != "builtin":
+            return Form(tag, tool, spec, self._names.parameters.get(tool, {}))
+        return Form(tag, tool, spec, names, _ASIDE.get(tag, {}), _FINISH.get(tag))
 
     @property
     def actions(self) -> Sequence[str]:

@@ -50,7 +50,7 @@ class Form(Struct, frozen=True):
             for child in element.children:
                 self._put(arguments, child.tag.name, child)
         elif element.exact or element.text.strip():
-            self._put(arguments, self._bare(), element)
+            self._put(arguments, self._bare(arguments), element)
         return self._finished(arguments)
 
     def parameters(self) -> list[str]:
@@ -69,16 +69,16 @@ class Form(Struct, frozen=True):
     def _required(self) -> list[str]:
         return list(self.spec.parameters.get("required", ())) if self.spec else []
 
-    def _bare(self) -> str:
-        """Return the parameter that text without a tag is meant for."""
+    def _bare(self, given: Arguments) -> str:
+        """Return the parameter that text without a tag is meant for, beside those given as attributes."""
         if self.spec is None:
             return "text"
-        required = self._required()
+        required = [name for name in self._required() if name not in given]
         texts = [name for name in required if "string" in self.shape(name).types]
         if len(texts) == 1 or len(required) == 1:
             return self.theirs((texts or required)[0])
         if required:
-            needed = " and ".join(f"`{name}`" for name in self.required())
+            needed = " and ".join(f"`{self.theirs(name)}`" for name in required)
             raise Unreadable(f"`<{self.tag}>` needs {needed}; give each in a tag of its own inside it")
         names = ", ".join(f"`{name}`" for name in self.parameters()[:8])
         raise Unreadable(f"`<{self.tag}>` takes no bare text" + (f"; its parameters are {names}" if names else ""))

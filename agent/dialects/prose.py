@@ -34,12 +34,13 @@ class Words:
     def __init__(self) -> None:
         self._out: list[str] = []
         self._held: list[str] = []
-        self._fresh = True
+        self.fresh = True
+        """Whether nothing but blanks came since a tag, or at all."""
         self._shown = 0
 
     def add(self, text: str) -> None:
         """Take in words; blanks at their end wait for what follows."""
-        if self._fresh:
+        if self.fresh:
             text = text.lstrip()
         body = text.rstrip()
         if body:
@@ -59,7 +60,7 @@ class Words:
 
     def part(self) -> None:
         """End the piece: a tag stood here."""
-        self._held, self._fresh = [], True
+        self._held, self.fresh = [], True
 
     def shown(self) -> str:
         """Return the words that came since the last time."""
@@ -80,9 +81,9 @@ class Words:
         return "".join(self._out)
 
     def _separate(self) -> None:
-        if self._fresh and self._out:
+        if self.fresh and self._out:
             self._out.append("\n\n")
-        self._fresh = False
+        self.fresh = False
 
 
 class Prose:
@@ -100,11 +101,11 @@ class Prose:
         """Read up to a place where a tag may stand, or past the words that announce the answer."""
         window = self._window
         while True:
-            if window.at_line and self._looked != window.position:
+            if (window.at_line or self._words.fresh) and self._looked != window.position:
                 self._looked = window.position
                 if answers and (yield from self._answer()):
                     return "answer"
-                if (yield from self._fence()):
+                if window.at_line and (yield from self._fence()):
                     continue
             special = _SPECIAL.search(window.text, window.at)
             if special is None:

@@ -70,6 +70,7 @@ TAGS = ActionTags()
         ('<read_file path="a &quot;b&quot;.txt" offset="3"/>', [("read_file", {"path": 'a "b".txt', "offset": 3})]),
         ('<read_file>{"path": "a"}</read_file>', [("read_file", {"path": "a"})]),
         ('<modify_file>{"path": "a", "search": "x", "replace": "y"}</modify_file>', None),
+        ('<create_file path="a">\nx\n</create_file>', [("write_file", {"path": "a", "content": "x\n"})]),
         ("<Read_File>a</Read_File>", [("read_file", {"path": "a"})]),
         ("<types/>", [("types", {})]),
         ("<types></types>", [("types", {})]),
@@ -94,6 +95,15 @@ def test_a_tool_named_like_an_action_is_itself() -> None:
     reader = TAGS.reader([*BUILTIN, spec("create_file", {"name": TEXT}, "name")])
     reader.feed("<create_file>x</create_file>")
     assert [(call.name, call.arguments) for call in reader.close().calls] == [("create_file", {"name": "x"})]
+
+
+def test_a_tool_that_stands_in_for_a_built_in_one_has_its_own_names() -> None:
+    reader = TAGS.reader([spec("run_tests", {"package": TEXT}, "package"), spec("search_replace", {"path": TEXT})])
+    reader.feed("<run_tests>./api</run_tests><search_replace><path>a b</path></search_replace>")
+    assert [(call.name, call.arguments) for call in reader.close().calls] == [
+        ("run_tests", {"package": "./api"}),
+        ("search_replace", {"path": "a b"}),
+    ]
 
 
 @pytest.mark.parametrize(

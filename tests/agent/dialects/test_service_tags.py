@@ -165,6 +165,10 @@ def test_an_answer_in_a_tag_is_one_as_well() -> None:
     assert read(TAGS, "<final_answer>It is <b>so</b>.</final_answer>\n").text == "It is <b>so</b>."
 
 
+def test_an_answer_may_stand_right_after_a_thought() -> None:
+    assert read(TAGS, "<think>so</think> Final Answer: yes").text == "yes"
+
+
 def test_an_answer_within_a_line_is_words_like_any_other() -> None:
     assert read(TAGS, f"My final answer: later. {READ}").text == "My final answer: later."
 
