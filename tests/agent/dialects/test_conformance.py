@@ -41,5 +41,5 @@ def test_each_dialect_writes_the_case_so_that_it_reads_the_same(case: Case, name
     assert (parsed.order, parsed.deferred) == (case.order, case.deferred)
 
 
-def test_every_case_has_a_text_in_each_dialect_or_says_so_by_its_absence() -> None:
+def test_the_table_has_a_column_for_each_dialect_and_no_other() -> None:
     assert {name for case in CASES for name in case.written} == set(DIALECTS)
