@@ -55,6 +55,10 @@ class ModelError(ForegateError):
     """The model endpoint failed and retrying will not help."""
 
 
+class ToolsRefused(ModelError):
+    """The endpoint takes no tools for this model; a dialect can still be written into its text."""
+
+
 class RuntimeLost(ForegateError):
     """Where a source's tools run is gone, so no further call to them can work; the message says what was lost.
 

@@ -28,8 +28,9 @@ class ModelRequest(Struct, frozen=True):
 
     Generation ends before any of the texts in `stop`, where the endpoint can do that; whoever reads the answer cuts it.
     `purpose` is `chat`, `plan`, `critique`, `task_plan` or `plan_results`; adapters send it nowhere, deterministic
-    models read it.
-    `temperature` is 0 to 2 and `max_tokens` bounds the tokens of the response; None leaves either to the endpoint.
+    models read it. Generation ends before any of the texts in `stop`, where the endpoint can do that; whoever reads the
+    answer cuts it. `temperature` is 0 to 2 and `max_tokens` bounds the tokens of the response; None leaves either to
+    the endpoint.
     """
 
     messages: Sequence[Message]

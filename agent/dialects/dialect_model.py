@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from foregate.agent.dialects.dialect import Dialect
+from foregate.agent.dialects.dialect import Dialect, Reader
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Model
+from foregate.schemas.tool_spec import ToolSpec
 
 
 class DialectModel:
@@ -27,19 +28,10 @@ class DialectModel:
         """Answer; only words are handed to `on_text`, never tags. Raises ModelError as the model behind it does."""
         if request.schema is not None or request.purpose != "chat":
             return await self.inner.respond(request, on_text)
-        if on_text is None:
-            return self.understood(await self.inner.respond(self.translated(request)), request)
-        reader, shown = self.dialect.reader(request.tools), ""
-
-        def show(piece: str) -> None:
-            nonlocal shown
-            if words := reader.feed(piece):
-                shown += words
-                on_text(words)
-
-        response = self.understood(await self.inner.respond(self.translated(request), show), request)
-        if response.text.startswith(shown) and len(response.text) > len(shown):
-            on_text(response.text[len(shown) :])
+        shown = Shown(self.dialect.reader(request.tools), on_text)
+        said = await self.inner.respond(self.translated(request), shown.feed if on_text is not None else None)
+        response = understood(said, self.dialect, request.tools)
+        shown.end(response.text)
         return response
 
     def translated(self, request: ModelRequest) -> ModelRequest:
@@ -49,23 +41,62 @@ class DialectModel:
         messages = list(spoken(request.messages, self.dialect, section))
         return replace(request, messages=messages, tools=(), stop=self.dialect.stop if taught else ())
 
-    def understood(self, response: ModelResponse, request: ModelRequest) -> ModelResponse:
-        """Return the response with its text read; calls the endpoint sent natively all the same stay in front."""
-        reader = self.dialect.reader(request.tools)
-        reader.feed(response.text)
-        parsed = reader.close()
-        calls = (*response.calls, *parsed.calls)
-        finish = "tool_calls" if calls and response.finish_reason == "stop" else response.finish_reason
-        return replace(
-            response,
-            text=parsed.text,
-            calls=calls,
-            reasoning="\n".join(part for part in (response.reasoning, parsed.reasoning) if part),
-            order=parsed.order if not response.calls else None,
-            deferred=parsed.deferred if not response.calls else (),
-            finish_reason=finish,
-            notes=(*response.notes, *parsed.notes),
-        )
+
+class Interpreted:
+    """A model that answers by rules, made to say its calls in a dialect, which is then read as any other text."""
+
+    def __init__(self, inner: Model, dialect: Dialect) -> None:
+        self.inner, self.dialect = inner, dialect
+
+    @property
+    def name(self) -> str:
+        """The name of the model behind it."""
+        return self.inner.name
+
+    async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
+        """Answer; raises ModelError as the model behind it does."""
+        response = await self.inner.respond(request, on_text)
+        if request.schema is not None or request.purpose != "chat" or not response.calls:
+            return response
+        text = self.dialect.said(Message("assistant", response.text, response.calls, order=response.order))
+        return understood(replace(response, text=text, calls=(), order=None), self.dialect, request.tools)
+
+
+class Shown:
+    """Hands the words of a response to whoever reads along, as they come; what is no word, never."""
+
+    def __init__(self, reader: Reader, on_text: Callable[[str], None] | None) -> None:
+        self._reader, self._on_text, self._shown = reader, on_text, ""
+
+    def feed(self, piece: str) -> None:
+        """Take in the next piece of the text."""
+        if self._on_text is not None and (words := self._reader.feed(piece)):
+            self._shown += words
+            self._on_text(words)
+
+    def end(self, text: str) -> None:
+        """Hand over what is left of the words, now that all of them are known."""
+        if self._on_text is not None and text.startswith(self._shown) and len(text) > len(self._shown):
+            self._on_text(text[len(self._shown) :])
+
+
+def understood(response: ModelResponse, dialect: Dialect, tools: Sequence[ToolSpec]) -> ModelResponse:
+    """Return the response with its text read; calls the endpoint sent natively all the same stay in front."""
+    reader = dialect.reader(tools)
+    reader.feed(response.text)
+    parsed = reader.close()
+    calls = (*response.calls, *parsed.calls)
+    finish = "tool_calls" if calls and response.finish_reason == "stop" else response.finish_reason
+    return replace(
+        response,
+        text=parsed.text,
+        calls=calls,
+        reasoning="\n".join(part for part in (response.reasoning, parsed.reasoning) if part),
+        order=parsed.order if not response.calls else None,
+        deferred=parsed.deferred if not response.calls else (),
+        finish_reason=finish,
+        notes=(*response.notes, *parsed.notes),
+    )
 
 
 def spoken(messages: Sequence[Message], dialect: Dialect, section: str) -> Iterator[Message]:

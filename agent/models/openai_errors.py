@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from foregate.agent.models.openai_endpoint import Endpoint
 from foregate.agent.models.openai_wire import LIMITS
 from foregate.agent.models.retry import Transient, retry_after
-from foregate.schemas.errors import ModelError
+from foregate.schemas.errors import ModelError, ToolsRefused
 from foregate.schemas.strict_json import Json
 
 if TYPE_CHECKING:
@@ -65,6 +65,9 @@ def _status(error: APIStatusError, endpoint: Endpoint, body: Mapping[str, Json])
         return Transient(f"{endpoint.url} {what} ({status}{said and ': '}{said})", AGAIN, wait)
     if status in SIMPLER and (feature := _declined(_message(error.body), str(error.param or ""), body)):
         return Declined(feature)
+    if status in (*SIMPLER, 404) and "tools" in body and _no_tools(_message(error.body), str(error.param or "")):
+        refused = f"{endpoint.url} takes no tools for the model `{body.get('model', '')}`"
+        return ToolsRefused(f"{refused}; use another model, or `--dialect json`")
     return ModelError(_sentence(error, endpoint, str(body.get("model", "")), said))
 
 
@@ -99,6 +102,8 @@ def _declined(message: str, param: str, body: Mapping[str, Json]) -> str:
         return "stream_options"
     if "tools" in body and "description" in words and ("too long" in words or "at most" in words):
         return "long_descriptions"
+    if "stop" in body and (param == "stop" or "'stop'" in words or "`stop`" in words or "stop sequence" in words):
+        return "stop"
     if "temperature" in body and "temperature" in words:
         return "temperature"
     limit = next((name for name in LIMITS if name in body), "")
@@ -107,6 +112,21 @@ def _declined(message: str, param: str, body: Mapping[str, Json]) -> str:
     asked = body.get("response_format", {}).get("type", "")
     spoken = ("response_format", "json_schema", "json_object", "json mode", "structured output")
     return str(asked) if asked and any(word in words for word in spoken) else ""
+
+
+def _no_tools(message: str, param: str) -> bool:
+    """Whether a refusal says that there are no tools for the model at all."""
+    words = message.lower()
+    spoken = (
+        "does not support tool",
+        "not support tool",
+        "tool use",
+        "function calling",
+        "tools are not",
+        "tool choice",
+    )
+    refused = ("not support", "unsupported", "not enabled", "not available", "not allowed", "requires --enable")
+    return (param == "tools" or any(word in words for word in spoken)) and any(word in words for word in refused)
 
 
 def _message(body: object) -> str:

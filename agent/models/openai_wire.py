@@ -17,6 +17,7 @@ from foregate.schemas.tool_spec import ToolSpec
 ALLOWED = re.compile(r"[a-zA-Z0-9_-]+")
 MAX_NAME = 64
 MAX_ID = 40
+MAX_STOPS = 4
 MAX_DESCRIPTION = 1024
 UNANSWERED = json.dumps(
     {"foregate": {"message": "No answer to this call was recorded. Do not assume that it ran."}, "ok": False}
@@ -105,6 +106,8 @@ class WireRequest:
             }
         elif form:
             body["response_format"] = {"type": form}
+        if request.stop and "stop" not in declined:
+            body["stop"] = list(request.stop[:MAX_STOPS])
         if request.temperature is not None and "temperature" not in declined:
             body["temperature"] = request.temperature
         limit = next((name for name in LIMITS if name not in declined), "")

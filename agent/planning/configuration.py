@@ -25,6 +25,7 @@ PlanMode = Literal["direct", "plan", "auto"]
 Confirmation = Literal["always", "dangerous", "as_planned"]
 Answering = Literal["requested", "always", "failed", "never"]
 Role = Literal["planning", "execution"]
+DialectName = Literal["native", "json", "action_tags", "service_tags", "auto"]
 Compression = Literal["keep_ends", "summary", "none"]
 
 
@@ -104,10 +105,22 @@ class FormattingSection(Section):
     include_reasoning: bool
 
 
+class DialectSection(Section):
+    """How a model makes its calls. The tables lead from the names a model uses to ours, see `Names`."""
+
+    name: DialectName
+    shell: bool
+    tags: dict[str, str]
+    services: dict[str, str]
+    tools: dict[str, str]
+    parameters: dict[str, dict[str, str]]
+
+
 class Configuration(Section):
-    """The configuration of plan mode."""
+    """The configuration: how models speak, and plan mode."""
 
     version: Literal[1]
+    dialect: DialectSection
     mode: PlanMode
     models: Models
     planning: PlanningSection

@@ -40,6 +40,7 @@ class Options(TypedDict, total=False):
     dry_run: bool
     builtin: bool
     mode: PlanMode | None
+    dialect: str | None
 
 
 class Agent:
@@ -52,6 +53,7 @@ class Agent:
     one is denied.
     `mode` is `direct`, `plan` (nothing changes outside a plan the `person` confirmed) or `auto` (a single change of a
     task needs none); None is what the configuration says, and a session that is resumed keeps its own.
+    `dialect` is how the model makes its calls: `native`, `json`, `action_tags`, `service_tags` or `auto`.
     `log` defaults to the durable log in FOREGATE_HOME; `resume` names a session of it.
 
     Use it as a context manager, sync or async; leaving it ends the session's log.
@@ -72,6 +74,7 @@ class Agent:
         dry_run: bool = False,
         builtin: bool = True,
         mode: PlanMode | None = None,
+        dialect: str | None = None,
     ) -> None:
         self._setting = Setting(
             workspace=workspace,
@@ -86,6 +89,7 @@ class Agent:
             resume=resume,
             dry_run=dry_run,
             mode=mode,
+            dialect=dialect,
         )
         self._opened: Opened | None = None
         self._runner: asyncio.Runner | None = None

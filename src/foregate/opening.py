@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,9 @@ class Setting:
 
     `policy` is a Policy, a file, a shipped name, or None for FOREGATE_POLICY and the defaults. `config` is a
     Configuration, a file, or None for FOREGATE_CONFIG, the user's own and the defaults. `resume` names a session of the
-    log. `mode` is that of a new session, None for the configuration's; one that is resumed keeps its own. `log` and
-    `blobs` None are those of the home; a log of one's own may come without blobs, kept in memory.
+    log. `mode` and `dialect` are those of a new session, None for the configuration's; one that is resumed keeps its
+    own, unless it is given another dialect. `log` and `blobs` None are those of the home; a log of one's own may come
+    without blobs, kept in memory.
     """
 
     workspace: Path | str = "."
@@ -56,6 +58,7 @@ class Setting:
     listeners: Sequence[Listener] = ()
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     config: Configuration | Path | str | None = None
+    dialect: str | None = None
 
 
 @dataclass(slots=True)
@@ -170,8 +173,15 @@ async def _open(
             listeners=(*setting.listeners, *([telemetry.hear] if telemetry is not None else ())),
             layers=record(loaded, guard),
         )
-        await (session.resume() if setting.resume else session.start())
-        roles = Roles(configuration, session, setting.environ)
+        said_in = setting.dialect or configuration.dialect.name
+        if setting.resume:
+            await session.resume()
+            said_in = setting.dialect or session.state.started.get("dialect", "native")
+        speak = partial(spoken_in, said_in, configuration)
+        session.model = speak(model)
+        if not setting.resume:
+            await session.start(**({"dialect": said_in} if said_in != "native" else {}))
+        roles = Roles(configuration, session, setting.environ, speak)
         session.desk = PlanDesk(configuration, roles.model)
         if setting.dry_run and not session.state.dry_run:
             await session.record(Draft("policy_changed", "person", {"dry_run": True}))
@@ -195,6 +205,17 @@ async def _open(
         (*notes, *said),
         _telemetry=telemetry,
     )
+
+
+def spoken_in(dialect: str, configuration: Configuration, model: Model) -> Model:
+    """Return the model as one that makes its calls in a dialect; raise UsageError for one nobody knows."""
+    if dialect == "native":
+        return model
+    from foregate.agent.dialects.choice import speaking
+    from foregate.agent.dialects.names import Names
+
+    section = configuration.dialect
+    return speaking(model, dialect, Names.from_json(section.model_dump(exclude={"name", "shell"})), shell=section.shell)
 
 
 async def workspace_of(log: Log, name: str) -> str:
@@ -225,6 +246,7 @@ def provider_of(model: Model) -> str:
     """Return whose kind of endpoint a model is, as OpenTelemetry names it: the wire spoken, not who serves it."""
     from foregate.agent.models.openai import OpenAIModel
 
+    model = getattr(model, "inner", model)
     return "openai" if isinstance(model, OpenAIModel) else "foregate" if model.name == REHEARSAL else "custom"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from foregate.schemas.errors import UsageError
@@ -13,11 +13,21 @@ if TYPE_CHECKING:
     from foregate.agent.session import Session
 
 
+Speak = Callable[[Model], Model]
+"""Makes a model one that makes its calls in the session's dialect."""
+
+
 class Roles:
     """The models of the roles in a session; what the configuration names is made when it is first asked for."""
 
-    def __init__(self, configuration: Configuration, session: Session, environ: Mapping[str, str]) -> None:
-        self._configuration, self._session, self._environ = configuration, session, environ
+    def __init__(
+        self,
+        configuration: Configuration,
+        session: Session,
+        environ: Mapping[str, str],
+        speak: Speak = lambda model: model,
+    ) -> None:
+        self._configuration, self._session, self._environ, self._speak = configuration, session, environ, speak
         self._made: dict[Role, Model] = {}
 
     def model(self, role: Role) -> Model:
@@ -27,7 +37,7 @@ class Roles:
             return self._session.model
         if role not in self._made:
             self._made[role] = model_of(wanted, self._environ)
-        return self._made[role]
+        return self._speak(self._made[role])
 
     async def close(self) -> None:
         """Close the models the configuration named; one asked for again is made anew."""

@@ -19,6 +19,7 @@ def chat(
     workspace: options.WorkspaceFolder = Path(),
     policy: options.PolicyFile = None,
     config: options.ConfigFile = None,
+    dialect: options.Dialect = None,
     resume: Annotated[
         str, typer.Option("--resume", metavar="SESSION", help="Go on with a session of the log; `last` is the newest.")
     ] = "",
@@ -30,7 +31,9 @@ def chat(
     """Talk with the agent; what it wants to do is judged first, and you are asked where it matters."""
     from foregate.opening import Setting
 
-    setting = Setting(workspace=workspace, model=model, policy=policy, config=config, resume=resume, dry_run=dry_run)
+    setting = Setting(
+        workspace=workspace, model=model, policy=policy, config=config, dialect=dialect, resume=resume, dry_run=dry_run
+    )
     if as_json:
         raise typer.Exit(wait(_stream(setting)))
     wait(_chat(setting))

@@ -22,6 +22,15 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="YAML over the default configuration; also FOREGATE_CONFIG."),
 ]
+Dialect = Annotated[
+    str | None,
+    typer.Option(
+        "--dialect",
+        metavar="NAME",
+        help="How the model makes its calls: native, json, action_tags, service_tags or auto.",
+        show_default=False,
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Judge every call, make no change.")]
 SessionName = Annotated[
     str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.", show_default=False)

@@ -26,13 +26,14 @@ def plan(
     workspace: options.WorkspaceFolder = Path(),
     policy: options.PolicyFile = None,
     config: options.ConfigFile = None,
+    dialect: options.Dialect = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Have a plan made, checked and shown; nothing of it runs. `check FILE` only checks one."""
     from foregate.opening import Setting
     from foregate.schemas.errors import UsageError
 
-    setting = Setting(workspace=workspace, model=model, policy=policy, config=config)
+    setting = Setting(workspace=workspace, model=model, policy=policy, config=config, dialect=dialect)
     if words[0] == "check" and (len(words) != 2 or save is not None):
         raise UsageError("name one plan file to check, and nothing to save")
     if words[0] == "check":

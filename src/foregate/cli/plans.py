@@ -113,6 +113,7 @@ def resume(
     model: options.Model = None,
     policy: options.PolicyFile = None,
     config: options.ConfigFile = None,
+    dialect: options.Dialect = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Go on with a plan that was paused, or whose process ended. What is done is not done again."""
@@ -124,7 +125,7 @@ def resume(
     if failed and failed not in WAYS:
         raise UsageError(f"--failed is one of {', '.join(WAYS)}")
     name = newest_plan(plan).session
-    setting = Setting(model=model, policy=policy, config=config, resume=name)
+    setting = Setting(model=model, policy=policy, config=config, dialect=dialect, resume=name)
 
     async def go(work: PlanWork) -> PlanReport:
         from foregate.agent.planning.control import decide
@@ -164,6 +165,7 @@ def retry(
     model: options.Model = None,
     policy: options.PolicyFile = None,
     config: options.ConfigFile = None,
+    dialect: options.Dialect = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Try the tasks again that failed or were aborted, after another yes. What is done is not done again."""
@@ -172,7 +174,7 @@ def retry(
     from foregate.opening import Setting
 
     name = newest_plan(plan).session
-    setting = Setting(model=model, policy=policy, config=config, resume=name)
+    setting = Setting(model=model, policy=policy, config=config, dialect=dialect, resume=name)
 
     async def go(work: PlanWork) -> PlanReport | None:
         from foregate.agent.planning.control import retry as make_pending

@@ -18,11 +18,12 @@ def resume(
     model: options.Model = None,
     policy: options.PolicyFile = None,
     config: options.ConfigFile = None,
+    dialect: options.Dialect = None,
 ) -> None:
     """Answer what a session waits for, and see its task through; `foregate chat --resume` goes on talking."""
     from foregate.opening import Setting
 
-    raise typer.Exit(wait(_resume(Setting(model=model, policy=policy, config=config, resume=session))))
+    raise typer.Exit(wait(_resume(Setting(model=model, policy=policy, config=config, dialect=dialect, resume=session))))
 
 
 async def _resume(setting: Setting) -> int:

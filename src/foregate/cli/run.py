@@ -23,6 +23,7 @@ def run(
     workspace: options.WorkspaceFolder = Path(),
     policy: options.PolicyFile = None,
     config: options.ConfigFile = None,
+    dialect: options.Dialect = None,
     dry_run: options.DryRun = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
     events: Annotated[bool, typer.Option("--events", help="Print every event as a line of JSON.")] = False,
@@ -37,7 +38,7 @@ def run(
     text = sys.stdin.read() if task == "-" else task
     if not text.strip():
         raise UsageError("the task is empty; say what to do")
-    setting = Setting(workspace=workspace, model=model, policy=policy, config=config, dry_run=dry_run)
+    setting = Setting(workspace=workspace, model=model, policy=policy, config=config, dialect=dialect, dry_run=dry_run)
     outcome = wait(_run(setting, text, as_json, events))
     raise typer.Exit(STATUS[outcome.status])
 

@@ -1,0 +1,46 @@
+"""The dialects by their names, and a model that speaks one."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from foregate.agent.dialects.action_tags import ActionTags
+from foregate.agent.dialects.auto_model import AutoModel
+from foregate.agent.dialects.dialect import Dialect
+from foregate.agent.dialects.dialect_model import DialectModel, Interpreted
+from foregate.agent.dialects.json_dialect import JsonDialect
+from foregate.agent.dialects.names import Names
+from foregate.agent.dialects.service_tags import ServiceTags
+from foregate.agent.models.rehearsal import RehearsalModel
+from foregate.agent.planning.configuration import DialectName
+from foregate.schemas.errors import UsageError
+from foregate.schemas.protocols import Model
+
+DIALECTS: tuple[str, ...] = get_args(DialectName)
+
+
+def speaking(model: Model, name: str, names: Names | None = None, *, shell: bool = False) -> Model:
+    """Return a model that makes its calls in a dialect; `native` is the model itself.
+
+    `names` and `shell` are those of the configuration. The rehearsal model, which reads no prompt, is interpreted.
+    Raises UsageError for a dialect nobody knows.
+    """
+    if name not in DIALECTS:
+        raise UsageError(f"there is no dialect `{name[:40]}`; choose one of {', '.join(DIALECTS)}")
+    if name == "native":
+        return model
+    if name == "auto":
+        return AutoModel(model, (ServiceTags(names), ActionTags(names, shell=shell), JsonDialect()))
+    dialect = dialect_of(name, names, shell=shell)
+    return Interpreted(model, dialect) if isinstance(model, RehearsalModel) else DialectModel(model, dialect)
+
+
+def dialect_of(name: str, names: Names | None = None, *, shell: bool = False) -> Dialect:
+    """Return the dialect of a name, of those that are written into text."""
+    match name:
+        case "json":
+            return JsonDialect()
+        case "action_tags":
+            return ActionTags(names, shell=shell)
+        case _:
+            return ServiceTags(names)
