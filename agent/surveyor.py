@@ -331,9 +331,10 @@ def roughly(survey: Survey) -> int:
 
 def moved_on(judged: Survey, now: Survey, own: Mapping[Resource, str]) -> str:
     """Return the first resource that is not as judged, "" when all are; changes of the same response are expected."""
-    if now.problem or len(judged.resources) != len(now.resources):
+    found = [resource for resource in now.resources if not made_meanwhile(resource, judged, own)]
+    if now.problem or len(judged.resources) != len(found):
         return now.problem or "the resources of the call"
-    for before, after in zip(judged.resources, now.resources, strict=True):
+    for before, after in zip(judged.resources, found, strict=True):
         same = (before.id, before.exists, before.hash, before.protected) == (
             after.id,
             after.exists,
@@ -343,6 +344,16 @@ def moved_on(judged: Survey, now: Survey, own: Mapping[Resource, str]) -> str:
         if not same and not (before.id == after.id and expected(before, after, own)):
             return after.id
     return ""
+
+
+def made_meanwhile(resource: SurveyedResource, judged: Survey, own: Mapping[Resource, str]) -> bool:
+    """Whether a resource was no part of the call when it was judged, and is one now because the same response made it.
+
+    A word of a command names a file once there is one. Only a look at it is as harmless as it was before.
+    """
+    known = any((one.kind, one.id) == (resource.kind, resource.id) for one in judged.resources)
+    looks = not resource.access.changes and not resource.protected
+    return not known and looks and bool(resource.hash) and own.get(resource.resource) == resource.hash
 
 
 def expected(before: SurveyedResource, after: SurveyedResource, own: Mapping[Resource, str]) -> bool:

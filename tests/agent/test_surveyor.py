@@ -278,6 +278,18 @@ def test_only_the_session_s_own_changes_explain_a_difference(folder: Path, look:
     assert moved_on(judged, now, {Resource(ResourceKind.FILE, "d/f"): "x"}) == ""
 
 
+def test_a_command_may_look_at_what_the_same_response_made_as_that_left_it(folder: Path, look: Look) -> None:
+    lines = {"argv": ["wc", "-l", "new.txt"]}
+    judged = look("run_command", **lines)
+    (folder / "new.txt").write_text("one")
+    now = look("run_command", **lines)
+    (made,) = [resource for resource in now.resources if resource.id == "new.txt"]
+    own = {made.resource: made.hash}
+    assert moved_on(judged, now, own) == ""
+    assert moved_on(judged, now, {}) != ""
+    assert moved_on(judged, now, {made.resource: "other"}) != ""
+
+
 @pytest.mark.parametrize(
     ("argv", "protected"),
     [
