@@ -10,11 +10,23 @@ if TYPE_CHECKING:
     from foregate.agent.outcome import Outcome
     from foregate.agent.session import Session
     from foregate.agent.tools.python_tool import tool
+    from foregate.agent.trajectories.trajectory import Trajectory
     from foregate.api import Agent, run, run_sync
     from foregate.policy.policy import Policy
     from foregate.schemas.errors import ForegateError
 
-__all__ = ["Agent", "ForegateError", "Outcome", "Policy", "Session", "__version__", "run", "run_sync", "tool"]
+__all__ = [
+    "Agent",
+    "ForegateError",
+    "Outcome",
+    "Policy",
+    "Session",
+    "Trajectory",
+    "__version__",
+    "run",
+    "run_sync",
+    "tool",
+]
 
 _HOMES = {
     "Agent": "foregate.api",
@@ -22,6 +34,7 @@ _HOMES = {
     "Outcome": "foregate.agent.outcome",
     "Policy": "foregate.policy.policy",
     "Session": "foregate.agent.session",
+    "Trajectory": "foregate.agent.trajectories.trajectory",
     "run": "foregate.api",
     "run_sync": "foregate.api",
     "tool": "foregate.agent.tools.python_tool",

@@ -10,7 +10,21 @@ from typing import Annotated
 import typer
 
 from foregate import __version__
-from foregate.cli import audit, chat, config, demo_command, execute, plan, plans, policy, resume, run, tools, undo
+from foregate.cli import (
+    audit,
+    chat,
+    config,
+    demo_command,
+    execute,
+    plan,
+    plans,
+    policy,
+    resume,
+    run,
+    tools,
+    trajectories,
+    undo,
+)
 from foregate.cli.exit_codes import ERROR, STATUS, USAGE, of_error
 from foregate.schemas.errors import ForegateError
 from foregate.telemetry.diagnostics import diagnostics
@@ -34,6 +48,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(policy.app, name="policy")
 app.add_typer(config.app, name="config")
 app.add_typer(tools.app, name="tools")
+app.add_typer(trajectories.app, name="trajectories")
 app.command("demo", short_help="Show a session with every ruling.")(demo_command.demo)
 
 

@@ -1,0 +1,57 @@
+"""Messages and tools in the form chat endpoints and their fine-tuning share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from foregate.agent.models.openai_wire import WireNames, messages
+from foregate.schemas.message import Message
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+
+Tools = Sequence[Mapping[str, Json]]
+"""Specifications of tools as recorded."""
+
+
+class Offer:
+    """The tools a model was offered: `names` spells theirs for endpoints, `definitions` has the form of a request."""
+
+    def __init__(self, tools: Tools) -> None:
+        self.tools = tools
+        self.names = WireNames([tool["name"] for tool in tools])
+        self.definitions = [_definition(tool, self.names) for tool in tools]
+
+
+class Offers:
+    """Offers by their tools, each made once: the steps of a session share theirs."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Offer] = {}
+
+    def __call__(self, tools: Tools) -> Offer:
+        """Return the offer of these tools."""
+        found = self._made.get(id(tools))
+        if found is None or found.tools is not tools:
+            found = self._made[id(tools)] = Offer(tools)
+        return found
+
+
+def history(sent: Sequence[Message], names: WireNames) -> list[dict[str, Any]]:
+    """Return messages as they went over the wire, each answer right behind the message that called."""
+    return messages(sent, names)
+
+
+def assistant(text: str, calls: tuple[ToolCall, ...], names: WireNames) -> dict[str, Any]:
+    """Return one message of the model."""
+    found = messages([Message("assistant", text, calls)], names)
+    return found[0] if found else {"role": "assistant", "content": text}
+
+
+def _definition(tool: Mapping[str, Json], names: WireNames) -> dict[str, Any]:
+    function = {
+        "name": names.to_wire(tool["name"]),
+        "description": tool.get("description", ""),
+        "parameters": tool.get("parameters") or {"type": "object", "properties": {}},
+    }
+    return {"type": "function", "function": function}

@@ -1,0 +1,88 @@
+"""A trajectory as lines of (state, action, observation, reward), one for each response."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from foregate.agent.models.openai_wire import WireNames
+from foregate.agent.trajectories import chat
+from foregate.agent.trajectories.states import Asked
+from foregate.agent.trajectories.trajectory import Action, Step, Trajectory
+from foregate.schemas import codec
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+
+
+def rows(
+    trajectory: Trajectory, states: Mapping[int, Asked], rewards: Sequence[float] | None, *, content: bool = True
+) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a session; `states` are by event number, `rewards` one for each response, None is null."""
+    offers = chat.Offers()
+    tasks = {task.number: task for task in trajectory.tasks}
+    last = {step.task: step.number for step in trajectory.responses}
+    for place, step in enumerate(trajectory.responses):
+        task = tasks[step.task]
+        offer = offers(step.tools)
+        done = task.ended and last[step.task] == step.number
+        row: dict[str, Any] = {
+            "session": trajectory.session,
+            "parent": trajectory.parent or None,
+            "step": step.number,
+            "task": step.task,
+            "turn": step.turn or None,
+            "time": step.time,
+            "actor": step.actor,
+            "model": step.model,
+            "state": _state(states.get(step.seq), offer, content),
+            "action": _action(step, offer.names, content),
+            "observation": [_observed(action) for action in step.actions],
+            "reward": None if rewards is None else rewards[place],
+            "done": done,
+            "status": task.status if done else None,
+            "verdicts": [_verdict(action) for action in step.actions],
+            "decisions": [point.to_json() for point in step.decisions],
+            "answers": [{key: value for key, value in codec.dump(given).items() if value} for given in step.answers],
+            "usage": {"input_tokens": step.usage.input_tokens, "output_tokens": step.usage.output_tokens},
+            "finish_reason": step.finish_reason,
+        }
+        yield row
+
+
+def _state(sent: Asked | None, offer: chat.Offer, content: bool) -> Json:
+    """Return the messages that were sent, and the names of the tools in force as the messages spell them."""
+    if sent is None or not content:
+        return None
+    tools = [definition["function"]["name"] for definition in offer.definitions]
+    return {"messages": chat.history(sent.messages, offer.names), "tools": tools}
+
+
+def _action(step: Step, names: WireNames, content: bool) -> dict[str, Any]:
+    calls = tuple(ToolCall.parse(action.name, action.raw, id=action.id) for action in step.actions)
+    message = chat.assistant(step.message, calls, names)
+    return {**message, "reasoning": step.reasoning} if step.reasoning and content else message
+
+
+def _observed(action: Action) -> dict[str, Any]:
+    """Return what came of a call; `content` is the answer as the model got it, also in the next state."""
+    return {
+        "tool_call_id": action.id,
+        "outcome": action.outcome,
+        "code": action.answer_code or None,
+        "content": action.told,
+        "exit_code": action.exit_code,
+        "undone": action.undone,
+        "resolved": action.resolved or None,
+        "child": action.child or None,
+    }
+
+
+def _verdict(action: Action) -> dict[str, Any]:
+    return {
+        "tool_call_id": action.id,
+        "standing": action.standing or None,
+        "gate": action.gate or None,
+        "code": action.code or None,
+        "message": action.message,
+        "remedy": action.remedy,
+    }
