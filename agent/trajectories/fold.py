@@ -95,11 +95,11 @@ class Fold:
         )
 
     def _made(self, number: int, draft: dict[str, Any]) -> Step:
-        held: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in draft.items()
-        }
-        calls = held.pop("calls")
-        return Step(number=number, actions=tuple(Action(**self._calls[call]) for call in calls), **held)
+        actions = tuple(Action(**self._calls[call]) for call in draft["calls"])
+        held: dict[str, Any] = {name: value for name, value in draft.items() if name != "calls"}
+        for name in ("decisions", "answers", "events"):
+            held[name] = tuple(held[name])
+        return Step(number=number, actions=actions, **held)
 
     def _step(self, event: Event, source: str, message: str, *, own: bool = True, **more: Any) -> dict[str, Any]:
         """Begin a step; `own` False gives it no event, for words that stand in another step's."""

@@ -25,7 +25,9 @@ def rows(
         task = tasks[step.task]
         offer = offers(step.tools)
         done = task.ended and last[step.task] == step.number
-        row: dict[str, Any] = {
+        action = _action(step, offer.names, content)
+        wire = [call["id"] for call in action.get("tool_calls", ())]
+        yield {
             "session": trajectory.session,
             "parent": trajectory.parent or None,
             "step": step.number,
@@ -35,18 +37,17 @@ def rows(
             "actor": step.actor,
             "model": step.model,
             "state": _state(states.get(step.seq), offer, content),
-            "action": _action(step, offer.names, content),
-            "observation": [_observed(action) for action in step.actions],
+            "action": action,
+            "observation": [_observed(id_, made) for id_, made in zip(wire, step.actions, strict=True)],
             "reward": None if rewards is None else rewards[place],
             "done": done,
             "status": task.status if done else None,
-            "verdicts": [_verdict(action) for action in step.actions],
-            "decisions": [point.to_json() for point in step.decisions],
-            "answers": [{key: value for key, value in codec.dump(given).items() if value} for given in step.answers],
+            "verdicts": [_verdict(id_, made) for id_, made in zip(wire, step.actions, strict=True)],
+            "decisions": [_filled(point.to_json()) for point in step.decisions],
+            "answers": [_filled(codec.dump(given)) for given in step.answers],
             "usage": {"input_tokens": step.usage.input_tokens, "output_tokens": step.usage.output_tokens},
             "finish_reason": step.finish_reason,
         }
-        yield row
 
 
 def _state(sent: Asked | None, offer: chat.Offer, content: bool) -> Json:
@@ -63,10 +64,11 @@ def _action(step: Step, names: WireNames, content: bool) -> dict[str, Any]:
     return {**message, "reasoning": step.reasoning} if step.reasoning and content else message
 
 
-def _observed(action: Action) -> dict[str, Any]:
+def _observed(wire: str, action: Action) -> dict[str, Any]:
     """Return what came of a call; `content` is the answer as the model got it, also in the next state."""
     return {
-        "tool_call_id": action.id,
+        "tool_call_id": wire,
+        "call": action.id,
         "outcome": action.outcome,
         "code": action.answer_code or None,
         "content": action.told,
@@ -77,12 +79,17 @@ def _observed(action: Action) -> dict[str, Any]:
     }
 
 
-def _verdict(action: Action) -> dict[str, Any]:
+def _verdict(wire: str, action: Action) -> dict[str, Any]:
     return {
-        "tool_call_id": action.id,
+        "tool_call_id": wire,
+        "call": action.id,
         "standing": action.standing or None,
         "gate": action.gate or None,
         "code": action.code or None,
         "message": action.message,
         "remedy": action.remedy,
     }
+
+
+def _filled(row: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in row.items() if value or value == 0}
