@@ -168,7 +168,7 @@ class Family:
         below = set[str]()
         for name in chosen:
             below |= set(self._below(name))
-        wanted = chosen or [name for name in known if not above[name]]
+        wanted = list(dict.fromkeys(chosen)) or [name for name in known if not above[name]]
         self.heads = [name for name in wanted if name not in below]
 
     def since(self, log: Readable, moment: datetime) -> None:

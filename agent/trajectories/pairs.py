@@ -1,14 +1,15 @@
 """Preference pairs: a call that was held or denied, and the one that would have been better in its place.
 
-For each call of a response that was held or denied, the first of these that there is:
+For each call of a model's response that was held or denied:
 
-1. `remedy`: the look the ruling named as its cure, where Foregate took it or the next response of the task called for
-   it, and it ran and succeeded;
-2. `replacement`: the first call of the next response of the task that was allowed, ran, and has the same tool or the
-   same target.
+1. where the ruling named a look as its cure (`remedy`): that look, when it ran and succeeded before the task's next
+   response was over, whoever called for it;
+2. else (`replacement`): the first call of the task's next response that was allowed, ran, and has the same tool or the
+   same target. The very same call counts only after `narration_required`, where words alone made the difference, and
+   only under other words; after any other code something else had changed, and nothing about the call was better.
 
-A call that ran in the next response exactly as it was held, under the same words, is no pair: nothing was better. A
-call that was only cancelled, cut off or not reached was not ruled out, and makes none. Shadow gates hold nothing.
+There is none where a person said something in between beside an answer on a sheet: what was not known cannot be
+preferred. A call that was only cancelled, cut off or not reached was not ruled out. Shadow gates hold nothing.
 """
 
 from __future__ import annotations
@@ -45,42 +46,50 @@ class Pair(Struct, frozen=True):
         }
 
 
+_WORDS = "narration_required"
+
+
 def pairs_of(trajectory: Trajectory) -> Iterator[Pair]:
     """Yield the pairs of a trajectory in the order of the held calls, without those of its children."""
-    steps = trajectory.steps
-    for place, step in enumerate(steps):
+    for place, step in enumerate(trajectory.steps):
         if not (step.response and step.asked):
             continue
-        later = steps[place + 1 :]
-        following = next((other for other in later if other.response and other.task == step.task), None)
+        until = _until_next(trajectory.steps[place:])
         for held in step.actions:
             if held.standing in ("hold", "deny"):
-                pair = _remedied(step, held, later, following) or _replaced(step, held, following)
+                pair = _remedied(step, held, until) if held.remedy else _replaced(step, held, until[-1])
                 if pair is not None:
                     yield pair
 
 
-def _remedied(step: Step, held: Action, later: tuple[Step, ...], following: Step | None) -> Pair | None:
-    if held.remedy is None:
-        return None
+def _until_next(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return the steps from a response to the next of its task, or as far as it was not interrupted."""
+    first = steps[0]
+    for place, step in enumerate(steps[1:], start=1):
+        if step.source == "user" or step.task != first.task:
+            return steps[:place]
+        if step.response:
+            return steps[: place + 1]
+    return steps
+
+
+def _remedied(step: Step, held: Action, until: tuple[Step, ...]) -> Pair | None:
+    assert held.remedy is not None
     digest = ToolCall.of(held.remedy["tool"], held.remedy["arguments"]).digest
-    until = following.number if following is not None else later[-1].number if later else 0
-    for other in later:
-        if other.number > until or (other.response and other is not following):
-            break
-        if other.task == step.task and (other.actor == "runner" or other is following):
-            for better in other.actions:
-                if better.digest == digest and better.outcome == "finished":
-                    return Pair("remedy", step, held, other, better, step.message)
+    for other in until:
+        for better in other.actions:
+            if better.digest == digest and better.outcome == "finished":
+                return Pair("remedy", step, held, other, better, step.message)
     return None
 
 
-def _replaced(step: Step, held: Action, following: Step | None) -> Pair | None:
-    if following is None or not following.asked:
+def _replaced(step: Step, held: Action, following: Step) -> Pair | None:
+    if following is step or not (following.response and following.asked):
         return None
     for better in following.actions:
         alike = better.name == held.name or (held.target != "" and better.target == held.target)
-        same = better.digest == held.digest and following.message == step.message
-        if better.standing == "allow" and better.ran and alike and not same:
+        again = better.digest == held.digest
+        new = (held.code == _WORDS and following.message != step.message) if again else alike
+        if new and better.standing == "allow" and better.ran:
             return Pair("replacement", step, held, following, better, following.message)
     return None

@@ -106,11 +106,13 @@ def _module(name: str) -> ModuleType:
 def _elsewhere() -> Iterator[None]:
     """Run a block in which nothing is imported from the current folder, however Python was started."""
     before, here = list(sys.path), Path.cwd().resolve()
+    writing, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing is left beside the user's file
     sys.path[:] = [entry for entry in before if entry and not _same(entry, here)]
     try:
         yield
     finally:
         sys.path[:] = before
+        sys.dont_write_bytecode = writing
 
 
 def _same(entry: str, here: Path) -> bool:

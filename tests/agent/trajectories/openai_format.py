@@ -2,8 +2,8 @@
 
 An example of the supervised format has `messages`, perhaps `tools` and `parallel_tool_calls`, and nothing else; one of
 the preference format has `input` (of the same parts, ending before the answer), `preferred_output` and
-`non_preferred_output`, each one message of the assistant. Only the assistant's messages have a `weight`, 0 or 1; the last
-message is the assistant's; each call is answered right behind the message that made it, unless that is the last.
+`non_preferred_output`, each one message of the assistant. Only the assistant's messages have a `weight`, 0 or 1; the
+last message is the assistant's; each call is answered right behind the message that made it, unless that is the last.
 """
 
 from __future__ import annotations

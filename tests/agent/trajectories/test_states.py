@@ -34,7 +34,7 @@ async def test_the_conversation_is_the_session_s_own_after_every_event(story: St
 async def test_each_state_is_what_the_model_was_asked(story: Story) -> None:
     world, session = await told(story)
     assert isinstance(session.model, Noting)
-    states = [state for state in asked(logged(world.log, "s"), world.blobs, lambda data: data)]
+    states = list(asked(logged(world.log, "s"), world.blobs, lambda data: data))
     if story is plan_filled:
         assert [state.apart for state in states] == [False, True]
         states = [state for state in states if state.apart]
