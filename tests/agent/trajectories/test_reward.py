@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.trajectories.atif import validate
 from foregate.agent.trajectories.fold import trajectory_of
 from foregate.agent.trajectories.reward import load, rewards_of
 from foregate.agent.trajectories.trajectory import Trajectory
@@ -118,3 +119,18 @@ def test_what_is_no_reward_is_refused_in_one_sentence(value: Any, why: str, traj
 
 def test_numbers_for_each_response_are_taken_as_they_are(trajectory: Trajectory) -> None:
     assert rewards_of(lambda _: (1, 0.5, True, 0), trajectory) == [1, 0.5, 1, 0]
+
+
+def test_the_page_s_example_is_a_reward(tmp_path: Path, trajectory: Trajectory) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "trajectories.md").read_text("utf-8")
+    (tmp_path / "rewards.py").write_text(page.split("```python\n")[1].split("```")[0])
+    assert rewards_of(load(f"{tmp_path / 'rewards.py'}:score"), trajectory) == [0, 0, 0, 0.9]
+
+
+def test_the_page_s_step_is_atif() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "trajectories.md").read_text("utf-8")
+    step = json.loads(page.split("```json\n")[1].split("```")[0])
+    agent = {"name": "foregate", "version": "1"}
+    validate({"schema_version": "ATIF-v1.8", "agent": agent, "steps": [{**step, "step_id": 1}]})
+    with pytest.raises(UsageError, match="not sequential"):
+        validate({"schema_version": "ATIF-v1.8", "agent": agent, "steps": [step]})
