@@ -181,7 +181,7 @@ def _call(action: Action, recorded: Mapping[str, Json]) -> dict[str, Any]:
         "target": action.target,
         "remedy": action.remedy,
         "raw": atif_events.raw_apart(action.raw, action.arguments),
-        **{name: value for name, value in recorded.items() if name not in ("id", "name", "arguments", "wire_id")},
+        "more": {name: value for name, value in recorded.items() if name not in atif_events.CALLED},
     }
     own = {name: value for name, value in own.items() if value}
     if recorded.get("wire_id", action.id) != action.id:

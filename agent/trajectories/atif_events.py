@@ -19,6 +19,8 @@ MESSAGES = {"session_started": "system", "user_message": "text", "task_paused": 
 """Per kind the field that is the step's message; `task_paused` has it only when it asks something."""
 ANSWERS = {"tool_finished": "content", "call_answered": "message", "outcome_unknown": "reason"}
 """Per kind the field that is an observation's content."""
+CALLED = ("id", "wire_id", "name", "arguments")
+"""What an ATIF call says of a recorded one; anything more stands under `more`."""
 OFFERED = ("name", "description", "parameters")
 """What stands of a tool under `tool_definitions`."""
 
@@ -97,6 +99,7 @@ def called(call: Mapping[str, Json]) -> Json:
         "wire_id": own.get("wire_id", call["tool_call_id"]),
         "name": call["function_name"],
         "arguments": strict_json.canonical(call["arguments"]).decode() if raw is None else raw,
+        **own.get("more", {}),
     }
 
 

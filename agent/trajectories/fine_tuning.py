@@ -15,10 +15,9 @@ from typing import Any
 from foregate.agent.trajectories import chat
 from foregate.agent.trajectories.pairs import pairs_of
 from foregate.agent.trajectories.states import Asked, Heard
-from foregate.agent.trajectories.trajectory import Action, Step, Trajectory
+from foregate.agent.trajectories.trajectory import Step, Trajectory
 from foregate.schemas.event import Event
 from foregate.schemas.message import Message
-from foregate.schemas.tool_call import ToolCall
 
 
 def examples(trajectory: Trajectory, states: Mapping[int, Asked], events: Sequence[Event]) -> Iterator[dict[str, Any]]:
@@ -50,8 +49,8 @@ def preferences(trajectory: Trajectory, states: Mapping[int, Asked]) -> Iterator
         if sent is not None:
             yield {
                 "input": {"messages": chat.history(sent.messages, offer.names), "tools": offer.definitions},
-                "preferred_output": [chat.assistant(pair.text, (_call(pair.better),), offer.names)],
-                "non_preferred_output": [chat.assistant(pair.step.message, (_call(pair.held),), offer.names)],
+                "preferred_output": [chat.assistant(pair.text, (pair.better.call,), offer.names)],
+                "non_preferred_output": [chat.assistant(pair.step.message, (pair.held.call,), offer.names)],
             }
 
 
@@ -85,7 +84,3 @@ def _answers(sent: Sequence[Message], end: int) -> int:
     while until < len(sent) and sent[until].role == "tool":
         until += 1
     return until
-
-
-def _call(action: Action) -> ToolCall:
-    return ToolCall.parse(action.name, action.raw, id=action.id)

@@ -12,7 +12,7 @@ from foregate.agent.trajectories.trajectory import Action, Answered, Step, TaskE
 from foregate.agent.transcript import message_of
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event
-from foregate.schemas.model_response import Usage
+from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.decisions import decision_points
@@ -144,33 +144,33 @@ class Fold:
         self._running()
 
     def _model_response(self, event: Event, body: Mapping[str, Json]) -> None:
-        usage = body["usage"]
+        response = ModelResponse.from_json(body)
         asked = "places" not in body
         self._agent = self._step(
             event,
             "agent",
-            body["text"],
-            reasoning=body["reasoning"],
+            response.text,
+            reasoning=response.reasoning,
             asked=asked,
-            model=body["model"],
-            finish_reason=body["finish_reason"],
-            usage=Usage(**usage),
+            model=response.model,
+            finish_reason=response.finish_reason,
+            usage=response.usage,
             request=self._request if asked else "",
         )
         self._request = ""
-        self._called(self._agent, body["calls"])
-        self._unanswered = {call["id"] for call in body["calls"]}
+        self._called(self._agent, response.calls)
+        self._unanswered = {call.id for call in response.calls}
 
-    def _called(self, draft: dict[str, Any], calls: Iterable[Mapping[str, Json]]) -> None:
+    def _called(self, draft: dict[str, Any], calls: Iterable[ToolCall]) -> None:
         for call in calls:
-            parsed = ToolCall.parse(call["name"], call["arguments"], id=call["id"])
-            draft["calls"].append(call["id"])
-            self._calls[call["id"]] = {
-                "id": parsed.id,
-                "name": parsed.name,
-                "raw": parsed.raw,
-                "arguments": parsed.arguments,
-                "digest": parsed.digest,
+            draft["calls"].append(call.id)
+            self._calls[call.id] = {
+                "id": call.id,
+                "name": call.name,
+                "raw": call.raw,
+                "arguments": call.arguments,
+                "defect": call.defect,
+                "digest": call.digest,
             }
 
     def _turn_judged(self, event: Event, body: Mapping[str, Json]) -> None:
@@ -183,7 +183,8 @@ class Fold:
             self._join(event, draft)
         else:
             draft = self._step(event, "agent", "", actor=actor, cause=turn.get("cause", 0))
-            self._called(draft, turn.get("proposed", ()))
+            proposed = turn.get("proposed", ())
+            self._called(draft, (ToolCall.parse(one["name"], one["arguments"], id=one["id"]) for one in proposed))
         if actor == "model":
             draft["turn"] = turn["turn"]
         draft["decisions"] += decision_points([event])

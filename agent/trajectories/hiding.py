@@ -104,10 +104,14 @@ class Bare:
     def _model_response(self, body: Mapping[str, Json]) -> Json:
         kept = _only(body, ("usage", "model", "places"))
         finish = _one_of(body["finish_reason"], _FINISH)
-        return {**kept, "text": "", "reasoning": "", "calls": self._calls(body["calls"]), "finish_reason": finish}
+        words = {"text": "", "reasoning": "", "notes": []}
+        return {**kept, **words, "calls": self._calls(body["calls"]), "finish_reason": finish}
 
     def _calls(self, calls: Iterable[Mapping[str, Json]]) -> list[Json]:
-        return [{"id": call["id"], "name": self._tool(call["name"]), "arguments": "{}"} for call in calls]
+        return [
+            {"id": call["id"], "wire_id": call["id"], "name": self._tool(call["name"]), "arguments": "{}"}
+            for call in calls
+        ]
 
     def _turn_judged(self, body: Mapping[str, Json]) -> Json:
         turn = _only(body["turn"], ("response", "task", "turn", "actor", "cause", "depth", "counters"))

@@ -11,7 +11,6 @@ from foregate.agent.trajectories.states import Asked
 from foregate.agent.trajectories.trajectory import Action, Step, Trajectory
 from foregate.schemas import codec
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
 
 
 def rows(
@@ -59,8 +58,7 @@ def _state(sent: Asked | None, offer: chat.Offer, content: bool) -> Json:
 
 
 def _action(step: Step, names: WireNames, content: bool) -> dict[str, Any]:
-    calls = tuple(ToolCall.parse(action.name, action.raw, id=action.id) for action in step.actions)
-    message = chat.assistant(step.message, calls, names)
+    message = chat.assistant(step.message, tuple(action.call for action in step.actions), names)
     return {**message, "reasoning": step.reasoning} if step.reasoning and content else message
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from foregate.schemas.event import Event
 from foregate.schemas.model_response import Usage
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.decisions import DecisionPoint
 
 Source = Literal["system", "user", "agent"]
@@ -19,11 +20,11 @@ OutcomeOfCall = Literal["finished", "failed", "unknown", "not_run", "open"]
 class Action(Struct, frozen=True):
     """One call of a step, how it was ruled and what came of it.
 
-    `arguments` is what strict parsing made of `raw`, None where it could not be read. `standing` is `allow`, `hold` or
-    `deny`, "" where nobody judged the call; `gate`, `code` and `message` are those of the strictest ruling, and
-    `remedy` the call (`tool`, `arguments`) it named as the cure. `outcome` is `finished` or `failed` (it ran, and the
-    tool says so), `unknown` (nobody can vouch for it; `resolved` is what was found out later), `not_run` under
-    `answer_code`, or `open`. `content` is what the tool showed or why the call did not run, `told` the whole answer as
+    `arguments` is what strict parsing made of `raw`, None with a `defect` where it could not be read. `standing` is
+    `allow`, `hold` or `deny`, "" where nobody judged the call; `gate`, `code` and `message` are those of the strictest
+    ruling, and `remedy` the call (`tool`, `arguments`) it named as the cure. `outcome` is `finished` or `failed` (it
+    ran, and the tool says so), `unknown` (nobody can vouch for it; `resolved` is what was found out later), `not_run`
+    under `answer_code`, or `open`. `content` is what the tool showed or why the call did not run, `told` the whole answer as
     the model got it, "" for a call Foregate made itself. `undone` tells that the effect was taken back later, `child`
     names the session of a delegated task.
     """
@@ -32,6 +33,7 @@ class Action(Struct, frozen=True):
     name: str
     raw: str
     arguments: Mapping[str, Json] | None
+    defect: str
     digest: str
     target: str = ""
     standing: str = ""
@@ -49,6 +51,11 @@ class Action(Struct, frozen=True):
     resolved: str = ""
     undone: bool = False
     child: str = ""
+
+    @property
+    def call(self) -> ToolCall:
+        """The call alone."""
+        return ToolCall(self.id, self.id, self.name, self.raw, self.arguments, self.defect, self.digest)
 
     @property
     def ran(self) -> bool:

@@ -136,6 +136,8 @@ async def test_a_child_stands_in_its_parent_s_document_and_behind_its_parent_s_l
     sessions = [row["session"] for row in await lines(world, format="sao")]
     assert list(dict.fromkeys(sessions)) == ["s", child["session_id"], grandchild["session_id"]]
     assert [made["session_id"] for made in await lines(world, child["session_id"])] == [child["session_id"]]
+    both = await lines(world, grandchild["session_id"], "s", format="sao")
+    assert sorted(map(json.dumps, both)) == sorted(map(json.dumps, await lines(world, format="sao")))
 
 
 async def test_who_answered_what_stands_with_the_step_it_was_about() -> None:

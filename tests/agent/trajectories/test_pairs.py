@@ -66,6 +66,17 @@ async def test_a_call_of_another_tool_on_another_target_replaces_nothing() -> No
     assert found(world) == []
 
 
+async def test_what_a_person_said_in_between_could_not_be_known_so_nothing_is_preferred() -> None:
+    world = World()
+    vague = ("note", {"key": "a"})
+    session = await world.open([calls(vague), calls(("note", {"key": "b"}), text=TALK), says("noted")])
+    assert (await run(session, "clean this up")).status == "needs_input"
+    await run(session, "note b")
+    rulings = [action.standing for step in trajectory_of(logged(world.log, "s")).steps for action in step.actions]
+    assert rulings == ["hold", "allow"]
+    assert found(world) == []
+
+
 async def test_a_call_that_was_held_again_replaces_nothing() -> None:
     world = World(policy=rules(ASK_EDITS))
     other: Any = ("edit_file", {"path": "a.txt", "old": "cat", "new": "Cat"})

@@ -17,6 +17,7 @@ from foregate.agent.trajectories.export import Export, Family, Wanted
 from foregate.agent.trajectories.fold import trajectory_of
 from foregate.agent.trajectories.restore import Restored, read, restored
 from foregate.schemas.errors import UsageError
+from foregate.schemas.event import Draft
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_call import ToolCall
@@ -97,6 +98,20 @@ def test_whatever_is_said_and_called_reads_back(responses: list[Any], replies: l
     assert list(session.events) == events
     assert list(session.turns()) == list(recorded(events))
     assert session.altered == ()
+
+
+async def test_fields_that_a_later_version_adds_are_kept() -> None:
+    old, _ = await told(approved)
+    world = World()
+    lease = await world.log.claim("s", create=True)
+    for event in logged(old.log, "s"):
+        body = event.body
+        if event.kind == "model_response":
+            calls = [{**call, "later": {"a": 1}} for call in body["calls"]]
+            body = {**body, "later": [1], "calls": calls}
+        await world.log.append(lease, [Draft(event.kind, event.actor, body)], policy=event.policy, time=event.time)
+    (session,) = back(exported(world, check=True))
+    assert (list(session.events), session.altered) == (logged(world.log, "s"), ())
 
 
 async def test_what_was_masked_at_the_export_or_changed_since_is_named() -> None:
