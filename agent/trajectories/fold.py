@@ -209,7 +209,7 @@ class Fold:
 
     def _need_raised(self, event: Event, body: Mapping[str, Json]) -> None:
         self._need = body["need"]
-        self._join(event, self._agent)
+        self._join(event, self._asker(self._need))
 
     def _need_answered(self, event: Event, body: Mapping[str, Json]) -> None:
         answer = body["answer"]
@@ -229,10 +229,14 @@ class Fold:
             error=answer.get("error", ""),
             usage=Usage(**body.get("usage", {})),
         )
-        draft = self._agent or self._steps[-1]
+        draft = self._asker(answer)
         draft["answers"].append(found)
-        self._join(event, self._agent)
+        self._join(event, draft)
         self._running()
+
+    def _asker(self, question: Mapping[str, Json]) -> dict[str, Any]:
+        """Return the step a question is about: the response whose calls it names, else the newest."""
+        return self._agent if self._agent is not None and question.get("digests") else self._steps[-1]
 
     def _tool_started(self, event: Event, body: Mapping[str, Json]) -> None:
         self._join(event, self._owner(body["call"]))
@@ -276,6 +280,7 @@ class Fold:
     def _plan_step_changed(self, event: Event, body: Mapping[str, Json]) -> None:
         if ask := body.get("ask"):
             self._request = ask.get("request", "")
+        if ask or body.get("choice"):
             self._step(event, "system", sentence(event))
         else:
             self._join(event)

@@ -15,8 +15,11 @@ from foregate.telemetry.masking import mask
 
 OTHER = "_OTHER"
 """Stands for a name that is in no closed list: it could be anybody's words."""
-_CHOICES = ("yes", "no", "grant", "anyway", "stop", "more")
-_ERRORS = ("timeout", "cancelled", "tool_error", "arguments", "exit_code", "http_status", "unreachable", "broken")
+_CHOICES = ("yes", "no", "grant", "anyway", "stop", "more", "step", "edit")
+_ERRORS = (
+    *("timeout", "cancelled", "tool_error", "arguments", "exit_code", "http_status", "unreachable", "broken"),
+    "runtime_lost",
+)
 _FINISH = ("stop", "tool_calls", "length", "content_filter", "other")
 
 
@@ -135,11 +138,11 @@ class Bare:
         return kept
 
     def _need_raised(self, body: Mapping[str, Json]) -> Json:
-        return {"need": _only(body["need"], ("gate", "who", "calls", "code"))}
+        return {"need": {**_only(body["need"], ("gate", "who", "calls", "code")), **_count(body["need"])}}
 
     def _need_answered(self, body: Mapping[str, Json]) -> Json:
         answer = body["answer"]
-        kept = _only(answer, ("gate", "who"))
+        kept = {**_only(answer, ("gate", "who")), **_count(answer)}
         if answer["who"] == "person" and answer.get("value"):
             kept["value"] = {"choice": _one_of(answer["value"]["choice"], _CHOICES)}
         return {"answer": kept, **_only(body, ("usage", "model_calls"))}
@@ -160,7 +163,7 @@ class Bare:
         return {"call": body["call"], "tool": self._tool(body["tool"]), "reason": ""}
 
     def _outcome_resolved(self, body: Mapping[str, Json]) -> Json:
-        return {"call": body["call"], "tool": self._tool(body["tool"]), "outcome": ""}
+        return {**_only(body, ("call", "outcome")), "tool": self._tool(body["tool"])}
 
     def _effect_undone(self, body: Mapping[str, Json]) -> Json:
         return {"call": body["call"], "tool": self._tool(body["tool"]), "resources": []}
@@ -169,7 +172,7 @@ class Bare:
         return {"proposal": {"goal": ""}}
 
     def _plan_step_changed(self, body: Mapping[str, Json]) -> Json:
-        kept = _only(body, ("step", "status", "attempt"))
+        kept = _only(body, ("step", "status", "attempt", "choice"))
         return {**kept, "ask": {"notice": "", "about": {}}} if body.get("ask") else kept
 
     def _task_paused(self, body: Mapping[str, Json]) -> Json:
@@ -182,12 +185,17 @@ class Bare:
 
 _KEPT: Mapping[str, tuple[str, ...]] = {
     "task_started": ("task", "depth"),
-    "policy_changed": ("auto", "dry_run"),
+    "policy_changed": ("auto", "dry_run", "mode"),
     "context_compressed": ("strategy", "limit", "counted_by", "before", "after", "left_out"),
     "plan_confirmed": ("approved", "dry_run"),
     "session_ended": ("events",),
 }
 """What stays of the kinds whose fields hold no words; of a kind that stands nowhere here nothing stays."""
+
+
+def _count(question: Mapping[str, Json]) -> dict[str, Json]:
+    """Return how many calls a question was about; a digest could be guessed back into arguments."""
+    return {"digests": [""] * len(question.get("digests", ()))}
 
 
 def _ruling(ruling: Mapping[str, Json]) -> Json:

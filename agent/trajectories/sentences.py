@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from foregate.agent.transcript import CAME
 from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
 
@@ -13,7 +14,7 @@ def sentence(event: Event) -> str:
     body = event.body
     match event.kind:
         case "outcome_resolved":
-            return f"The outcome of the call to `{body['tool']}` is now known: {body['outcome']}."
+            return f"The outcome of the call to `{body['tool']}` is now known: it {CAME[body['outcome']]}."
         case "effect_undone":
             return f"The change made by `{body['tool']}` to {', '.join(body['resources'])} was undone."
         case "context_compressed":
@@ -25,7 +26,9 @@ def sentence(event: Event) -> str:
             seen = "a person saw the sheet" if body.get("approved") else "nobody saw the sheet"
             return f"The plan was confirmed ({seen}{', dry run' if body.get('dry_run') else ''})."
         case "plan_step_changed":
-            return str(body["ask"]["notice"])
+            if body.get("ask"):
+                return str(body["ask"]["notice"])
+            return f"A person chose `{body['choice']}` after task {body['step']} failed."
         case "task_ended":
             note = str(body["note"])
             return f"The task ended: {body['status']}{f' ({note})' if note else ''}."
@@ -36,4 +39,5 @@ def sentence(event: Event) -> str:
 
 def _switched(body: Mapping[str, Json]) -> str:
     switches = [f"{name} {'on' if body[name] else 'off'}" for name in ("auto", "dry_run") if name in body]
+    switches += [f"mode {body['mode']}"] if "mode" in body else []
     return f": {', '.join(switches)}" if switches else ""

@@ -24,9 +24,9 @@ class Action(Struct, frozen=True):
     `allow`, `hold` or `deny`, "" where nobody judged the call; `gate`, `code` and `message` are those of the strictest
     ruling, and `remedy` the call (`tool`, `arguments`) it named as the cure. `outcome` is `finished` or `failed` (it
     ran, and the tool says so), `unknown` (nobody can vouch for it; `resolved` is what was found out later), `not_run`
-    under `answer_code`, or `open`. `content` is what the tool showed or why the call did not run, `told` the whole answer as
-    the model got it, "" for a call Foregate made itself. `undone` tells that the effect was taken back later, `child`
-    names the session of a delegated task.
+    under `answer_code`, or `open`. `content` is what the tool showed or why the call did not run, `told` the whole
+    answer as the model got it, "" for a call Foregate made itself. `undone` tells that the effect was taken back later,
+    `child` names the session of a delegated task.
     """
 
     id: str

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from foregate.agent.loop import go_on, run, step
 from foregate.agent.models.scripted import ScriptedModel, calls, says
+from foregate.agent.outcomes import resolve
+from foregate.agent.planning.control import decide
 from foregate.agent.session import Session
 from foregate.agent.undo import undo
 from foregate.schemas.event import Draft, Event
@@ -85,6 +87,18 @@ async def plan_filled(world: World) -> Session:
     return session
 
 
+async def plan_failed(world: World) -> Session:
+    """A plan of which a task fails, and a person who goes on all the same."""
+    session = await world.open([])
+    tasks = (task(1, edit("a.txt", "nowhere", "in it")), task(2, call("read_file", path="a.txt")))
+    run_ = await confirmed(session, plan(*tasks, on_failure="ask"))
+    await run_.run()
+    (failed,) = [step_ for step_ in run_.state.steps.values() if step_.status == "failed"]
+    await decide(session, run_.state, failed, "go_on")
+    await run_.run()
+    return session
+
+
 async def undone(world: World) -> Session:
     """A change that is taken back."""
     session = await world.open([calls(READ, text=TALK), calls(EDIT), says("fixed")])
@@ -102,6 +116,13 @@ async def unknown(world: World) -> Session:
         await world.kill(session)
     session = await world.open([says("I do not know")], resume=True)
     await go_on(session)
+    return session
+
+
+async def resolved(world: World) -> Session:
+    """A change of which a person says later that it took effect."""
+    session = await unknown(world)
+    await resolve(session, next(iter(session.state.parked)), "done")
     return session
 
 
@@ -229,8 +250,10 @@ KINDS: tuple[Story, ...] = (
     grandchild,
     plan_run,
     plan_filled,
+    plan_failed,
     undone,
     unknown,
+    resolved,
     looked_again,
     unfinished,
     cancelled,

@@ -113,6 +113,23 @@ async def test_a_session_says_how_each_kind_of_call_and_task_ended() -> None:
         assert done[:1] == ([status] if status in ("completed", "cancelled") else []), story
 
 
+async def test_what_was_found_out_of_an_unknown_outcome_stands_with_the_call_and_who_said_so_after_it() -> None:
+    world, _ = await told(stories.resolved)
+    (made,) = await lines(world, check=True)
+    (result,) = [result for step in made["steps"] for result in step.get("observation", {}).get("results", [])]
+    assert result["extra"]["foregate"] == {"outcome": "unknown", "resolved": "done"}
+    assert (made["steps"][-1]["extra"]["foregate"]["actor"], made["steps"][-1]["source"]) == ("person", "system")
+    (row, _) = await lines(world, format="sao")
+    assert row["observation"][0]["resolved"] == "done"
+
+
+async def test_what_a_person_chose_after_a_task_failed_is_a_step_of_theirs() -> None:
+    world, _ = await told(stories.plan_failed)
+    (made,) = await lines(world, check=True)
+    said = [step["message"] for step in made["steps"] if step["extra"]["foregate"]["actor"] == "person"]
+    assert said == ["The plan was confirmed (a person saw the sheet).", "A person chose `go_on` after task 1 failed."]
+
+
 async def test_a_plan_s_own_calls_are_nobody_s_response_and_what_was_asked_for_a_task_is_its_state() -> None:
     world, _ = await told(stories.plan_filled)
     own, filled = await lines(world, format="sao")
