@@ -52,7 +52,6 @@ class Fold:
         self._agent: dict[str, Any] | None = None
         self._need: Mapping[str, Json] = {}
         self._tools: tuple[Mapping[str, Json], ...] = ()
-        self._request = ""
         self._unanswered: set[str] = set()
         self._task = 0
 
@@ -155,9 +154,7 @@ class Fold:
             model=response.model,
             finish_reason=response.finish_reason,
             usage=response.usage,
-            request=self._request if asked else "",
         )
-        self._request = ""
         self._called(self._agent, response.calls)
         self._unanswered = {call.id for call in response.calls}
 
@@ -278,9 +275,7 @@ class Fold:
         self._step(event, "system", sentence(event))
 
     def _plan_step_changed(self, event: Event, body: Mapping[str, Json]) -> None:
-        if ask := body.get("ask"):
-            self._request = ask.get("request", "")
-        if ask or body.get("choice"):
+        if body.get("ask") or body.get("choice"):
             self._step(event, "system", sentence(event))
         else:
             self._join(event)

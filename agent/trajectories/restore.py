@@ -17,7 +17,8 @@ from foregate.schemas.strict_json import Json
 from foregate.telemetry import chain
 from foregate.telemetry.turns import RecordedTurn, recorded
 
-MAX_BYTES = 1024 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
+"""Of one document."""
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, InvalidJson, AssertionError, RecursionError)
 
 

@@ -88,9 +88,8 @@ class Step(Struct, frozen=True):
 
     `kind` is the kind of the event it begins with and `actor` who made it: `model`, `planner` (a plan's own calls),
     `runner` and `postlude` (looks Foregate takes itself), `foregate`, `user`, `parent`, `person`. `asked` tells whether
-    a model was asked for it, `request` names the blob of what it was asked where that is not the conversation, `tools`
-    are the specifications in force. `task` and `turn` count from 1, 0 outside. `cause` is the number of the event that
-    led to a look of Foregate's own. `events` are those the step stands for.
+    a model was asked for it, `tools` are the specifications in force. `task` and `turn` count from 1, 0 outside, and
+    `cause` is the number of the event that led to a look of Foregate's own. `events` are those the step stands for.
     """
 
     number: int
@@ -110,7 +109,6 @@ class Step(Struct, frozen=True):
     model: str = ""
     finish_reason: str = ""
     usage: Usage = Usage()
-    request: str = ""
     cause: int = 0
     tools: tuple[Mapping[str, Json], ...] = ()
     events: tuple[Event, ...] = ()
@@ -164,7 +162,3 @@ class Trajectory(Struct, frozen=True):
     def responses(self) -> tuple[Step, ...]:
         """The steps that are responses; rewards count by them."""
         return tuple(step for step in self.steps if step.response)
-
-    def action(self, call: str) -> Action | None:
-        """Return a call by its id, None where there is none."""
-        return next((action for step in self.steps for action in step.actions if action.id == call), None)

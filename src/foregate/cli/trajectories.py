@@ -194,11 +194,11 @@ def _opened(file: Path) -> Iterator[TextIO]:
 
 
 def _restored(file: Path) -> Iterator[Restored]:
-    from foregate.agent.trajectories.restore import read, restored
+    from foregate.agent.trajectories.restore import MAX_BYTES, read, restored
     from foregate.schemas.errors import UsageError
 
     with _opened(file) as lines:
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(iter(lambda: lines.readline(MAX_BYTES), ""), start=1):
             if line.strip():
                 try:
                     yield from restored(read(line))
