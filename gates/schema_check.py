@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import jsonschema
@@ -16,12 +18,19 @@ from foregate.gates.plain_schema import plain_check
 from foregate.schemas import strict_json
 from foregate.schemas.strict_json import Json
 
+REFERENCES = 10_000
+"""References followed for one call where no policy says how many."""
+
 
 class SchemaCheck:
-    """Finds the defects of arguments. Raises jsonschema.SchemaError for a schema that is none."""
+    """Finds the defects of arguments, following at most `references` references for one call.
 
-    def __init__(self, schema: Mapping[str, Json], *, closed: bool) -> None:
-        schema = dict(schema)
+    Raises jsonschema.SchemaError for a schema that is none.
+    """
+
+    def __init__(self, schema: Mapping[str, Json], *, closed: bool, references: int = REFERENCES) -> None:
+        schema = without_dialects(schema)
+        self._references = references
         if closed and "properties" in schema and "additionalProperties" not in schema:
             schema["additionalProperties"] = False
         _sound(strict_json.canonical(schema).decode())
@@ -30,15 +39,51 @@ class SchemaCheck:
 
     def defect(self, arguments: Mapping[str, Json]) -> str:
         """Return one sentence naming the argument and what is wrong, "" when nothing is."""
-        return next(self.defects(arguments), "")
+        return next(iter(self._found(arguments, 1)), "")
 
     def defects(self, arguments: Mapping[str, Json]) -> Iterator[str]:
         """Yield a sentence for each thing that is wrong."""
+        yield from self._found(arguments)
+
+    def _found(self, arguments: Mapping[str, Json], most: int | None = None) -> list[str]:
         if self._plain is not None and self._plain(arguments):
-            return
-        for error in self._validator.iter_errors(arguments):
-            where = ".".join(str(part) for part in error.absolute_path)
-            yield f"the argument `{where}` does not fit: {error.message[:300]}" if where else error.message[:300]
+            return []
+        before = _LEFT.set([self._references])
+        try:
+            return [_sentence(error) for error in islice(self._validator.iter_errors(arguments), most)]
+        except (TooManyReferences, RecursionError):
+            return [f"the tool's schema follows more than {self._references} references here; send simpler arguments"]
+        finally:
+            _LEFT.reset(before)
+
+
+def _sentence(error: ValidationError) -> str:
+    where = ".".join(str(part) for part in error.absolute_path)
+    return f"the argument `{where}` does not fit: {error.message[:300]}" if where else error.message[:300]
+
+
+class TooManyReferences(Exception):
+    """Checking one call follows more references than the policy lets it: a small schema can mean an endless one."""
+
+
+_LEFT: ContextVar[list[int]] = ContextVar("references left")
+"""How many references may still be followed for the arguments in hand."""
+
+
+def without_dialects(schema: Mapping[str, Json]) -> dict[str, Json]:
+    """Return a schema without the `$schema` of its parts: the library would check those by that dialect's own rules,
+    with patterns on Python's engine and references uncounted."""
+    return {
+        key: _plainly(value)
+        for key, value in schema.items()
+        if not (key == "$schema" and isinstance(value, str))
+    }
+
+
+def _plainly(value: Json) -> Json:
+    if isinstance(value, Mapping):
+        return without_dialects(value)
+    return [_plainly(item) for item in value] if isinstance(value, list) else value
 
 
 @lru_cache(maxsize=256)
@@ -76,6 +121,14 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
             yield ValidationError(f"there is no argument `{key[:60]}`; the arguments are {names}")
 
 
+def _reference(validator: Any, reference: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    left = _LEFT.get()
+    left[0] -= 1
+    if left[0] < 0:
+        raise TooManyReferences
+    yield from validator._validate_reference(ref=reference, instance=instance)
+
+
 def _required(validator: Any, required: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if not validator.is_type(instance, "object"):
         return
@@ -91,5 +144,7 @@ _Validator: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
         "required": _required,
+        "$ref": _reference,
+        "$dynamicRef": _reference,
     },
 )

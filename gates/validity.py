@@ -41,7 +41,11 @@ class ValidityGate:
     def __post_init__(self) -> None:
         every = self.policy.validity.closed_arguments == "all"
         checks = {
-            name: SchemaCheck(spec.parameters, closed=every or spec.provenance == "builtin")
+            name: SchemaCheck(
+                spec.parameters,
+                closed=every or spec.provenance == "builtin",
+                references=self.policy.validity.max_references,
+            )
             for name, spec in self.catalogue.items()
         }
         object.__setattr__(self, "_checks", checks)

@@ -71,6 +71,7 @@ class Validity(Section):
     closed_arguments: Literal["builtin", "all"]
     max_bytes: Count
     max_depth: Annotated[int, Field(ge=1, le=64)]
+    max_references: Annotated[int, Field(ge=1)]
 
 
 class Rule(Section):
@@ -315,6 +316,26 @@ class Http(Section):
     max_bytes: Count
 
 
+class Mcp(Section):
+    """Servers of the Model Context Protocol. Times in seconds but for `backoff` (milliseconds), sizes in bytes but for
+    `max_description` (characters)."""
+
+    start_timeout: Annotated[int, Field(ge=1)]
+    call_timeout: Annotated[int, Field(ge=1)]
+    stop_timeout: Annotated[int, Field(ge=1)]
+    restarts: Count
+    backoff: Annotated[int, Field(ge=1)]
+    max_tools: Annotated[int, Field(ge=1)]
+    max_description: Annotated[int, Field(ge=1)]
+    max_definition: Annotated[int, Field(ge=1)]
+    max_depth: Annotated[int, Field(ge=1, le=64)]
+    max_message: Annotated[int, Field(ge=1024)]
+    max_traffic: Annotated[int, Field(ge=1024)]
+    max_result: Annotated[int, Field(ge=1)]
+    max_stderr: Annotated[int, Field(ge=1)]
+    environment: tuple[str, ...]
+
+
 class Files(Section):
     """Which paths are protected, and how much is read. Sizes in bytes."""
 
@@ -357,6 +378,7 @@ class Policy(Section):
     context: Context
     commands: Commands
     http: Http
+    mcp: Mcp
     files: Files
     sensitive: Sensitive
 

@@ -21,3 +21,17 @@ def test_a_closed_check_refuses_keys_that_an_open_one_of_the_same_schema_allows(
     schema = {"type": "object", "properties": {"path": {"type": "string"}}}
     assert not SchemaCheck(schema, closed=False).defect({"path": "a", "more": 1})
     assert SchemaCheck(schema, closed=True).defect({"path": "a", "more": 1})
+
+
+def test_a_schema_that_means_an_endless_one_is_given_up_and_said_so() -> None:
+    doubling = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
+    bomb = {"$ref": "#/$defs/d0", "$defs": {**doubling, "d40": {"type": "object"}}}
+    assert "references" in SchemaCheck(bomb, closed=False).defect({"a": 1})
+    assert "references" in SchemaCheck({"$ref": "#"}, closed=False).defect({})
+
+
+def test_a_part_of_a_schema_cannot_choose_another_dialect_and_with_it_another_pattern_engine() -> None:
+    evil = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "string", "pattern": "^(a+)+$"}
+    check = SchemaCheck({"type": "object", "properties": {"default": evil}}, closed=False)
+    assert "does not match the pattern" in check.defect({"default": "a" * 40 + "!"})
+    assert "$schema" not in str(check._validator.schema)

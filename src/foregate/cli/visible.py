@@ -1,63 +1,18 @@
-"""Text from models, tools and files, made safe to show: whatever a terminal would hide or obey becomes visible."""
+"""Text on one line of a terminal, visible and cut to its width."""
 
 from __future__ import annotations
 
-import unicodedata
-from functools import lru_cache
-
 from foregate.cli.columns import chopped, columns
+from foregate.schemas.visible import hidden as hidden
+from foregate.schemas.visible import visible as visible
 
-_HIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-_HIDDEN_RANGES = (
-    (0x034F, 0x034F),  # combining grapheme joiner
-    (0x115F, 0x1160),  # Hangul fillers
-    (0x17B4, 0x17B5),  # Khmer inherent vowels
-    (0x180B, 0x180F),  # Mongolian variation selectors
-    (0x2800, 0x2800),  # blank Braille pattern
-    (0x3164, 0x3164),  # Hangul filler
-    (0xFE00, 0xFE0F),  # variation selectors
-    (0xFFA0, 0xFFA0),  # halfwidth Hangul filler
-    (0xFFFC, 0xFFFC),  # object replacement
-    (0x1D159, 0x1D159),  # musical symbol null notehead
-    (0xE0000, 0xE0FFF),  # tags and further variation selectors
-)
-_ESCAPE = "\\u{"
 _TAB = "\u2192   "
-
-
-def hidden(character: str) -> bool:
-    """Whether a terminal would not show `character` as itself: controls, bidi, zero width, odd spaces, unassigned."""
-    code = ord(character)
-    if 0x20 <= code < 0x7F:
-        return False
-    category = unicodedata.category(character)
-    if category in _HIDDEN_CATEGORIES or category == "Zs":
-        return True
-    return any(first <= code <= last for first, last in _HIDDEN_RANGES)
 
 
 def tabbed(text: str) -> str:
     """Return `text` visible, with an arrow and three spaces for each tab; an arrow of the text itself is escaped."""
-    arrow = f"{_ESCAPE}{ord(_TAB[0]):X}}}"
+    arrow = f"\\u{{{ord(_TAB[0]):X}}}"
     return _TAB.join(visible(part).replace(_TAB[0], arrow) for part in text.split("\t"))
-
-
-def visible(text: str, *, lines: bool = False) -> str:
-    r"""Return `text` with every hidden character as `\u{202E}`; with `lines`, newlines and tabs stay.
-
-    A backslash that would begin such an escape in the original is escaped itself, so that what is shown stands for
-    exactly one original.
-    """
-    if text.isascii() and text.isprintable() and _ESCAPE not in text:
-        return text
-    keep = "\n\t" if lines else ""
-    text = text.replace(_ESCAPE, "\\u{5C}u{")
-    return "".join(character if character in keep else _shown(character) for character in text)
-
-
-@lru_cache(maxsize=4096)
-def _shown(character: str) -> str:
-    return f"{_ESCAPE}{ord(character):X}}}" if hidden(character) else character
 
 
 def shortened(text: str, width: int) -> str:

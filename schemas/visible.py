@@ -1,0 +1,51 @@
+"""Text from models, tools and files, made safe to show: whatever a reader would not see or a terminal would obey."""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+
+_HIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_HIDDEN_RANGES = (
+    (0x034F, 0x034F),  # combining grapheme joiner
+    (0x115F, 0x1160),  # Hangul fillers
+    (0x17B4, 0x17B5),  # Khmer inherent vowels
+    (0x180B, 0x180F),  # Mongolian variation selectors
+    (0x2800, 0x2800),  # blank Braille pattern
+    (0x3164, 0x3164),  # Hangul filler
+    (0xFE00, 0xFE0F),  # variation selectors
+    (0xFFA0, 0xFFA0),  # halfwidth Hangul filler
+    (0xFFFC, 0xFFFC),  # object replacement
+    (0x1D159, 0x1D159),  # musical symbol null notehead
+    (0xE0000, 0xE0FFF),  # tags and further variation selectors
+)
+_ESCAPE = "\\u{"
+
+
+def hidden(character: str) -> bool:
+    """Whether a terminal would not show `character` as itself: controls, bidi, zero width, odd spaces, unassigned."""
+    code = ord(character)
+    if 0x20 <= code < 0x7F:
+        return False
+    category = unicodedata.category(character)
+    if category in _HIDDEN_CATEGORIES or category == "Zs":
+        return True
+    return any(first <= code <= last for first, last in _HIDDEN_RANGES)
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""Return `text` with every hidden character as `\u{202E}`; with `lines`, newlines and tabs stay.
+
+    A backslash that would begin such an escape in the original is escaped itself, so that what is shown stands for
+    exactly one original.
+    """
+    if text.isascii() and text.isprintable() and _ESCAPE not in text:
+        return text
+    keep = "\n\t" if lines else ""
+    text = text.replace(_ESCAPE, "\\u{5C}u{")
+    return "".join(character if character in keep else _shown(character) for character in text)
+
+
+@lru_cache(maxsize=4096)
+def _shown(character: str) -> str:
+    return f"{_ESCAPE}{ord(character):X}}}" if hidden(character) else character
