@@ -90,7 +90,7 @@ async def execute(
         result = ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=facts.changes)
     elapsed = (time.monotonic_ns() - clock) // 1_000_000
     result = bounded(with_changes(result, kept, session.workspace, session.policy), session.policy)
-    if result.unknown:
+    if result.unknown and facts.changes:
         code = RUNTIME_LOST if result.error == RUNTIME_LOST else ""
         why = result.content[:200] if code else result.error or result.content[:200]
         await session.record(Draft("outcome_unknown", "foregate", lost(facts, why, code)))

@@ -87,6 +87,7 @@ async def ask_model(session: Session) -> Outcome | None:
     """Ask the model with everything said so far, and record what it says."""
     task = session.state.task
     assert task is not None
+    await session.catch_up()
     words_only = task.words_only or task.words_only_task
     tools = () if words_only else tuple(session.catalogue.values())
     state = session.state

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from foregate.schemas import codec
 from foregate.schemas.event import Draft, Event
-from foregate.schemas.tool_spec import catalogue_hash
 from foregate.schemas.turn import Turn
 from foregate.telemetry.turns import resolve
 
@@ -31,10 +29,9 @@ async def resume(session: Session) -> None:
     if state.policy_hash != session.policy.hash:
         policy = {"policy": session.policy.model_dump(mode="json"), "layers": dict(session.layers)}
         await session.record(Draft("policy_changed", "foregate", policy | {"before": state.policy_hash}))
-    catalogue = [codec.dump(spec) for spec in session.catalogue.values()]
-    if state.catalogue_hash != catalogue_hash(catalogue):
-        changed = {"catalogue": catalogue, "catalogue_hash": catalogue_hash(catalogue)}
-        await session.record(Draft("catalog_changed", "foregate", changed))
+    catalogue = session.recorded_catalogue
+    if state.catalogue_hash != catalogue["catalogue_hash"]:
+        await session.record(Draft("catalog_changed", "foregate", catalogue))
     for call, started in list(state.in_flight.items()):
         if started.body["class"] != "pure":
             about = {"call": call, "tool": started.body["tool"], "target": started.body["target"]}

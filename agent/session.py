@@ -78,9 +78,7 @@ class Session:
         self.own_tools = tools
         self.tools: ToolSource = Delegating(tools, self) if may_delegate(policy, depth) else tools
         self.person, self.clock, self.listeners = person, clock, list(listeners)
-        self.catalogue: dict[str, ToolSpec] = catalogue_of(list(self.tools.specs()))
-        self.prelude: Prelude = prelude(policy, self.catalogue)
-        self.surveyor = Surveyor(workspace, self.tools, policy, self.catalogue)
+        self._judge_by(catalogue_of(list(self.tools.specs())))
         self.state = SessionState()
         self.facts: Mapping[str, CallFacts] = {}
         self.on_text: Callable[[str], None] | None = None
@@ -88,20 +86,36 @@ class Session:
 
     async def start(self, **about: Json) -> None:
         """Write the first event: everything needed to judge this session again elsewhere."""
-        catalogue = [codec.dump(spec) for spec in self.catalogue.values()]
         body = {
             "workspace": str(self.workspace.root),
             "model": self.model.name,
             "system": SYSTEM,
             "prompts_hash": PROMPTS_HASH,
-            "catalogue": catalogue,
-            "catalogue_hash": catalogue_hash(catalogue),
+            **self.recorded_catalogue,
             "policy": self.policy.model_dump(mode="json"),
             "layers": dict(self.layers),
             "depth": self.depth,
             **about,
         }
         await self.record(Draft("session_started", "foregate", body))
+
+    def _judge_by(self, catalogue: dict[str, ToolSpec]) -> None:
+        self.catalogue: dict[str, ToolSpec] = catalogue
+        self.prelude: Prelude = prelude(self.policy, catalogue)
+        self.surveyor = Surveyor(self.workspace, self.tools, self.policy, catalogue)
+
+    @property
+    def recorded_catalogue(self) -> dict[str, Json]:
+        """The tools as the log has them, and their hash."""
+        catalogue = [codec.dump(spec) for spec in self.catalogue.values()]
+        return {"catalogue": catalogue, "catalogue_hash": catalogue_hash(catalogue)}
+
+    async def catch_up(self) -> None:
+        """Take note of tools that are gone: what comes next is offered and judged without them."""
+        specs = list(self.tools.specs())
+        if [spec.name for spec in specs] != list(self.catalogue):
+            self._judge_by(catalogue_of(specs))
+            await self.record(Draft("catalog_changed", "foregate", self.recorded_catalogue))
 
     async def record(self, *drafts: Draft) -> Sequence[Event]:
         """Mask what the policy calls sensitive, append the events, fold them into the state, tell the listeners."""

@@ -73,11 +73,7 @@ _LEFT: ContextVar[list[int]] = ContextVar("references left")
 def without_dialects(schema: Mapping[str, Json]) -> dict[str, Json]:
     """Return a schema without the `$schema` of its parts: the library would check those by that dialect's own rules,
     with patterns on Python's engine and references uncounted."""
-    return {
-        key: _plainly(value)
-        for key, value in schema.items()
-        if not (key == "$schema" and isinstance(value, str))
-    }
+    return {key: _plainly(value) for key, value in schema.items() if not (key == "$schema" and isinstance(value, str))}
 
 
 def _plainly(value: Json) -> Json:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import secrets
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
+from foregate.agent.kept_file import KeptFile
 from foregate.agent.tools.output import capped
 from foregate.agent.tools.tool import Tool
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
-from foregate.schemas.errors import InvalidJson, WorkspaceError
+from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
@@ -46,32 +42,21 @@ class Memory:
     """Texts by name in one JSON file. Reading is strict, writing replaces the file in one step under a lock."""
 
     def __init__(self, path: Path, policy: Policy) -> None:
-        self._path, self._bound = path, policy.files.max_read
+        self._file, self._bound = KeptFile(path, "the memory", 2 * policy.files.max_read), policy.files.max_read
 
     def all(self) -> dict[str, str]:
         """Return everything remembered; raise WorkspaceError when the file is not what this class wrote."""
-        try:
-            file = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        except FileNotFoundError:
+        content = self._file.read()
+        if content is None:
             return {}
-        except OSError as error:
-            raise WorkspaceError(f"the memory `{self._path}` cannot be read: {error.strerror}") from None
-        with os.fdopen(file, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise WorkspaceError(f"the memory `{self._path}` is not a regular file; move it away")
-            data = stream.read(2 * self._bound + 1)
-        try:
-            content = strict_json.parse(data.decode("utf-8"), max_bytes=2 * self._bound)
-        except (InvalidJson, UnicodeDecodeError) as error:
-            raise WorkspaceError(f"the memory `{self._path}` cannot be read ({error}); repair or remove it") from None
         texts = content.get("texts") if isinstance(content, dict) and content.get("version") == 1 else None
         if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-            raise WorkspaceError(f"the memory `{self._path}` is of another kind; move it away")
+            raise WorkspaceError(f"{self._file} is of another kind; move it away")
         return texts
 
     def put(self, key: str, text: str | None) -> str | None:
         """Set or (with None) remove a text and return what was there; raise WorkspaceError when it gets too large."""
-        with self._locked():
+        with self._file.locked():
             texts = self.all()
             before = texts.pop(key, None)
             if text is not None:
@@ -79,7 +64,7 @@ class Memory:
             data = strict_json.canonical({"version": 1, "texts": texts})
             if len(data) > self._bound:
                 raise WorkspaceError(f"the memory would be larger than {self._bound} bytes; remember less")
-            self._replace(data)
+            self._file.replace(data)
         return before
 
     def now(self, id: str) -> bytes | None:  # noqa: A002
@@ -90,32 +75,6 @@ class Memory:
     def put_back(self, id: str, data: bytes | None) -> None:  # noqa: A002
         """Make the text under a name what it was."""
         self.put(id, data.decode() if data is not None else None)
-
-    def _replace(self, data: bytes) -> None:
-        temporary = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(file, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(self._path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise WorkspaceError(f"the memory `{self._path}` cannot be written: {error.strerror}") from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
 
 
 def remember(memory: Memory, policy: Policy) -> Tool:

@@ -54,7 +54,7 @@ class Tool:
     `inverse` serves undo where the tool changes resources of kind `other`; `foresee` shows a person the changes.
     `implied` works out from the workspace what a call leaves to the tool (the command of `run_tests`, the address
     behind a remote's name), so that this is what is judged; it gets arguments nobody has checked, and raises
-    WorkspaceError where nothing can be worked out.
+    WorkspaceError where nothing can be worked out. `offered` says whether the tool is still there; None is always.
     """
 
     spec: ToolSpec
@@ -63,6 +63,7 @@ class Tool:
     inverse: Inverse | None = None
     foresee: Foresee | None = None
     implied: Imply | None = None
+    offered: Callable[[], bool] | None = None
 
 
 class Toolbox:
@@ -76,8 +77,8 @@ class Toolbox:
             self._tools[tool.spec.name] = tool
 
     def specs(self) -> Sequence[ToolSpec]:
-        """Return the tools in the order they were given."""
-        return [tool.spec for tool in self._tools.values()]
+        """Return the tools in the order they were given, without those that are gone."""
+        return [tool.spec for tool in self._tools.values() if tool.offered is None or tool.offered()]
 
     def classify(self, call: ToolCall) -> Effect | None:
         """Return the tool's own view of the effect; a classifier that fails says the worst."""

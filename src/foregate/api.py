@@ -41,6 +41,7 @@ class Options(TypedDict, total=False):
     builtin: bool
     mode: PlanMode | None
     dialect: str | None
+    mcp: Path | str | None
 
 
 class Agent:
@@ -49,8 +50,8 @@ class Agent:
     `model` is a Model, a name at the configured endpoint, or None for the environment's choice (the rehearsal model
     where there is none). `policy` is a Policy, a YAML file over the defaults, the name of a shipped one, or None.
     `config`, for plan mode, is a Configuration, a YAML file over the defaults, or None for FOREGATE_CONFIG.
-    `tools` come beside the built-in ones, or instead of them with `builtin=False`. Without a `person`, what would need
-    one is denied.
+    `tools` come beside the built-in ones, or instead of them with `builtin=False`; `mcp` is a file that lists MCP
+    servers. Without a `person`, what would need one is denied.
     `mode` is `direct`, `plan` (nothing changes outside a plan the `person` confirmed) or `auto` (a single change of a
     task needs none); None is what the configuration says, and a session that is resumed keeps its own.
     `dialect` is how the model makes its calls: `native`, `json`, `action_tags`, `service_tags` or `auto`.
@@ -75,6 +76,7 @@ class Agent:
         builtin: bool = True,
         mode: PlanMode | None = None,
         dialect: str | None = None,
+        mcp: Path | str | None = None,
     ) -> None:
         self._setting = Setting(
             workspace=workspace,
@@ -83,6 +85,7 @@ class Agent:
             config=config,
             tools=tuple(tools),
             builtin=builtin,
+            mcp=mcp,
             person=person,
             log=log,
             blobs=blobs,

@@ -67,6 +67,11 @@ class Home:
         return self.root / "memory.json"
 
     @property
+    def pins(self) -> Path:
+        """Which tools of MCP servers a person has said yes to."""
+        return self.root / "mcp-pins.json"
+
+    @property
     def history(self) -> Path:
         """What was typed at the chat's prompt."""
         return self.root / "history"

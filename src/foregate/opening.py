@@ -16,6 +16,7 @@ from foregate.schemas.event import Draft
 from foregate.schemas.protocols import Blobs, Log, Model, Person
 
 if TYPE_CHECKING:
+    from foregate.agent.mcp.mcp_tools import McpTools
     from foregate.agent.planning.configuration import Configuration, PlanMode
     from foregate.agent.session import Listener, Session
     from foregate.agent.tools.tool import Tool
@@ -38,9 +39,10 @@ class Setting:
     """What a session is opened with. `model` is a Model, a name at the configured endpoint, or None.
 
     `policy` is a Policy, a file, a shipped name, or None for FOREGATE_POLICY and the defaults. `config` is a
-    Configuration, a file, or None for FOREGATE_CONFIG, the user's own and the defaults. `resume` names a session of the
-    log. `mode` and `dialect` are those of a new session, None for the configuration's; one that is resumed keeps its
-    own, unless it is given another dialect. `log` and `blobs` None are those of the home; a log of one's own may come
+    Configuration, a file, or None for FOREGATE_CONFIG, the user's own and the defaults. `mcp` is a file that lists MCP
+    servers, None for none: only a command line looks for one where none is named. `resume` names a session of the log.
+    `mode` and `dialect` are those of a new session, None for the configuration's; one that is resumed keeps its own,
+    unless it is given another dialect. `log` and `blobs` None are those of the home; a log of one's own may come
     without blobs, kept in memory.
     """
 
@@ -49,6 +51,7 @@ class Setting:
     policy: Policy | Path | str | None = None
     tools: Sequence[Tool] = ()
     builtin: bool = True
+    mcp: Path | str | None = None
     person: Person | None = None
     log: Log | None = None
     blobs: Blobs | None = None
@@ -77,6 +80,7 @@ class Opened:
     notes: tuple[str, ...] = ()
     _own_log: Callable[[], None] | None = None
     _own_model: Callable[[], Awaitable[None]] | None = None
+    _servers: McpTools | None = None
     _telemetry: Telemetry | None = None
 
     async def close(self, *, end: bool = True) -> None:
@@ -88,6 +92,8 @@ class Opened:
                 await self.session.log.settle(self.session.lease)
                 await self.session.log.release(self.session.lease)
         finally:
+            if self._servers is not None:
+                await self._servers.close()
             self.workspace.close()
             await self.roles.close()
             if self._own_model is not None:
@@ -135,26 +141,37 @@ async def _open(
     own: tuple[Path, ...] = (),
 ) -> Opened:
     from foregate.agent.planning.plan_desk import PlanDesk
-    from foregate.agent.session import Session
+    from foregate.agent.session import Session, utc_now
     from foregate.agent.tools.tool import Toolbox
     from foregate.agent.workspace import Workspace
     from foregate.guarding import guarded
     from foregate.policy.policy import Policy
     from foregate.policy.record import record, with_protected
     from foregate.roles import Roles
+    from foregate.servers import configured_servers, own_files, start_servers
     from foregate.telemetry.otel.switch import open_telemetry
 
     configuration, looked_for = choose_configuration(setting)
     name = await find_session(log, setting.resume) if setting.resume else await fresh_name(log)
     workspace = Workspace(await workspace_of(log, name) if setting.resume else setting.workspace)
+    servers: McpTools | None = None
     try:
         loaded, policy = choose_policy(setting, workspace.root)
         named = None if isinstance(setting.policy, Policy) else policy_file(setting.policy, setting.environ)
-        guard = guarded(workspace.root, own, [*looked_for, *([] if named is None else [named])])
+        configured, remarks = configured_servers(setting)
+        files = [*looked_for, *own_files(setting, configured), *([] if named is None else [named])]
+        guard = guarded(workspace.root, own, files)
         policy = with_protected(policy, guard)
         tools = toolbox(setting, workspace, policy, memory)
+        if configured:
+            servers = await start_servers(configured, setting, policy, workspace)
+            await servers.offer(setting.person, utc_now)
+            tools += servers.tools
+            remarks += servers.notes
         lease = await log.claim(name, create=not setting.resume)
     except BaseException:
+        if servers is not None:
+            await servers.close()
         workspace.close()
         raise
     telemetry, said = open_telemetry(setting.environ, provider_of(model))
@@ -190,6 +207,8 @@ async def _open(
             await session.record(Draft("policy_changed", "person", {"mode": mode}))
     except BaseException:
         await log.release(lease)
+        if servers is not None:
+            await servers.close()
         workspace.close()
         if telemetry is not None:
             await telemetry.close()
@@ -202,8 +221,9 @@ async def _open(
         bool(setting.resume),
         configuration,
         roles,
-        (*notes, *said),
+        (*notes, *said, *remarks),
         _telemetry=telemetry,
+        _servers=servers,
     )
 
 

@@ -21,10 +21,18 @@ Endpoint = Callable[..., ScriptedServer]
 @pytest.fixture
 def home(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of its own, no endpoint, and the workspace as current folder."""
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FOREGATE_MODEL", "FOREGATE_POLICY", "FOREGATE_CONFIG"):
+    for name in (
+        "OPENAI_BASE_URL",
+        "OPENAI_API_KEY",
+        "FOREGATE_MODEL",
+        "FOREGATE_POLICY",
+        "FOREGATE_CONFIG",
+        "FOREGATE_MCP",
+    ):
         monkeypatch.delenv(name, raising=False)
     path = tmp_path / "home"
     monkeypatch.setenv("FOREGATE_HOME", str(path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(folder)
     (folder / "a.txt").write_text("teh cat\n")
     return path

@@ -20,6 +20,7 @@ def chat(
     policy: options.PolicyFile = None,
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
+    mcp: options.McpFile = None,
     resume: Annotated[
         str, typer.Option("--resume", metavar="SESSION", help="Go on with a session of the log; `last` is the newest.")
     ] = "",
@@ -32,7 +33,14 @@ def chat(
     from foregate.opening import Setting
 
     setting = Setting(
-        workspace=workspace, model=model, policy=policy, config=config, dialect=dialect, resume=resume, dry_run=dry_run
+        workspace=workspace,
+        model=model,
+        policy=policy,
+        config=config,
+        dialect=dialect,
+        mcp=options.servers(mcp),
+        resume=resume,
+        dry_run=dry_run,
     )
     if as_json:
         raise typer.Exit(wait(_stream(setting)))

@@ -122,7 +122,7 @@ class Conversation:
         self.screen.say(f"{state} {self.opened.name}", "dim")
         self.screen.row(f"model {self.session.model.name}, workspace {self.opened.workspace.root}", "dim")
         for note in self.opened.notes:
-            self.screen.say(note, CARE)
+            self.screen.row(note, CARE)
         if self.terminal.interactive:
             self.screen.say("Say what you want done, or /help. Ctrl-C stops a step, Ctrl-D leaves.", "dim")
 

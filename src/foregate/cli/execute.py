@@ -54,6 +54,7 @@ def execute(
     policy: options.PolicyFile = None,
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
+    mcp: options.McpFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show a plan, ask for a yes, and run it task by task; every call is judged. Ctrl-C pauses, twice cancels."""
@@ -64,7 +65,15 @@ def execute(
 
     if yes and step:
         raise UsageError("--yes and --step exclude each other; choose one")
-    setting = Setting(workspace=workspace, model=model, policy=policy, config=config, dialect=dialect, dry_run=dry_run)
+    setting = Setting(
+        workspace=workspace,
+        model=model,
+        policy=policy,
+        config=config,
+        dialect=dialect,
+        mcp=options.servers(mcp),
+        dry_run=dry_run,
+    )
     file = Path(plan)
     source = Source(plan_text(file), plan, settings or ()) if file.is_file() else None
     if source is None:

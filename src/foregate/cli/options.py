@@ -31,6 +31,10 @@ Dialect = Annotated[
         show_default=False,
     ),
 ]
+McpFile = Annotated[
+    Path | None,
+    typer.Option("--mcp", metavar="FILE", help="JSON that lists MCP servers (`mcpServers`); also FOREGATE_MCP."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Judge every call, make no change.")]
 SessionName = Annotated[
     str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.", show_default=False)
@@ -43,4 +47,13 @@ SessionNames = Annotated[
         show_default=False,
     ),
 ]
+
+
+def servers(named: Path | None) -> Path | None:
+    """Return the file of MCP servers a command goes by."""
+    from foregate.agent.mcp.server_configuration import servers_file
+
+    return servers_file(named)
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]

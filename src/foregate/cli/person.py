@@ -10,6 +10,7 @@ from foregate.cli.layout import packed
 from foregate.cli.screen import Screen
 from foregate.cli.sheet import NOTHING, Prospects, cut, sheet
 from foregate.cli.terminal import Terminal
+from foregate.cli.tools_sheet import tools_cut, tools_sheet
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
@@ -35,6 +36,8 @@ class PersonAtTerminal:
                 return await self._held_again(need.request)
             if need.gate == "task_plan":
                 return await self.plans(need) if self.plans is not None else None
+            if need.gate == "tools":
+                return await self._tools(need.request)
             if self.reads_wait and only_reads(need.request):
                 return self._read(need.request)
             return await self._approve(need.request, self.foresee(need))
@@ -70,6 +73,28 @@ class PersonAtTerminal:
                     self.screen.say("Enter alone approves nothing: y, n or d (Ctrl-D leaves it open)", CARE)
                 case _:
                     self.screen.say("y, a, n or d (Ctrl-D leaves it open)", CARE)
+
+    async def _tools(self, request: Mapping[str, Json]) -> Reply | None:
+        width = self.screen.console.width
+        self.screen.rows(tools_sheet(request, width=width))
+        unseen = tools_cut(request)
+        while True:
+            try:
+                typed = await self.terminal.answer("offer them? ")
+            except KeyboardInterrupt:
+                typed = None
+            match "n" if typed is None else typed.strip().lower():
+                case "y" | "yes" if unseen:
+                    self.screen.say("not everything has been shown yet: d shows it, then y counts", CARE)
+                case "y" | "yes":
+                    return Reply("yes")
+                case "n" | "no":
+                    return Reply("no")
+                case "d":
+                    self.screen.rows(tools_sheet(request, details=True, width=width))
+                    unseen = False
+                case _:
+                    self.screen.say("Enter alone offers nothing: y, n or d (Ctrl-D is n)", CARE)
 
     async def _reason(self) -> str:
         return (await self.terminal.answer("why not? (Enter: no reason) ") or "").strip()

@@ -27,13 +27,16 @@ def plan(
     policy: options.PolicyFile = None,
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
+    mcp: options.McpFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Have a plan made, checked and shown; nothing of it runs. `check FILE` only checks one."""
     from foregate.opening import Setting
     from foregate.schemas.errors import UsageError
 
-    setting = Setting(workspace=workspace, model=model, policy=policy, config=config, dialect=dialect)
+    setting = Setting(
+        workspace=workspace, model=model, policy=policy, config=config, dialect=dialect, mcp=options.servers(mcp)
+    )
     if words[0] == "check" and (len(words) != 2 or save is not None):
         raise UsageError("name one plan file to check, and nothing to save")
     if words[0] == "check":

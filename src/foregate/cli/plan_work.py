@@ -263,7 +263,7 @@ async def work_of(setting: Setting, *, quiet: bool = False, as_json: bool = Fals
     if person is not None:
         person.foresee = partial(prospects, opened.session)
     for note in () if quiet or as_json else opened.notes:
-        screen.say(note, CARE)
+        screen.row(note, CARE)
     return PlanWork(opened, screen, terminal, opened.configuration, quiet or as_json)
 
 

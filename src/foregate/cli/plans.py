@@ -114,6 +114,7 @@ def resume(
     policy: options.PolicyFile = None,
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
+    mcp: options.McpFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Go on with a plan that was paused, or whose process ended. What is done is not done again."""
@@ -125,7 +126,7 @@ def resume(
     if failed and failed not in WAYS:
         raise UsageError(f"--failed is one of {', '.join(WAYS)}")
     name = newest_plan(plan).session
-    setting = Setting(model=model, policy=policy, config=config, dialect=dialect, resume=name)
+    setting = Setting(model=model, policy=policy, config=config, dialect=dialect, mcp=options.servers(mcp), resume=name)
 
     async def go(work: PlanWork) -> PlanReport:
         from foregate.agent.planning.control import decide
@@ -166,6 +167,7 @@ def retry(
     policy: options.PolicyFile = None,
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
+    mcp: options.McpFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Try the tasks again that failed or were aborted, after another yes. What is done is not done again."""
@@ -174,7 +176,7 @@ def retry(
     from foregate.opening import Setting
 
     name = newest_plan(plan).session
-    setting = Setting(model=model, policy=policy, config=config, dialect=dialect, resume=name)
+    setting = Setting(model=model, policy=policy, config=config, dialect=dialect, mcp=options.servers(mcp), resume=name)
 
     async def go(work: PlanWork) -> PlanReport | None:
         from foregate.agent.planning.control import retry as make_pending

@@ -19,11 +19,15 @@ def resume(
     policy: options.PolicyFile = None,
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
+    mcp: options.McpFile = None,
 ) -> None:
     """Answer what a session waits for, and see its task through; `foregate chat --resume` goes on talking."""
     from foregate.opening import Setting
 
-    raise typer.Exit(wait(_resume(Setting(model=model, policy=policy, config=config, dialect=dialect, resume=session))))
+    setting = Setting(
+        model=model, policy=policy, config=config, dialect=dialect, mcp=options.servers(mcp), resume=session
+    )
+    raise typer.Exit(wait(_resume(setting)))
 
 
 async def _resume(setting: Setting) -> int:

@@ -24,6 +24,7 @@ def run(
     policy: options.PolicyFile = None,
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
+    mcp: options.McpFile = None,
     dry_run: options.DryRun = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
     events: Annotated[bool, typer.Option("--events", help="Print every event as a line of JSON.")] = False,
@@ -38,7 +39,15 @@ def run(
     text = sys.stdin.read() if task == "-" else task
     if not text.strip():
         raise UsageError("the task is empty; say what to do")
-    setting = Setting(workspace=workspace, model=model, policy=policy, config=config, dialect=dialect, dry_run=dry_run)
+    setting = Setting(
+        workspace=workspace,
+        model=model,
+        policy=policy,
+        config=config,
+        dialect=dialect,
+        mcp=options.servers(mcp),
+        dry_run=dry_run,
+    )
     outcome = wait(_run(setting, text, as_json, events))
     raise typer.Exit(STATUS[outcome.status])
 
@@ -62,7 +71,7 @@ async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> Outc
     try:
         if not (as_json or events):
             for note in opened.notes:
-                screen.say(note, CARE)
+                screen.row(note, CARE)
         with interruptible(asyncio.ensure_future(run_task(opened.session, text))) as task:
             outcome = await task
         screen.idle()

@@ -1,16 +1,28 @@
-"""`foregate tools`: what the agent can call."""
+"""`foregate tools`: what the agent can call, and which tools of MCP servers are pinned."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from foregate.cli import options
+from foregate.cli.waiting import wait
+
+if TYPE_CHECKING:
+    from foregate.agent.mcp.mcp_tools import McpTools
+    from foregate.agent.mcp.server import Server
+    from foregate.opening import Setting
+    from foregate.schemas.strict_json import Json
+    from foregate.schemas.tool_spec import ToolSpec
 
 app = typer.Typer(help="The tools the agent is offered.", no_args_is_help=True, rich_markup_mode=None)
 
 FLAGS = ("external_side_effect", "needs_approval", "high_impact_write", "idempotent", "reversible", "personal_memory")
+ServerName = Annotated[str, typer.Argument(metavar="SERVER", help="An MCP server by its name.", show_default=False)]
 
 
 @app.callback()
@@ -20,30 +32,205 @@ def about() -> None:
 
 @app.command("list")
 def list_tools(
-    workspace: options.WorkspaceFolder = Path(), policy: options.PolicyFile = None, as_json: options.AsJson = False
+    workspace: options.WorkspaceFolder = Path(),
+    policy: options.PolicyFile = None,
+    mcp: options.McpFile = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """List the tools a session is offered, with the strongest effect and the capabilities each declares."""
+    """List the tools a session is offered, with effect, capabilities and source; MCP servers are started for it."""
+    from foregate.opening import Setting
+
+    wait(_list(Setting(workspace=workspace, policy=policy, mcp=options.servers(mcp)), as_json))
+
+
+@app.command("pin")
+def pin(
+    server: ServerName,
+    tool: Annotated[str, typer.Argument(metavar="[TOOL]", help="Only this tool of it.", show_default=False)] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Pin without asking, for scripts.")] = False,
+    workspace: options.WorkspaceFolder = Path(),
+    policy: options.PolicyFile = None,
+    mcp: options.McpFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what an MCP server says of its tools now, and pin it: from then on they are offered, exactly so."""
+    from foregate.opening import Setting
+
+    wait(_pin(Setting(workspace=workspace, policy=policy, mcp=options.servers(mcp)), server, tool, yes, as_json))
+
+
+@app.command("diff")
+def diff(
+    server: Annotated[
+        str, typer.Argument(metavar="[SERVER]", help="An MCP server by its name; all without.", show_default=False)
+    ] = "",
+    workspace: options.WorkspaceFolder = Path(),
+    policy: options.PolicyFile = None,
+    mcp: options.McpFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show how tools of MCP servers differ from what was pinned. The exit code is 1 where any does."""
+    from foregate.opening import Setting
+
+    raise typer.Exit(
+        wait(_diff(Setting(workspace=workspace, policy=policy, mcp=options.servers(mcp)), server, as_json))
+    )
+
+
+@asynccontextmanager
+async def started(setting: Setting, only: str = "") -> AsyncIterator[tuple[list[ToolSpec], McpTools | None]]:
+    """Yield the specifications of the tools of this process, and the MCP servers, started, or only the one named.
+
+    Raises UsageError where there is no such server.
+    """
     from foregate.agent.child import DELEGATE, may_delegate
     from foregate.agent.workspace import Workspace
+    from foregate.home import Home
+    from foregate.opening import choose_policy, toolbox
+    from foregate.schemas.errors import UsageError
+    from foregate.servers import configured_servers, start_servers
+
+    space = Workspace(setting.workspace)
+    servers = None
+    try:
+        _, policy = choose_policy(setting, space.root)
+        specs = [tool.spec for tool in toolbox(setting, space, policy, Home(Home.path()).memory)]
+        specs += [DELEGATE] if may_delegate(policy) else []
+        configured, _ = configured_servers(setting)
+        if only:
+            names = [server.name for server in configured]
+            configured = [server for server in configured if server.name == only]
+            if not configured:
+                known = ", ".join(names) or "none is configured"
+                raise UsageError(f"there is no MCP server `{only}`; there are: {known}")
+        if configured:
+            servers = await start_servers(configured, setting, policy, space)
+        yield specs, servers
+    finally:
+        if servers is not None:
+            await servers.close()
+        space.close()
+
+
+async def _list(setting: Setting, as_json: bool) -> None:
     from foregate.cli.scripting import one_line
     from foregate.cli.visible import visible
-    from foregate.home import Home
-    from foregate.opening import Setting, choose_policy, toolbox
     from foregate.schemas import codec
 
-    space = Workspace(workspace)
-    try:
-        setting = Setting(workspace=workspace, policy=policy)
-        _, in_force = choose_policy(setting, space.root)
-        specs = [tool.spec for tool in toolbox(setting, space, in_force, Home(Home.path()).memory)]
-    finally:
-        space.close()
-    if may_delegate(in_force):
-        specs.append(DELEGATE)
+    async with started(setting) as (specs, servers):
+        rows: list[Json] = [codec.dump(spec) for spec in specs]
+        told = [row_of(spec) for spec in specs]
+        for server in servers.servers if servers is not None else ():
+            for spec, tool in described(servers, server):
+                rows.append({**codec.dump(spec), "state": tool["state"], "problem": tool["problem"]})
+                told.append(row_of(spec, f"{tool['state']}{': ' if tool['problem'] else ''}{tool['problem']}"))
+        failed = servers.failed if servers is not None else {}
+        if as_json:
+            rows += [{"provenance": f"mcp:{name}", "state": "failed", "problem": why} for name, why in failed.items()]
+            typer.echo(one_line(rows))
+            return
+        told += [f"{visible(name):<18} not available: {visible(why)}" for name, why in failed.items()]
+    for line in told:
+        typer.echo(line)
+
+
+def described(servers: McpTools | None, server: Server) -> list[tuple[ToolSpec, Json]]:
+    """Return what a server lists: each tool as a specification, and how it stands to its pin."""
+    from foregate.agent.mcp.definition import bare_spec, spec_of
+    from foregate.agent.mcp.review import described as told
+
+    assert servers is not None
+    pins = servers.pins.of(server.name)
+    return [
+        (bare_spec(d) if d.problem else spec_of(d, server.configuration, server.policy), told(d, pins))
+        for d in server.definitions
+    ]
+
+
+def row_of(spec: ToolSpec, state: str = "") -> str:
+    """Return the row of a tool: name, strongest effect, what it declares, and whose it is where it is not built in."""
+    from foregate.cli.visible import visible
+
+    able = spec.capabilities if spec.own else None
+    flags = [flag for flag in FLAGS if able is not None and getattr(able, flag)] if able else ["undeclared"]
+    source = "" if spec.provenance == "builtin" else f"  {spec.provenance}{', ' if state else ''}{state}"
+    return visible(f"{spec.name:<18} {spec.effect.value:<12} {', '.join(flags)}{source}")
+
+
+async def _pin(setting: Setting, name: str, tool: str, yes: bool, as_json: bool) -> None:
+    from foregate.agent.mcp.pins import state_of
+    from foregate.agent.mcp.review import review
+    from foregate.agent.session import utc_now
+    from foregate.cli.colours import console
+    from foregate.cli.person import PersonAtTerminal
+    from foregate.cli.screen import Screen
+    from foregate.cli.scripting import one_line
+    from foregate.cli.terminal import Terminal
+    from foregate.cli.tools_sheet import tools_sheet
+    from foregate.home import Home
+    from foregate.schemas.errors import UsageError
+
+    screen, terminal = Screen(console(stderr=as_json)), Terminal()
+    async with started(setting, name) as (_, servers):
+        server = running(servers, name)
+        Home.open(setting.environ)
+        assert servers is not None
+        pins = servers.pins.of(name)
+        known = [d for d in server.definitions if not tool or d.name == tool]
+        if not known:
+            raise UsageError(f"the server `{name}` has no tool `{tool}`; `foregate tools list` names those there are")
+        asked = [d for d in known if state_of(d, pins) in ("new", "changed")]
+        need = review(server.configuration, known, pins)
+        if asked and not yes:
+            if not terminal.interactive:
+                raise UsageError("nobody is here to look at the tools; run this at a terminal, or pin with --yes")
+            reply = await PersonAtTerminal(screen, terminal).answer(need)
+            asked = asked if reply is not None and reply.choice == "yes" else []
+        elif not as_json:
+            screen.rows(tools_sheet(need.request, keys=False, width=screen.console.width))
+        if asked:
+            servers.pins.pin(asked, utc_now())
+        if as_json:
+            typer.echo(one_line([{"tool": d.full_name, "hash": d.hash} for d in asked]))
+        else:
+            screen.say(f"{len(asked)} pinned" if asked else "nothing was pinned")
+
+
+async def _diff(setting: Setting, name: str, as_json: bool) -> int:
+    from foregate.cli.colours import console
+    from foregate.cli.diff import unified
+    from foregate.cli.screen import Screen
+    from foregate.cli.scripting import one_line
+    from foregate.cli.tools_sheet import lines_of, tool_rows
+
+    screen = Screen(console())
+    found: list[Json] = []
+    async with started(setting, name) as (_, servers):
+        for server in servers.servers if servers is not None else ():
+            if name:
+                running(servers, name)
+            found += [tool for _, tool in described(servers, server) if tool["state"] != "pinned"]
+        failed = servers.failed if servers is not None else {}
     if as_json:
-        typer.echo(one_line([codec.dump(spec) for spec in specs]))
-        return
-    for spec in specs:
-        able = spec.capabilities
-        flags = [flag for flag in FLAGS if able is not None and getattr(able, flag)] if able else ["undeclared"]
-        typer.echo(f"{visible(spec.name):<18} {spec.effect.value:<12} {', '.join(flags)}")
+        keys = ("tool", "state", "problem")
+        told = [{key: tool[key] for key in keys} | {"diff": unified(lines_of(tool))} for tool in found]
+        told += [{"server": which, "state": "failed", "problem": why} for which, why in failed.items()]
+        typer.echo(one_line(told))
+    else:
+        for tool in found:
+            screen.rows(list(tool_rows(tool, screen.console.width, details=True)))
+        for which, why in failed.items():
+            screen.row(f"MCP server `{which}` is not available: {why}")
+        if not found and not failed:
+            screen.say("every tool is as it was pinned")
+    return 1 if found or failed else 0
+
+
+def running(servers: McpTools | None, name: str) -> Server:
+    """Return the one server that was started; raise UsageError where it could not be."""
+    from foregate.schemas.errors import UsageError
+
+    assert servers is not None
+    if name in servers.failed:
+        raise UsageError(f"the MCP server `{name}` is not available: {servers.failed[name]}")
+    return servers.servers[0]

@@ -15,6 +15,7 @@ from foregate.schemas.strict_json import Json
 KEYS: Mapping[str, Mapping[str, str]] = {
     "approval": {"y": "yes", "yes": "yes", "a": "grant", "n": "no", "no": "no"},
     "loop": {"a": "anyway", "s": "stop", "m": "more"},
+    "tools": {"y": "yes", "yes": "yes", "n": "no", "no": "no"},
 }
 """Per gate that asks: what plain text answers, and the answer it is."""
 _MAY_HAVE = {"message": frozenset(), "command": frozenset(), "answer": frozenset(("text", "request"))}
@@ -52,7 +53,7 @@ def utterance(line: str, gate: str = "") -> Utterance | None:
     if not gate:
         return Utterance("message", line)
     key, _, words = line.partition(" ")
-    choice = KEYS["loop" if gate == "loop" else "approval"].get(key.lower())
+    choice = KEYS.get(gate, KEYS["approval"]).get(key.lower())
     if choice is None:
         raise Misheard('a question is open: answer it, or send {"message": TEXT}, which answers it with no')
     return Utterance("answer", words.strip(), choice)

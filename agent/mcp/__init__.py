@@ -1,0 +1,1 @@
+"""The client of the Model Context Protocol: servers as a source of tools, none of which is believed."""
