@@ -76,6 +76,7 @@ class Session:
         self.model, self.policy, self.workspace, self.depth = model, policy, workspace, depth
         self.layers: Mapping[str, Json] = {"given": True} if layers is None else layers
         self.own_tools = tools
+        self._offered: Sequence[ToolSpec] = ()
         self.tools: ToolSource = Delegating(tools, self) if may_delegate(policy, depth) else tools
         self.person, self.clock, self.listeners = person, clock, list(listeners)
         self._judge_by(catalogue_of(list(self.tools.specs())))
@@ -112,7 +113,10 @@ class Session:
 
     async def catch_up(self) -> None:
         """Take note of tools that are gone: what comes next is offered and judged without them."""
-        specs = list(self.tools.specs())
+        own = self.own_tools.specs()
+        if own is self._offered:
+            return
+        self._offered, specs = own, list(self.tools.specs())
         if [spec.name for spec in specs] != list(self.catalogue):
             self._judge_by(catalogue_of(specs))
             await self.record(Draft("catalog_changed", "foregate", self.recorded_catalogue))

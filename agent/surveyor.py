@@ -331,7 +331,9 @@ def roughly(survey: Survey) -> int:
 
 def moved_on(judged: Survey, now: Survey, own: Mapping[Resource, str]) -> str:
     """Return the first resource that is not as judged, "" when all are; changes of the same response are expected."""
-    found = [resource for resource in now.resources if not made_meanwhile(resource, judged, own)]
+    found: Sequence[SurveyedResource] = now.resources
+    if len(judged.resources) != len(found):
+        found = [resource for resource in found if not made_meanwhile(resource, judged, own)]
     if now.problem or len(judged.resources) != len(found):
         return now.problem or "the resources of the call"
     for before, after in zip(judged.resources, found, strict=True):

@@ -97,7 +97,8 @@ class TaskState:
 
     def settled(self, tool: str, target: str) -> None:
         """Note that a change took effect, so that no trouble with its target is open any more."""
-        self.trouble = {key: what for key, what in self.trouble.items() if key[1] != target}
+        if self.trouble:
+            self.trouble = {key: what for key, what in self.trouble.items() if key[1] != target}
         self.done.append(f"{tool} {target}".strip())
 
     @property

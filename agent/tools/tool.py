@@ -75,9 +75,13 @@ class Toolbox:
             if tool.spec.name in self._tools:
                 raise UsageError(f"two tools are named `{tool.spec.name}`; rename one")
             self._tools[tool.spec.name] = tool
+        self._lasting = all(tool.offered is None for tool in self._tools.values())
+        self._specs = [tool.spec for tool in self._tools.values()]
 
     def specs(self) -> Sequence[ToolSpec]:
-        """Return the tools in the order they were given, without those that are gone."""
+        """Return the tools in the order they were given, without those that are gone; the same list where none goes."""
+        if self._lasting:
+            return self._specs
         return [tool.spec for tool in self._tools.values() if tool.offered is None or tool.offered()]
 
     def classify(self, call: ToolCall) -> Effect | None:
