@@ -15,7 +15,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas import codec, strict_json
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.effect import Effect
-from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.resource import Resource, ResourceKind
@@ -120,8 +120,22 @@ def before_image(resource: SurveyedResource, workspace: Workspace, policy: Polic
 
 def own_image(resource: SurveyedResource, inverse: Inverse, blobs: Blobs) -> BeforeImage:
     """Return the image of something only its tool can read and put back."""
-    data = inverse.now(resource.id)
+    data = own_now(inverse, resource.id)
     return BeforeImage(resource.kind, resource.id, "own", blobs.put(data) if data is not None else "")
+
+
+def own_now(inverse: Inverse, name: str) -> bytes | None:
+    """Return what is at something only its tool can read; raise WorkspaceError where the tool fails to say."""
+    try:
+        data = inverse.now(name)
+    except ForegateError:
+        raise
+    except Exception as error:
+        why = f"its tool failed to say ({type(error).__name__})"
+        raise WorkspaceError(f"what is at `{name[:80]}` cannot be kept: {why}") from None
+    if data is not None and not isinstance(data, bytes):
+        raise WorkspaceError(f"what is at `{name[:80]}` cannot be kept: its tool gives no bytes")
+    return data
 
 
 def repository_image(resource: SurveyedResource, workspace: Workspace, policy: Policy, blobs: Blobs) -> BeforeImage:
@@ -140,15 +154,26 @@ def missing_parents(workspace: Workspace, path: str) -> tuple[str, ...]:
     return tuple(way for way in ways if not workspace.look(way).kind)
 
 
-def with_changes(result: ToolResult, kept: Sequence[BeforeImage], workspace: Workspace, policy: Policy) -> ToolResult:
+def with_changes(
+    result: ToolResult,
+    kept: Sequence[BeforeImage],
+    workspace: Workspace,
+    policy: Policy,
+    inverse: Inverse | None = None,
+) -> ToolResult:
     """Return `result` with a change and a read-back for each file with a before-image the tool did not report on.
 
-    So what a tool of any source did to the files it names is verified and can be undone.
+    So what a tool of any source did to the files it names is verified and can be undone, and with an `inverse` what it
+    did to things of its own.
     """
     reported = {change.resource for change in result.changes}
     changes, records = [], []
     for image in kept:
-        if image.kind is not ResourceKind.FILE or image.resource in reported or image.type not in ("", "file"):
+        if image.resource in reported:
+            continue
+        if image.type == "own" and inverse is not None:
+            changes += own_change(image, inverse)
+        if image.kind is not ResourceKind.FILE or image.type not in ("", "file"):
             continue
         try:
             now = workspace.look(image.id, max_hash=policy.files.max_hash)
@@ -162,3 +187,13 @@ def with_changes(result: ToolResult, kept: Sequence[BeforeImage], workspace: Wor
     if not changes:
         return result
     return replace(result, changes=(*result.changes, *changes), evidence=(*result.evidence, *records))
+
+
+def own_change(image: BeforeImage, inverse: Inverse) -> list[Change]:
+    """Return the change of something only its tool can read, none where there is none or the tool fails to say."""
+    try:
+        data = own_now(inverse, image.id)
+    except ForegateError:
+        return []
+    after = strict_json.sha256(data) if data is not None else ""
+    return [Change(image.resource, image.image, after)] if after != image.image else []

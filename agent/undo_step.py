@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from foregate.agent import tree
-from foregate.agent.before_images import BeforeImage
+from foregate.agent.before_images import BeforeImage, own_now
 from foregate.agent.repository import find
 from foregate.agent.tools.tool import Inverse
 from foregate.agent.workspace import Workspace
@@ -105,7 +105,7 @@ def own_step(place: Place, change: Change, image: BeforeImage) -> Step:
         raise WorkspaceError(f"the tool that could put `{name[:80]}` back is not there; start with it")
 
     def state() -> str:
-        data = inverse.now(name)
+        data = own_now(inverse, name)
         return strict_json.sha256(data) if data is not None else ""
 
     def as_left() -> None:
@@ -123,8 +123,11 @@ def own_step(place: Place, change: Change, image: BeforeImage) -> Step:
     def take_back() -> None:
         try:
             inverse.put_back(name, place.blobs.get(image.image) if image.image else None)
-        except OSError as error:
-            raise WorkspaceError(f"`{name[:80]}` could not be put back: {error.strerror}") from None
+        except ForegateError:
+            raise
+        except Exception as error:
+            why = error.strerror if isinstance(error, OSError) else type(error).__name__
+            raise WorkspaceError(f"`{name[:80]}` could not be put back: {why}") from None
 
     return Step(f"restore `{name}`" if image.image else f"remove `{name}`", as_left, possible, take_back, verify)
 

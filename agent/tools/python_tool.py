@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pydantic import ConfigDict, Field, PydanticUserError, ValidationError, create_model
 from pydantic_core import PydanticSerializationError, to_json
 
-from foregate.agent.tools.tool import Tool
+from foregate.agent.tools.tool import Classify, Inverse, Tool
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
@@ -48,12 +48,19 @@ class FunctionTool(Tool, Generic[P, R]):
 
     __slots__ = ("__dict__", "function")
 
-    def __init__(self, spec: ToolSpec, function: Callable[P, R], validate: Callable[[Mapping[str, Json]], Any]) -> None:
+    def __init__(
+        self,
+        spec: ToolSpec,
+        function: Callable[P, R],
+        validate: Callable[[Mapping[str, Json]], Any],
+        classify: Classify | None = None,
+        inverse: Inverse | None = None,
+    ) -> None:
         async def run(arguments: Mapping[str, Json]) -> ToolResult:
             result = await called(function, validate, arguments)
             return replace(result, origin=origin_of(spec)) if result.origin is Origin.WORKSPACE else result
 
-        super().__init__(spec, run)
+        super().__init__(spec, run, classify, inverse)
         object.__setattr__(self, "function", function)
         object.__setattr__(self, "__doc__", function.__doc__)
         object.__setattr__(self, "__wrapped__", function)
@@ -92,6 +99,8 @@ def tool(
     personal_memory: bool = False,
     targets: Targets = (),
     timeout: int = 120,
+    classify: Classify | None = None,
+    inverse: Inverse | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
@@ -111,12 +120,16 @@ def tool(
     personal_memory: bool = False,
     targets: Targets = (),
     timeout: int = 120,
+    classify: Classify | None = None,
+    inverse: Inverse | None = None,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a function, plain or async, a tool; use it bare or with what the function is known to do.
 
     What is not declared counts as the worst: an unknown effect, external, irreversible, at most once, needs approval.
     `read_only` declares that the function only observes. `targets` names parameters that are resources, such as
-    `{"path": "file"}`. `timeout` is in seconds. The docstring's first paragraph becomes the description, its `Args:`
+    `{"path": "file"}`. `classify` gets the arguments of a call and returns its effect where it is a graver one than the
+    tool's, else None. `inverse` has `now(id)` and `put_back(id, data)` for targets of the kind `other`, so that a call
+    can be undone. `timeout` is in seconds. The docstring's first paragraph becomes the description, its `Args:`
     lines those of the parameters. Raises UsageError for a function that cannot be described.
     """
     declared = declaration(read_only, external, needs_approval, idempotent, high_impact, reversible, personal_memory)
@@ -139,7 +152,7 @@ def tool(
             "python",
             timeout,
         )
-        return FunctionTool(spec, wrapped, validate)
+        return FunctionTool(spec, wrapped, validate, classify, inverse)
 
     return wrap if function is None else wrap(function)
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import math
-import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Callable, Sequence
 
 from foregate.agent.trajectories.trajectory import Trajectory
+from foregate.agent.user_module import elsewhere, module_of
 from foregate.schemas.errors import UsageError
-from foregate.schemas.strict_json import sha256
 
 Reward = Callable[[Trajectory], object]
 """Gives one number for the whole trajectory, or one for each of its `responses`."""
@@ -30,7 +23,7 @@ def load(named: str) -> Reward:
     place, colon, name = named.rpartition(":")
     if not colon or not place or not name.isidentifier():
         raise UsageError(f"`{named}` names no function; write MODULE:FUNCTION, or FILE.py:FUNCTION")
-    module = _file(Path(place).expanduser()) if place.endswith(".py") else _module(place)
+    module = module_of(place, ":FUNCTION")
     found: Reward | None = getattr(module, name, None)
     if not callable(found):
         raise UsageError(f"`{place}` has no function `{name}`; name one that takes a trajectory")
@@ -45,7 +38,7 @@ def rewards_of(reward: Reward, trajectory: Trajectory) -> list[float]:
     """
     count = len(trajectory.responses)
     try:
-        with _elsewhere():
+        with elsewhere():
             given = reward(trajectory)
     except (Exception, SystemExit) as error:
         why = f"{type(error).__name__}: {str(error)[:200]}"
@@ -71,53 +64,3 @@ def _number(value: object, trajectory: Trajectory) -> float:
             f"the reward function gave `{str(value)[:40]}` for session `{trajectory.session}`; give a finite number"
         )
     return number
-
-
-def _file(path: Path) -> ModuleType:
-    """Return what a file defines, loaded under a name that no import asks for."""
-    if not path.is_file():
-        raise UsageError(f"there is no file `{path}` to take a reward from; check the path")
-    name = f"foregate_reward_{sha256(str(path.resolve()).encode('utf-8', 'surrogateescape'))[:16]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and typing look there for the module of what they make
-    try:
-        with _elsewhere():
-            spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        raise UsageError(f"`{path}` cannot be loaded ({_why(error)}); correct it") from None
-    return module
-
-
-def _module(name: str) -> ModuleType:
-    try:
-        with _elsewhere():
-            return importlib.import_module(name)
-    except (Exception, SystemExit) as error:
-        here = Path(*name.split(".")).with_suffix(".py")
-        hint = f"to load the file here, write `{here}:FUNCTION`" if here.is_file() else "install it, or name a file"
-        raise UsageError(f"the module `{name}` cannot be imported ({_why(error)}); {hint}") from None
-
-
-@contextmanager
-def _elsewhere() -> Iterator[None]:
-    """Run a block in which nothing is imported from the current folder, however Python was started."""
-    before, here = list(sys.path), Path.cwd().resolve()
-    writing, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing is left beside the user's file
-    sys.path[:] = [entry for entry in before if entry and not _same(entry, here)]
-    try:
-        yield
-    finally:
-        sys.path[:] = before
-        sys.dont_write_bytecode = writing
-
-
-def _same(entry: str, here: Path) -> bool:
-    return os.path.realpath(entry) == str(here)
-
-
-def _why(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error)[:200]}"

@@ -43,7 +43,7 @@ class Setting:
     servers, None for none: only a command line looks for one where none is named. `resume` names a session of the log.
     `mode` and `dialect` are those of a new session, None for the configuration's; one that is resumed keeps its own,
     unless it is given another dialect. `log` and `blobs` None are those of the home; a log of one's own may come
-    without blobs, kept in memory.
+    without blobs, kept in memory. `tool_modules` are modules, by name or path, whose tools come beside `tools`.
     """
 
     workspace: Path | str = "."
@@ -62,6 +62,7 @@ class Setting:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     config: Configuration | Path | str | None = None
     dialect: str | None = None
+    tool_modules: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -143,6 +144,7 @@ async def _open(
     from foregate.agent.planning.plan_desk import PlanDesk
     from foregate.agent.session import Session, utc_now
     from foregate.agent.tools.tool import Toolbox
+    from foregate.agent.tools.user_tools import file_of
     from foregate.agent.workspace import Workspace
     from foregate.guarding import guarded
     from foregate.policy.policy import Policy
@@ -159,7 +161,8 @@ async def _open(
         loaded, policy = choose_policy(setting, workspace.root)
         named = None if isinstance(setting.policy, Policy) else policy_file(setting.policy, setting.environ)
         configured, remarks = configured_servers(setting)
-        files = [*looked_for, *own_files(setting, configured), *([] if named is None else [named])]
+        modules = [file for file in map(file_of, setting.tool_modules) if file is not None]
+        files = [*looked_for, *modules, *own_files(setting, configured), *([] if named is None else [named])]
         guard = guarded(workspace.root, own, files)
         policy = with_protected(policy, guard)
         tools = toolbox(setting, workspace, policy, memory)
@@ -305,13 +308,15 @@ def policy_file(wanted: Path | str | None, environ: Mapping[str, str]) -> Path |
 
 def toolbox(setting: Setting, workspace: Workspace, policy: Policy, memory: Path | None) -> list[Tool]:
     """Return the built-in tools and the caller's own; raise UsageError where two share a name."""
+    from foregate.agent.tools.user_tools import tools_in
+
     tools: list[Tool] = []
     if setting.builtin:
         from foregate.agent.tools.builtin import builtin_tools
 
         tools = list(builtin_tools(workspace, policy, memory=memory))
     names = {tool.spec.name for tool in tools}
-    for tool in setting.tools:
+    for tool in [*setting.tools, *(made for place in setting.tool_modules for made in tools_in(place))]:
         if tool.spec.name in names:
             raise UsageError(f"two tools are named `{tool.spec.name}`; rename yours, or open without the built-in ones")
         names.add(tool.spec.name)

@@ -21,6 +21,7 @@ def chat(
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
     mcp: options.McpFile = None,
+    tools: options.ToolModules = None,
     resume: Annotated[
         str, typer.Option("--resume", metavar="SESSION", help="Go on with a session of the log; `last` is the newest.")
     ] = "",
@@ -39,6 +40,7 @@ def chat(
         config=config,
         dialect=dialect,
         mcp=options.servers(mcp),
+        tool_modules=tools or (),
         resume=resume,
         dry_run=dry_run,
     )

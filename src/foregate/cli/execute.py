@@ -55,6 +55,7 @@ def execute(
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
     mcp: options.McpFile = None,
+    tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show a plan, ask for a yes, and run it task by task; every call is judged. Ctrl-C pauses, twice cancels."""
@@ -72,6 +73,7 @@ def execute(
         config=config,
         dialect=dialect,
         mcp=options.servers(mcp),
+        tool_modules=tools or (),
         dry_run=dry_run,
     )
     file = Path(plan)

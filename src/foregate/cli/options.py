@@ -31,6 +31,10 @@ Dialect = Annotated[
         show_default=False,
     ),
 ]
+ToolModules = Annotated[
+    list[str] | None,
+    typer.Option("--tools", metavar="FILE.py", help="A Python file, or module, with tools of yours; repeatable."),
+]
 McpFile = Annotated[
     Path | None,
     typer.Option("--mcp", metavar="FILE", help="JSON that lists MCP servers (`mcpServers`); also FOREGATE_MCP."),

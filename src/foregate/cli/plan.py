@@ -28,6 +28,7 @@ def plan(
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
     mcp: options.McpFile = None,
+    tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Have a plan made, checked and shown; nothing of it runs. `check FILE` only checks one."""
@@ -35,7 +36,13 @@ def plan(
     from foregate.schemas.errors import UsageError
 
     setting = Setting(
-        workspace=workspace, model=model, policy=policy, config=config, dialect=dialect, mcp=options.servers(mcp)
+        workspace=workspace,
+        model=model,
+        policy=policy,
+        config=config,
+        dialect=dialect,
+        mcp=options.servers(mcp),
+        tool_modules=tools or (),
     )
     if words[0] == "check" and (len(words) != 2 or save is not None):
         raise UsageError("name one plan file to check, and nothing to save")

@@ -115,6 +115,7 @@ def resume(
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
     mcp: options.McpFile = None,
+    tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Go on with a plan that was paused, or whose process ended. What is done is not done again."""
@@ -126,7 +127,15 @@ def resume(
     if failed and failed not in WAYS:
         raise UsageError(f"--failed is one of {', '.join(WAYS)}")
     name = newest_plan(plan).session
-    setting = Setting(model=model, policy=policy, config=config, dialect=dialect, mcp=options.servers(mcp), resume=name)
+    setting = Setting(
+        model=model,
+        policy=policy,
+        config=config,
+        dialect=dialect,
+        mcp=options.servers(mcp),
+        tool_modules=tools or (),
+        resume=name,
+    )
 
     async def go(work: PlanWork) -> PlanReport:
         from foregate.agent.planning.control import decide
@@ -168,6 +177,7 @@ def retry(
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
     mcp: options.McpFile = None,
+    tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Try the tasks again that failed or were aborted, after another yes. What is done is not done again."""
@@ -176,7 +186,15 @@ def retry(
     from foregate.opening import Setting
 
     name = newest_plan(plan).session
-    setting = Setting(model=model, policy=policy, config=config, dialect=dialect, mcp=options.servers(mcp), resume=name)
+    setting = Setting(
+        model=model,
+        policy=policy,
+        config=config,
+        dialect=dialect,
+        mcp=options.servers(mcp),
+        tool_modules=tools or (),
+        resume=name,
+    )
 
     async def go(work: PlanWork) -> PlanReport | None:
         from foregate.agent.planning.control import retry as make_pending

@@ -20,12 +20,19 @@ def resume(
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
     mcp: options.McpFile = None,
+    tools: options.ToolModules = None,
 ) -> None:
     """Answer what a session waits for, and see its task through; `foregate chat --resume` goes on talking."""
     from foregate.opening import Setting
 
     setting = Setting(
-        model=model, policy=policy, config=config, dialect=dialect, mcp=options.servers(mcp), resume=session
+        model=model,
+        policy=policy,
+        config=config,
+        dialect=dialect,
+        mcp=options.servers(mcp),
+        tool_modules=tools or (),
+        resume=session,
     )
     raise typer.Exit(wait(_resume(setting)))
 

@@ -25,6 +25,7 @@ def run(
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
     mcp: options.McpFile = None,
+    tools: options.ToolModules = None,
     dry_run: options.DryRun = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
     events: Annotated[bool, typer.Option("--events", help="Print every event as a line of JSON.")] = False,
@@ -46,6 +47,7 @@ def run(
         config=config,
         dialect=dialect,
         mcp=options.servers(mcp),
+        tool_modules=tools or (),
         dry_run=dry_run,
     )
     outcome = wait(_run(setting, text, as_json, events))

@@ -35,12 +35,15 @@ def list_tools(
     workspace: options.WorkspaceFolder = Path(),
     policy: options.PolicyFile = None,
     mcp: options.McpFile = None,
+    tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the tools a session is offered, with effect, capabilities and source; MCP servers are started for it."""
     from foregate.opening import Setting
 
-    wait(_list(Setting(workspace=workspace, policy=policy, mcp=options.servers(mcp)), as_json))
+    wait(
+        _list(Setting(workspace=workspace, policy=policy, mcp=options.servers(mcp), tool_modules=tools or ()), as_json)
+    )
 
 
 @app.command("pin")

@@ -1,0 +1,74 @@
+"""Loading a module of the user's; it stands in for none of Foregate's, the standard library's or installed ones."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+from foregate.schemas.errors import UsageError
+from foregate.schemas.strict_json import sha256
+
+
+def module_of(place: str, more: str = "") -> ModuleType:
+    """Return the module at `place`: an importable name, or a path that ends in `.py`.
+
+    A name is never looked for in the current folder, and a file is loaded under a name of its own. `more` is what
+    follows the place where a person writes it, for errors. Raises UsageError for what cannot be loaded.
+    """
+    return _file(Path(place).expanduser()) if place.endswith(".py") else _module(place, more)
+
+
+def _file(path: Path) -> ModuleType:
+    """Return what a file defines, loaded under a name that no import asks for."""
+    if not path.is_file():
+        raise UsageError(f"there is no file `{path}` to load; check the path")
+    name = f"foregate_user_{sha256(str(path.resolve()).encode('utf-8', 'surrogateescape'))[:16]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and typing look there for the module of what they make
+    try:
+        with elsewhere():
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise UsageError(f"`{path}` cannot be loaded ({_why(error)}); correct it") from None
+    return module
+
+
+def _module(name: str, more: str) -> ModuleType:
+    try:
+        with elsewhere():
+            return importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        here = Path(*name.split(".")).with_suffix(".py")
+        hint = f"to load the file here, write `{here}{more}`" if here.is_file() else "install it, or name a file"
+        raise UsageError(f"the module `{name}` cannot be imported ({_why(error)}); {hint}") from None
+
+
+@contextmanager
+def elsewhere() -> Iterator[None]:
+    """Run a block in which nothing is imported from the current folder, however Python was started."""
+    before, here = list(sys.path), Path.cwd().resolve()
+    writing, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing is left beside the user's file
+    sys.path[:] = [entry for entry in before if entry and not _same(entry, here)]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+        sys.dont_write_bytecode = writing
+
+
+def _same(entry: str, here: Path) -> bool:
+    return os.path.realpath(entry) == str(here)
+
+
+def _why(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error)[:200]}"
