@@ -10,6 +10,7 @@ from foregate.agent.context.compression import compressed
 from foregate.agent.outcome import Outcome, Report
 from foregate.agent.postlude import remark, verify
 from foregate.agent.session import Session
+from foregate.agent.stages import next_stage, said
 from foregate.agent.task_state import OpenTurn, TaskState
 from foregate.gates.prelude import judge
 from foregate.schemas.errors import ModelError
@@ -18,6 +19,8 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.need import Need
 from foregate.telemetry.diagnostics import diagnostics
+
+_TRUNCATED = "the response was cut off; send the calls again, shorter"
 
 
 async def run(session: Session, text: str) -> Outcome:
@@ -75,9 +78,15 @@ async def step(session: Session) -> Outcome | None:
     """Take the one step the state asks for; the state is a fold over the log, so this is also how to resume."""
     open_turn = session.state.open
     if open_turn is None:
+        if session.state.program is not None:
+            await next_stage(session)
+            return None
         return await between_turns(session) or await ask_model(session)
     if not open_turn.response.calls:
         return await answer(session, open_turn)
+    if open_turn.response.finish_reason == "length":
+        await give_up(session, "not_run_truncated", _TRUNCATED)
+        return None
     if open_turn.judgement is None:
         return await decide(session, open_turn)
     return await carry_out(session, open_turn)
@@ -98,10 +107,7 @@ async def ask_model(session: Session) -> Outcome | None:
         response = await session.model.respond(request, session.on_text)
     except ModelError as error:
         return await session.end("failed", blocker=str(error), need="a model that answers")
-    stamped = response.stamped(session.state.seq + 1)
-    await session.record(Draft("model_response", "model", stamped.to_json()))
-    if stamped.finish_reason == "length" and stamped.calls:
-        await give_up(session, "not_run_truncated", "the response was cut off; send the calls again, shorter")
+    await said(session, response)
     return None
 
 

@@ -168,7 +168,7 @@ class Session:
             open.seq,
             calls,
             "model",
-            0,
+            open.continues,
             surveys=surveys,
             text=open.response.text,
             answers=tuple(open.answers),
@@ -193,7 +193,7 @@ class Session:
         return Turn(
             response=response,
             task=task.number,
-            turn=task.used["turns"] + 1,
+            turn=task.used["turns"] + (0 if actor == "model" and cause else 1),
             now=now,
             policy_hash=self.policy.hash,
             catalogue_hash=state.catalogue_hash,

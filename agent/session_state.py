@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from foregate.agent import criteria
 from foregate.agent.context.conversation import Conversation
 from foregate.agent.context.cut import line
+from foregate.agent.program import Program, Result
 from foregate.agent.task_state import OpenNeed, OpenTurn, TaskState, step_name
 from foregate.agent.transcript import message_of
 from foregate.evidence.atoms import AtomTable
@@ -58,6 +59,7 @@ class SessionState:
         self.task: TaskState | None = None
         self.tasks = 0
         self.open: OpenTurn | None = None
+        self.program: Program | None = None
         self.permits: dict[tuple[int, str], str] = {}
         self.in_flight: dict[str, Event] = {}
         self.parked: dict[str, Event] = {}
@@ -69,7 +71,7 @@ class SessionState:
         self.seq, self.hash, self.policy_hash = event.seq, event.hash, event.policy
         self.ended = event.kind == "session_ended"
         call = event.body.get("call", "")
-        answered = self.open is not None and call in self.open.unanswered
+        answered = self.asked(call)
         handler = getattr(self, f"_{event.kind}", None)
         if handler is not None:
             handler(event, event.body)
@@ -77,7 +79,12 @@ class SessionState:
         if message is not None:
             self.conversation.add(message, by_user=event.kind == "user_message")
         if answered and event.kind in ("tool_finished", "call_answered", "outcome_unknown"):
-            self._close(call)
+            self._close(call, event)
+
+    def asked(self, call: str) -> bool:
+        """Whether a call is one of the response in hand that has no answer yet."""
+        mine = self.open is not None and call in self.open.unanswered
+        return mine or (self.program is not None and call in self.program.unanswered)
 
     @property
     def messages(self) -> list[Message]:
@@ -96,11 +103,15 @@ class SessionState:
     def _context_compressed(self, event: Event, body: Mapping[str, Json]) -> None:
         self.conversation.compress(body)
 
-    def _close(self, call: str) -> None:
-        assert self.open is not None
-        del self.open.unanswered[call]
-        if not self.open.unanswered:
-            self.open = None
+    def _close(self, call: str, event: Event) -> None:
+        if self.open is not None and call in self.open.unanswered:
+            self.open.close(call, event)
+            if not self.open.unanswered:
+                self.open = None
+        if self.program is not None:
+            self.program.answer(call, Result.of(event))
+            if not self.program.unanswered:
+                self.program = None
 
     def _session_started(self, event: Event, body: Mapping[str, Json]) -> None:
         self.session, self.started = event.session, body
@@ -137,13 +148,28 @@ class SessionState:
     def _model_response(self, event: Event, body: Mapping[str, Json]) -> None:
         response = ModelResponse.from_json(body)
         assert self.task is not None
+        if "continues" in body:
+            self._continued(event, response, body["continues"]["places"])
+            return
         task, usage = self.task, response.usage
         task.count(model_calls="places" not in body, tokens=usage.input_tokens + usage.output_tokens, cost=usage.cost)
         task.narrated = max(task.narrated, len(response.text.strip()))
         task.words_only = False
         if not response.calls:
             task.empty_responses += not response.text.strip()
-        self.open = OpenTurn(event.seq, response, {call.id: call for call in response.calls})
+        self.program = Program.read(event.seq, body["program"]) if "program" in body else None
+        if response.calls or self.program is None:
+            self.open = OpenTurn.of(event.seq, response)
+        self.uses.clear()
+
+    def _continued(self, event: Event, response: ModelResponse, places: Sequence[int]) -> None:
+        """Take in a further stage: results were put into its calls, and what they said is what their tools said."""
+        assert self.program is not None
+        for place, call in zip(places, response.calls, strict=True):
+            for text, result in self.program.borrowed(place) if not call.defect else ():
+                self.atoms.hear(text, result.origin, result.seq, content=result.told)
+        self.program.staged.update(places)
+        self.open = OpenTurn.of(event.seq, response, self.program.seq)
         self.uses.clear()
 
     def _turn_judged(self, event: Event, body: Mapping[str, Json]) -> None:
@@ -157,7 +183,7 @@ class SessionState:
             self._postlude_judged(task, judgement, body)
         if turn.get("actor", "model") != "model":
             return
-        task.count(turns=1)
+        task.count(turns=0 if turn.get("cause") else 1)
         task.stuck = body.get("stuck", "")
         fingerprints: Mapping[str, str] = body["fingerprints"]
         for decision in judgement.decisions:
@@ -294,7 +320,7 @@ class SessionState:
             task.touched += 1
         task.used["changed_resources"] = len(task.changed)
         if side_effect and not body["ok"] and self.open is not None:
-            self.open.change_not_made = True
+            self.open.not_made(body["call"])
 
     def _new(self, resource: object, hash: str) -> bool:  # noqa: A002
         return not any(seen.hash == hash for seen in self.ledger.seen(resource))  # type: ignore[arg-type]
@@ -314,8 +340,9 @@ class SessionState:
     def _call_answered(self, event: Event, body: Mapping[str, Json]) -> None:
         assert self.task is not None
         self.in_flight.pop(body["call"], None)
-        if body.get("change") and self.open is not None and body["call"] in self.open.unanswered:
-            self.open.change_not_made = True
+        if body.get("change") and self.asked(body["call"]):
+            if self.open is not None:
+                self.open.not_made(body["call"])
             if body["code"] not in NO_CLAIM:
                 key = body["tool"], body.get("target", "")
                 self.task.trouble[key] = f"was not done ({body['code']})"
@@ -330,7 +357,7 @@ class SessionState:
         self.task.trouble[key] = _UNKNOWN
         self.task.why[key] = line(body["reason"], _WHY)
         if self.open is not None:
-            self.open.change_not_made = True
+            self.open.not_made(body["call"])
 
     def _outcome_resolved(self, event: Event, body: Mapping[str, Json]) -> None:
         self.parked.pop(body["call"], None)
@@ -383,5 +410,5 @@ class SessionState:
     def _task_ended(self, event: Event, body: Mapping[str, Json]) -> None:
         for name in self.spent:
             self.spent[name] += body.get(name, 0)
-        self.task, self.open = None, None
+        self.task = self.open = self.program = None
         self.permits.clear()

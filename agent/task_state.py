@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from foregate.agent.program import Result
+from foregate.schemas.event import Event
 from foregate.schemas.grant import Grant
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.model_response import ModelResponse
@@ -42,6 +44,31 @@ class OpenTurn:
     own_changes: dict[Resource, str] = field(default_factory=dict)
     change_not_made: bool = False
     dry_run: bool = False
+    continues: int = 0
+    """The event of the response this is a further stage of, 0 for a response of its own."""
+    in_blocks: frozenset[str] = frozenset()
+    """The calls the model put into blocks: each is stopped by its own sequence, not by a change that was not made."""
+    failed: set[str] = field(default_factory=set)
+    """The calls of blocks that were answered and did not do what they should."""
+
+    @classmethod
+    def of(cls, seq: int, response: ModelResponse, continues: int = 0) -> OpenTurn:
+        """Return the turn of a response none of whose calls is answered."""
+        calls, order = response.calls, response.order
+        found = cls(seq, response, {call.id: call for call in calls}, continues=continues)
+        if order is not None:
+            found.in_blocks = frozenset(calls[place].id for place in order.over(len(calls)).places())
+        return found
+
+    def not_made(self, call: str) -> None:
+        """Note that a change did not happen: outside blocks it stops the later changes of the response."""
+        self.change_not_made = self.change_not_made or call not in self.in_blocks
+
+    def close(self, call: str, event: Event) -> None:
+        """Take in the answer to a call."""
+        del self.unanswered[call]
+        if call in self.in_blocks and not Result.of(event).ok:
+            self.failed.add(call)
 
 
 @dataclass(slots=True)

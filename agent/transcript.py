@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from foregate.agent.program import Program
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
 from foregate.schemas.message import Message
@@ -28,8 +29,13 @@ def message_of(event: Event, answered: bool) -> Message | None:
             return Message("system", body["system"])
         case "user_message":
             return Message("user", body["text"])
+        case "model_response" if "continues" in body:
+            return None  # its calls stand in the message it goes on with
         case "model_response":
             response = ModelResponse.from_json(body)
+            if "program" in body:
+                whole = Program.read(event.seq, body["program"])
+                return Message("assistant", response.text, whole.calls, order=whole.order)
             return Message("assistant", response.text, response.calls, order=response.order)
         case "tool_finished" if answered:
             return Message("tool", finished(body), call=body["call"])

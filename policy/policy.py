@@ -48,7 +48,7 @@ class Limits(Section):
     identical_observations: Count
     repeated_holds: Count
     needs_per_gate: Count
-    parallel_observations: Annotated[int, Field(ge=1)]
+    parallel_calls: Annotated[int, Field(ge=1)]
     child_depth: Count
 
 

@@ -116,7 +116,7 @@ TIGHTER: dict[str, Direction] = {
     "limits.identical_observations": LIMIT,
     "limits.repeated_holds": LIMIT,
     "limits.needs_per_gate": LIMIT,
-    "limits.parallel_observations": POSITIVE,
+    "limits.parallel_calls": POSITIVE,
     "limits.child_depth": LIMIT,
     "scope.max_resources": LOWER,
     "validity.closed_arguments": ordered("builtin", "all"),

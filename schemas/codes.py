@@ -77,6 +77,7 @@ CRITIQUE_REASONS = ("missing_summary", "missing_issues_for_replan")
 
 NOT_RUN = (
     "not_run_after_change_not_made",
+    "not_run_after_failure",
     "not_run_loop",
     "not_run_too_many",
     "not_run_dry_run",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from msgspec import Struct, field
@@ -49,20 +50,19 @@ class ModelResponse(Struct, frozen=True):
         So it is what reading its recorded form gives, whoever made it.
         """
         calls = tuple(read_again(call, f"c{seq}.{index}") for index, call in enumerate(self.calls, start=1))
-        return replace(
-            self, text=strict_json.scrub(self.text), reasoning=strict_json.scrub(self.reasoning), calls=calls
-        )
+        text, reasoning = strict_json.scrub(self.text), strict_json.scrub(self.reasoning)
+        if self.order is None and not self.deferred:
+            return replace(self, text=text, reasoning=reasoning, calls=calls)
+        order = self.order.over(len(calls)) if self.order is not None else None
+        deferred = tuple(place for place in sorted(set(self.deferred)) if 0 <= place < len(calls))
+        return replace(self, text=text, reasoning=reasoning, calls=calls, order=order, deferred=deferred)
 
     def to_json(self) -> Json:
         """Return the event body: calls with their arguments as sent, to be parsed again by whoever reads them."""
         body: dict[str, Json] = {
             "text": self.text,
             "reasoning": self.reasoning,
-            "calls": [
-                {"id": call.id, "wire_id": call.wire_id, "name": call.name, "arguments": call.raw}
-                | ({"defect": call.defect} if call.defect else {})
-                for call in self.calls
-            ],
+            "calls": written_calls(self.calls),
             "usage": {
                 "input_tokens": self.usage.input_tokens,
                 "output_tokens": self.usage.output_tokens,
@@ -83,7 +83,7 @@ class ModelResponse(Struct, frozen=True):
         """Return the response an event body holds."""
         return codec.written(cls, body) or cls(
             text=body["text"],
-            calls=tuple(_call_of(call) for call in body["calls"]),
+            calls=tuple(call_of(call) for call in body["calls"]),
             reasoning=body["reasoning"],
             usage=Usage(**body["usage"]),
             finish_reason=body["finish_reason"],
@@ -101,6 +101,16 @@ def read_again(call: ToolCall, id: str) -> ToolCall:  # noqa: A002
     return ToolCall.parse(call.name, call.raw, id=id, wire_id=call.wire_id)
 
 
-def _call_of(body: Json) -> ToolCall:
+def written_calls(calls: Iterable[ToolCall]) -> list[Json]:
+    """Return calls as they are recorded: with their arguments as sent, and why they cannot be read if they cannot."""
+    return [
+        {"id": call.id, "wire_id": call.wire_id, "name": call.name, "arguments": call.raw}
+        | ({"defect": call.defect} if call.defect else {})
+        for call in calls
+    ]
+
+
+def call_of(body: Json) -> ToolCall:
+    """Return the call a recorded form holds."""
     read = partial(ToolCall.broken, defect=body["defect"]) if body.get("defect") else ToolCall.parse
-    return read(body["name"], body["arguments"], id=body["id"], wire_id=body["wire_id"])
+    return read(body["name"], body["arguments"], id=body["id"], wire_id=body.get("wire_id", ""))

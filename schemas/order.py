@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -29,6 +29,43 @@ class Block(Struct, frozen=True):
             else:
                 yield from item.places()
 
+    def over(self, count: int) -> Block:
+        """Return the block for that many calls, as a log can hold it.
+
+        A place there is no call in, or that was named before, is left out; blocks nested deeper than a log holds run in
+        turn.
+        """
+        return self._fresh(set(range(count)), 0)
+
+    def _fresh(self, left: set[int], depth: int) -> Block:
+        if depth == _DEEPEST:
+            return Block("sequential", tuple(_taken(self.places(), left)))
+        items: list[int | Block] = []
+        for item in self.items:
+            items += _taken([item], left) if isinstance(item, int) else [item._fresh(left, depth + 1)]
+        return Block(self.kind, tuple(items))
+
+    def among(self, places: Sequence[int]) -> Block | None:
+        """Return what is left of the block when only the calls in `places` are there, numbered as they stand in it."""
+        return self._numbered({place: number for number, place in enumerate(places)})
+
+    def _numbered(self, numbers: Mapping[int, int]) -> Block | None:
+        items = (numbers.get(item) if isinstance(item, int) else item._numbered(numbers) for item in self.items)
+        kept = tuple(item for item in items if item is not None)
+        return Block(self.kind, kept) if kept else None
+
+    def step(self, place: int, number: int) -> int | Block | None:
+        """Return the item that is step `number`, from 1, for the call in `place`; None where there is no such.
+
+        It is that item of the innermost sequential block around the call that has so many before the call.
+        """
+        for at, item in enumerate(self.items):
+            if item == place or (isinstance(item, Block) and place in item.places()):
+                inner = item.step(place, number) if isinstance(item, Block) else None
+                here = self.kind == "sequential" and 0 < number <= at
+                return inner if inner is not None or not here else self.items[number - 1]
+        return None
+
     def to_json(self) -> Json:
         """Return the block as a list: its kind, then its items."""
         return [self.kind, *(item if isinstance(item, int) else item.to_json() for item in self.items)]
@@ -47,3 +84,10 @@ class Block(Struct, frozen=True):
             else:
                 raise InvalidJson("not a block of calls: an item is the place of a call, or a block")
         return cls(data[0], tuple(items))
+
+
+def _taken(places: Iterable[int], left: set[int]) -> list[int]:
+    """Take places out of those left; return the ones that were among them, in order."""
+    found = [place for place in dict.fromkeys(places) if place in left]
+    left.difference_update(found)
+    return found

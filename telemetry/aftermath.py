@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from foregate.schemas.event import Event, Kind
+from foregate.schemas.model_response import call_of
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
@@ -75,8 +76,8 @@ def aftermath(events: Iterable[Event], judged: int, gate: str, call: ToolCall | 
             case "need_answered" if open_ and body["answer"]["gate"] in (gate, "loop"):
                 open_ = False
                 yield _answered(event)
-            case "model_response" if event.seq > judged and call is not None and not again:
-                same = [c["id"] for c in body.get("calls", ()) if _same(c, call)]
+            case "model_response" if event.seq > judged and call is not None and not again and "continues" not in body:
+                same = [c["id"] for c in body.get("calls", ()) if call_of(c).digest == call.digest]
                 if same:
                     again = True
                     ids |= set(same[:1])
@@ -101,10 +102,6 @@ def _answered(event: Event) -> Happened:
     value = answer.get("value")
     said = (value or {}).get("choice") or (value or {}).get("verdict") or ("a plan" if value else "")
     return Happened(event.seq, "answered", who=answer["who"], code=str(said), text=answer.get("error", ""))
-
-
-def _same(sent: Mapping[str, Json], call: ToolCall) -> bool:
-    return ToolCall.parse(sent["name"], sent["arguments"], id=sent["id"]).digest == call.digest
 
 
 def _fate(event: Event) -> Iterator[Happened]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import KINDS, Event
+from foregate.schemas.model_response import call_of
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
@@ -19,7 +20,10 @@ class Meaning:
 
     def __init__(self) -> None:
         self._response = 0
-        self._calls: dict[str, str] = {}
+        self._said = 0
+        self._calls: set[str] = set()
+        self._stage: dict[str, str] = {}
+        self._waiting: set[str] = set()
         self._open: set[str] = set()
         self._permits: dict[tuple[int, str], tuple[str, str]] = {}
         self._used: set[tuple[int, str]] = set()
@@ -41,18 +45,38 @@ class Meaning:
         return found
 
     def _model_response(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
-        yield from self._left_open()
-        calls = [(call["id"], ToolCall.parse(call["name"], call["arguments"]).digest) for call in body["calls"]]
-        self._response, self._calls = event.seq, dict(calls)
-        self._open = set(self._calls)
-        if len(self._calls) < len(calls):
+        calls = [(call["id"], call_of(call).digest) for call in body["calls"]]
+        whole = [call["id"] for call in body["program"]["calls"]] if "program" in body else []
+        if "continues" in body:
+            yield from self._goes_on(body["continues"]["response"], [call for call, _ in calls])
+        else:
+            yield from self._left_open()
+            self._said, self._calls = event.seq, set()
+            self._open = {*whole, *(call for call, _ in calls)}
+            self._waiting = {*whole} - {call for call, _ in calls}
+            if whole and not {call for call, _ in calls} <= {*whole}:
+                yield "other_call", "its first calls are not among those it says it holds"
+        self._response, self._stage = event.seq, dict(calls)
+        self._calls.update(whole, self._stage)
+        if len(self._stage) < len(calls) or len({*whole}) < len(whole):
             yield "call_twice", "two calls of one response have the same id"
+
+    def _goes_on(self, response: int, calls: list[str]) -> Iterator[Finding]:
+        """Yield what is wrong with a further stage: it holds calls that wait, once all given to judge are answered."""
+        if response != self._said:
+            yield "other_response", f"it goes on with response {response}, but the one in hand is {self._said}"
+        for call in calls:
+            if call not in self._waiting:
+                yield "other_call", f"`{call}` is no call that waits for results"
+        for call in sorted(self._open - self._waiting):
+            yield "no_answer", f"`{call}` was not answered before the calls that come after it"
+        self._waiting.difference_update(calls)
 
     def _turn_judged(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
         turn, judgement = body["turn"], body["judgement"]
         if strict_json.sha256(strict_json.encode_record(turn["surveys"])) != body["survey_hash"]:
             yield "other_survey", "its surveys do not have the hash that was judged on"
-        calls = self._calls
+        calls = self._stage
         if (proposed := turn.get("proposed")) is not None:
             calls = {call["id"]: ToolCall.parse(call["name"], call["arguments"]).digest for call in proposed}
         elif turn.get("actor", "model") == "model" and turn["response"] != self._response:
@@ -117,6 +141,7 @@ class Meaning:
     def _answered(self, call: str) -> Iterator[Finding]:
         if call in self._open:
             self._open.discard(call)
+            self._waiting.discard(call)
         elif call in self._calls:
             yield "answered_twice", f"`{call}` was answered before"
         else:

@@ -23,8 +23,8 @@ _NOTICE = (
 class Conversation:
     """Messages and weights side by side. Mutated only by the fold.
 
-    `left_out` counts all that ever was; `notice` and `newest` are the places of the message that stands for those left
-    out and of the newest one of the user, -1 where there is none.
+    `left_out` counts all that ever was; `notice`, `newest` and `asking` are the places of the message that stands for
+    those left out, of the newest one of the user and of the newest one with calls, -1 where there is none.
     """
 
     def __init__(self) -> None:
@@ -33,15 +33,34 @@ class Conversation:
         self.total = 0
         self.left_out = 0
         self.summary = ""
-        self.notice = self.newest = -1
+        self.notice = self.newest = self.asking = -1
 
     def add(self, message: Message, *, by_user: bool = False) -> None:
         """Take in the next message."""
+        place = self._place(message.call) if message.role == "tool" else len(self.messages)
+        if place < len(self.messages):
+            self.newest += self.newest >= place
+            self.notice += self.notice >= place
         if by_user:
-            self.newest = len(self.messages)
-        self.messages.append(message)
-        self.weights.append(weight(message))
-        self.total += self.weights[-1]
+            self.newest = place
+        if message.calls:
+            self.asking = place
+        self.messages.insert(place, message)
+        self.weights.insert(place, weight(message))
+        self.total += self.weights[place]
+
+    def _place(self, call: str) -> int:
+        """Return where an answer goes: right behind the message that asked for it, in the order of its calls."""
+        calls = [asked.id for asked in self.messages[self.asking].calls] if self.asking >= 0 else []
+        if call not in calls:
+            return len(self.messages)
+        later = calls[calls.index(call) + 1 :]
+        place = self.asking + 1
+        while place < len(self.messages) and self.messages[place].role == "tool":
+            if self.messages[place].call in later:
+                break
+            place += 1
+        return place
 
     def compress(self, body: Mapping[str, Json]) -> None:
         """Do what an event `context_compressed` says."""
@@ -51,7 +70,7 @@ class Conversation:
         self.left_out += len(gone) - (self.notice in gone)
         self.summary = body["summary"]
         self.messages, self.weights, self.total = [], [], 0
-        self.notice = self.newest = -1
+        self.notice = self.newest = self.asking = -1
         for place, message in enumerate(before):
             if place in gone:
                 if self.notice < 0:

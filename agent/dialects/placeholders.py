@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from foregate.evidence.atoms import strings
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
@@ -39,6 +40,21 @@ def filled(value: Json, results: Mapping[int, str]) -> Json:
     if len(strict_json.canonical(result)) > _LONGEST:
         raise InvalidJson(f"with the results put in, the arguments are longer than {_LONGEST} bytes; pass on less")
     return result
+
+
+def named(value: Json, results: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+    """Yield the number of each step `value` names and each text that `filled` takes from its result."""
+    match value:
+        case str():
+            for match in _PLACE.finditer(value):
+                found = _found(match, results)
+                yield from ((int(match[1]), text) for text in [*strings(found)] or [_text(found)])
+        case list():
+            for item in value:
+                yield from named(item, results)
+        case dict():
+            for item in value.values():
+                yield from named(item, results)
 
 
 def _filled(value: Json, results: Mapping[int, str]) -> Json:

@@ -28,7 +28,9 @@ def usable(
     calls = response.calls
     strange = sorted({call.name for call in calls if call.name not in offered})
     again = sorted({call.name for call in calls if call.digest in done})
-    if strange:
+    if response.deferred:
+        why = "calls that name each other's results; send the first, and the others once you know what it gave"
+    elif strange:
         why = f"calls of tools this task was not offered: {', '.join(strange)}"
     elif len(calls) > most:
         why = f"{len(calls)} calls, and a task may have {most} more; send fewer"

@@ -146,7 +146,7 @@ class PlanRun:
         if not self.configuration.execution.parallel_observations:
             return 1
         bounds = self.session.policy.limits
-        return min(bounds.parallel_observations, bounds.calls_per_response or sys.maxsize)
+        return min(bounds.parallel_calls, bounds.calls_per_response or sys.maxsize)
 
     async def send(self, steps: list[StepState]) -> None:
         """Say what came of one of the tasks in hand, or send the next calls of all of them."""

@@ -55,7 +55,7 @@ def answered(body: Mapping[str, Json], patterns: tuple[str, ...]) -> Json:
             "name": shown(call["name"][:128], patterns),
             "arguments": arguments(call["arguments"], patterns),
         }
-        for call in body["calls"]
+        for call in body.get("program", body)["calls"]
     ]
     return {**message, "finish_reason": body["finish_reason"]}
 

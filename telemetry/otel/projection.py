@@ -168,8 +168,10 @@ class Projection:
 
     def _responded(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
         body, stretch = event.body, self._stretch(view, task, event, now)
-        if "places" in body:  # a plan's own calls: nobody was asked for them
+        if "places" in body or "continues" in body:  # calls of a plan, or a further stage: nobody was asked for them
             task.responded = task.judging = now
+            if self._content:
+                task.wanted.update(content.wanted(body["calls"]))
             return
         about = rows.response(body)
         if self._content:

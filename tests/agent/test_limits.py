@@ -127,7 +127,7 @@ async def test_a_child_gets_what_is_left_and_none_deeper_than_the_policy_says() 
 
 async def test_observations_run_together_no_more_than_the_policy_says() -> None:
     for bound in (1, 3):
-        world = World(policy=policy_with({"limits.parallel_observations": bound}))
+        world = World(policy=policy_with({"limits.parallel_calls": bound}))
         running, most = 0, 0
 
         def count(event: Any) -> None:
@@ -154,5 +154,5 @@ def test_every_limit_of_the_policy_is_tried_here_or_where_it_acts() -> None:
         "repeated_holds": "blocked",
         "needs_per_gate": "plan_unavailable",
     }
-    here = {*CASES, "wall_clock", "verification_rounds", "parallel_observations", "child_depth"}
+    here = {*CASES, "wall_clock", "verification_rounds", "parallel_calls", "child_depth"}
     assert here | set(elsewhere) == set(Limits.model_fields)

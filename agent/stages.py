@@ -1,0 +1,62 @@
+"""Recording what a model said, and the further stages of a response whose calls name results of earlier ones."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from foregate.agent.carry_out import give_up
+from foregate.agent.program import Program
+from foregate.agent.run_call import answered
+from foregate.agent.session import Session
+from foregate.agent.task_state import TaskState
+from foregate.schemas.event import Draft
+from foregate.schemas.model_response import ModelResponse
+
+
+async def said(session: Session, response: ModelResponse) -> None:
+    """Record a response, of which only the calls that can be judged now are its own; the others follow in stages."""
+    seq = session.state.seq + 1
+    stamped = response.stamped(seq)
+    program = Program.of(stamped, seq)
+    if program is None:
+        await session.record(Draft("model_response", "model", stamped.to_json()))
+        return
+    places = program.next_stage(session.policy.limits.calls_per_response).places
+    first = program.response(places)
+    about = {"text": stamped.text, "reasoning": stamped.reasoning, "model": stamped.model, "notes": stamped.notes}
+    first = replace(first, usage=stamped.usage, finish_reason=stamped.finish_reason, **about)
+    body = {**first.to_json(), "program": program.to_json(places)}
+    await session.record(Draft("model_response", "model", body))
+
+
+async def next_stage(session: Session) -> None:
+    """Record the calls of the response in hand that can go now, or answer those that never will.
+
+    What is recorded follows from the log alone, so a process that ended in between is gone on from.
+    """
+    program, task = session.state.program, session.state.task
+    assert program is not None
+    assert task is not None
+    if reason := stopped(task):
+        await give_up(session, *reason)
+        return
+    stage = program.next_stage(session.policy.limits.calls_per_response)
+    if stage.dead:
+        calls = tuple(program.calls[place] for place in stage.dead)
+        facts = session.prelude.facts(session.bare_turn(program.seq, calls, "model", program.seq))
+        told = zip(calls, stage.dead.values(), strict=True)
+        await session.record(*(answered(facts[call.id], code, message) for call, (code, message) in told))
+        return
+    body = program.response(stage.places).to_json()
+    continues = {"response": program.seq, "places": list(stage.places)}
+    await session.record(Draft("model_response", "foregate", {**body, "continues": continues}))
+
+
+def stopped(task: TaskState) -> tuple[str, str] | None:
+    """Return code and message for the rest of a response whose last stage ended in something else, None else."""
+    choice, _ = task.after_turn
+    if task.question or task.words_only or task.words_only_task:
+        return "not_asked_now", "something else of the response must be settled first; then send this one again"
+    if choice in ("stop", "more") or (task.stuck and not choice):
+        return "not_run_cancelled", "the response was stopped before this one; send it again if it is still wanted"
+    return None
