@@ -6,7 +6,7 @@ import re
 from importlib import import_module, resources
 from pathlib import Path
 
-from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, PLAN_REASONS, standing_of
+from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, NOT_RUN, PLAN_REASONS, standing_of
 from foregate.schemas.meanings import MEANINGS
 
 PAGE = Path(__file__).with_name("gates.md")
@@ -25,7 +25,7 @@ BY_POLICY = ("plan_unavailable", "critique_unavailable", "critique_invalid")
 
 def page() -> str:
     """Return the whole page."""
-    parts = [HEAD, *(gate(name) for name in GATES), postlude(), anywhere()]
+    parts = [HEAD, *(gate(name) for name in GATES), postlude(), anywhere(), not_run()]
     return "\n".join(parts)
 
 
@@ -55,6 +55,13 @@ def postlude() -> str:
 def anywhere() -> str:
     """Return what does not belong to one gate."""
     return f"## From any gate\n\n{table(('gate_error', 'not_asked_now', *CODES['prelude']))}"
+
+
+def not_run() -> str:
+    """Return the section of calls that were not run though no gate ruled them out."""
+    rows = ["| code | what it says | what to do |", "|---|---|---|"]
+    rows += [f"| `{code}` | {MEANINGS[code][0]} | {MEANINGS[code][1]} |" for code in NOT_RUN]
+    return "## Calls that did not run\n\nAnswers beside the gates' own codes.\n\n" + "\n".join(rows) + "\n"
 
 
 def table(codes: tuple[str, ...]) -> str:

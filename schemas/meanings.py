@@ -82,5 +82,20 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Something else of the response must be settled first.",
         "Settle that, then send the call again.",
     ),
+    "not_run_after_change_not_made": (
+        "An earlier change of the response was not made, and this one may have counted on it.",
+        "See to the earlier change, then send the call again.",
+    ),
+    "not_run_after_failure": (
+        "An earlier step of the same sequence failed, was held or denied, or nobody knows what became of it.",
+        "See to that step, then send the call again if it is still wanted.",
+    ),
+    "not_run_loop": ("The identical call ran several times and nothing changed.", "Do something else."),
+    "not_run_too_many": ("The response holds more calls than are judged.", "Send the call again."),
+    "not_run_dry_run": ("A dry run: the call was judged and would have run.", ""),
+    "not_run_cancelled": ("The person cancelled, or the process ended.", "Send the call again if it is still wanted."),
+    "not_run_budget": ("The task has used all its tool calls.", "Ask for less, or raise `limits.tool_calls`."),
+    "not_run_truncated": ("The response was cut off.", "Send the calls again, shorter."),
+    "tool_failed": ("The tool could not even be started.", "Read the message; mend its cause."),
 }
 """Per code what it says and, where it stops something, what to do about it. A test holds that no code is missing."""

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from foregate.schemas import codec
 from foregate.schemas.grant import Grant
+from foregate.schemas.model_response import call_of, written_calls
 from foregate.schemas.need import Answer, Voided
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.strict_json import Json
@@ -163,16 +164,11 @@ class Turn(Struct, frozen=True, dict=True):
     def exported(self) -> Json:
         """Return the self-contained form, for judging in another process; calls with their arguments as sent."""
         body = codec.dump(self, exclude=frozenset({"calls"}))
-        body["calls"] = [
-            {"id": call.id, "wire_id": call.wire_id, "name": call.name, "arguments": call.raw} for call in self.calls
-        ]
+        body["calls"] = written_calls(self.calls)
         return body
 
     @classmethod
     def load(cls, data: Json) -> Turn:
         """Return the turn an exported form describes."""
-        calls = tuple(
-            ToolCall.parse(call["name"], call["arguments"], id=call["id"], wire_id=call["wire_id"])
-            for call in data["calls"]
-        )
+        calls = tuple(call_of(call) for call in data["calls"])
         return codec.load(cls, {**data, "calls": calls})

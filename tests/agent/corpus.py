@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from foregate.agent.loop import go_on, run
 from foregate.agent.models.scripted import answers, calls, says
 from foregate.agent.session import Session
 from foregate.policy.load import file_of, load
 from foregate.schemas.errors import ModelError, WorkspaceError
 from foregate.schemas.event import Draft, Event
+from foregate.schemas.order import Block
 from foregate.schemas.protocols import Reply
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.policies import policy_with
@@ -237,6 +240,21 @@ async def classic_drift(world: World) -> Session:
     return await told(world, model, says="hello there")
 
 
+async def stages(world: World) -> Session:
+    """Blocks whose later steps name results: one is edited by what another file says, one leads nowhere."""
+    world.workspace.files["which.txt"] = b"a.txt"
+    said = [
+        ("read_file", {"path": "which.txt"}),
+        ("read_file", {"path": "$result_of_step_1"}),
+        ("edit_file", {"path": "$result_of_step_1", "old": "teh", "new": "the"}),
+        ("read_file", {"path": "$result_of_step_1.name"}),
+        ("note", {"key": "k"}),
+    ]
+    order = Block("parallel", (Block("sequential", (0, 1, 2, 3, 4)),))
+    response = replace(calls(*said, text=TALK), order=order, deferred=(1, 2, 3))
+    return await told(world, [response, says("ok")])
+
+
 STORIES: tuple[Story, ...] = (
     validity,
     unplanned,
@@ -264,6 +282,7 @@ STORIES: tuple[Story, ...] = (
     unverified,
     classic,
     classic_drift,
+    stages,
 )
 
 

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import ScriptedModel, calls, says
@@ -16,6 +17,7 @@ from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.order import Block
 from tests.agent.world import World
 from tests.policies import EVERYTHING_OFF, policy_with
 
@@ -45,6 +47,12 @@ async def told(world: World, *steps: Any, says_: str = "fix a.txt, note k and l"
 async def after_change_not_made(world: World) -> None:
     await told(world, calls(READ, text=TALK), calls(WRONG, READ_B, NOTE), says("ok"))
     assert await answered(world) == [("note", "not_run_after_change_not_made")]
+
+
+async def after_failure(world: World) -> None:
+    order = Block("sequential", (0, Block("parallel", (1, 2)), 3))
+    await told(world, replace(calls(READ, WRONG, NOTE, READ_B, text=TALK), order=order), says("ok"))
+    assert ("read_file", "not_run_after_failure") in await answered(world)
 
 
 async def loop(world: World) -> None:
@@ -125,6 +133,7 @@ async def not_even_started(world: World) -> None:
 
 CASES = {
     "not_run_after_change_not_made": after_change_not_made,
+    "not_run_after_failure": after_failure,
     "not_run_loop": loop,
     "not_run_too_many": too_many,
     "not_run_dry_run": dry_run,

@@ -11,7 +11,7 @@ import pytest
 from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.schemas.codes import CODES
+from foregate.schemas.codes import CODES, NOT_RUN
 from foregate.schemas.event import KINDS, Event
 from foregate.schemas.meanings import MEANINGS
 
@@ -20,7 +20,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def test_every_code_has_a_meaning_and_every_meaning_a_code() -> None:
-    codes = {code for codes in CODES.values() for code in codes} | {"gate_error", "not_asked_now"}
+    codes = {code for codes in CODES.values() for code in codes} | {"gate_error", *NOT_RUN}
     assert set(MEANINGS) == codes
 
 
