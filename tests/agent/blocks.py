@@ -59,9 +59,9 @@ def cases(draw: st.DrawFn, *, steps: bool = True) -> Case:
         st.recursive(
             st.just(0),
             lambda inner: st.tuples(
-                st.sampled_from(["parallel", "sequential"]), st.lists(inner, min_size=1, max_size=3)
+                st.sampled_from(["sequential", "parallel"]), st.lists(inner, min_size=2, max_size=4)
             ),
-            max_leaves=8,
+            max_leaves=9,
         ).filter(lambda drawn: drawn != 0)
     )
     count = 0
@@ -77,7 +77,7 @@ def cases(draw: st.DrawFn, *, steps: bool = True) -> Case:
     order = numbered(shape)
     assert isinstance(order, Block)
     every = {"min_size": count, "max_size": count}
-    wanted = draw(st.lists(st.integers(0, 2) if steps else st.just(0), **every))
+    wanted = [draw(st.sampled_from([*range(most, 0, -1), 0, 9])) if steps else 0 for most in earlier(order, 0)]
     return Case(
         order,
         draw(st.lists(st.sampled_from(WAYS), **every)),
@@ -85,6 +85,14 @@ def cases(draw: st.DrawFn, *, steps: bool = True) -> Case:
         draw(st.lists(st.sampled_from(["k", "l", "m"]), **every)),
         wanted,
     )
+
+
+def earlier(item: int | Block, most: int) -> list[int]:
+    """Return for each call the highest number of a step it can name."""
+    if isinstance(item, int):
+        return [most]
+    turn = item.kind == "sequential"
+    return [found for at, inner in enumerate(item.items) for found in earlier(inner, max(most, at) if turn else most)]
 
 
 @dataclass

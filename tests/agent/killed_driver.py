@@ -1,7 +1,7 @@
 """A process whose children each run one small session on a real home and workspace, and may kill themselves in it.
 
 A line on its input is a JSON object: `home`, `workspace`, `stamps` (a file that grows by a line with every run of the
-tool `stamp`) and `die`: [] for never, else how and after which event number, or in which tool. What became of the child
+tool `stamp`), `staged` (whether a response comes in stages) and `die`: [] for never, else how and after which event number, or in which tool. What became of the child
 is a line on its output: `killed`, or what it said. Children are forked, so that only the first pays for the imports.
 """
 
@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from foregate.agent.loop import go_on, run
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.tools.files import edit_file, read_file
@@ -29,6 +31,7 @@ from foregate.schemas.effect import Effect
 from foregate.schemas.event import Event
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.order import Block
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
@@ -63,6 +66,18 @@ class Careful:
             if step[0] not in settled:
                 return calls(step, text=TALK)
         return says("done")
+
+
+class Staged(Careful):
+    """One that stamps first, in one response with the look whose result it puts on the form."""
+
+    async def respond(self, request: ModelRequest, on_text: object = None) -> ModelResponse:
+        """Return the response with both, then what is left to do."""
+        if any(message.calls for message in request.messages):
+            return await super().respond(request, on_text)
+        form = {"form": "$result_of_step_1"}
+        order = Block("parallel", (Block("sequential", (0, 1)),))
+        return replace(calls(STEPS[0], ("stamp", form), text=TALK), order=order, deferred=(1,))
 
 
 def die() -> None:
@@ -116,7 +131,7 @@ async def session(order: Mapping[str, Any]) -> dict[str, Any]:
     files = [read_file(space, POLICY), edit_file(space, POLICY)]
     setting = Setting(
         workspace=order["workspace"],
-        model=Careful(),
+        model=Staged() if order.get("staged") else Careful(),
         policy=POLICY,
         tools=[*files, stamping(Path(order["stamps"]), how == "tool")],
         builtin=False,
