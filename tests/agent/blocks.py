@@ -59,7 +59,7 @@ def cases(draw: st.DrawFn, *, steps: bool = True) -> Case:
         st.recursive(
             st.just(0),
             lambda inner: st.tuples(
-                st.sampled_from(["sequential", "parallel"]), st.lists(inner, min_size=2, max_size=4)
+                st.sampled_from(["sequential", "parallel", "sequential"]), st.lists(inner, min_size=2, max_size=4)
             ),
             max_leaves=9,
         ).filter(lambda drawn: drawn != 0)

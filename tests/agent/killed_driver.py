@@ -1,8 +1,9 @@
 """A process whose children each run one small session on a real home and workspace, and may kill themselves in it.
 
 A line on its input is a JSON object: `home`, `workspace`, `stamps` (a file that grows by a line with every run of the
-tool `stamp`), `staged` (whether a response comes in stages) and `die`: [] for never, else how and after which event number, or in which tool. What became of the child
-is a line on its output: `killed`, or what it said. Children are forked, so that only the first pays for the imports.
+tool `stamp`), `staged` (whether a response comes in stages) and `die`: [] for never, else how and after which event
+number, or in which tool. What became of the child is a line on its output: `killed`, or what it said. Children are
+forked, so that only the first pays for the imports.
 """
 
 from __future__ import annotations

@@ -121,3 +121,50 @@ def test_only_an_unknown_outcome_is_resolved_and_only_once() -> None:
     assert names(response(READ), judged(), started(2), UNKNOWN, resolved) == []
     assert names(response(READ), judged(), started(2), ENDED, resolved) == [(5, "resolved_without_question")]
     assert names(response(READ), judged(), started(2), UNKNOWN, *[resolved] * 2) == [(6, "resolved_without_question")]
+
+
+LATER = {"id": "c1.2", "name": "read_file", "arguments": '{"path":"$result_of_step_1"}'}
+FIRST: tuple[Kind, dict[str, Any]] = ("model_response", {"calls": [READ], "program": {"calls": [READ, LATER]}})
+LATER_ANSWERED: tuple[Kind, dict[str, Any]] = ("call_answered", {"call": "c1.2"})
+
+
+def goes_on(*calls: dict[str, str], response: int = 1) -> tuple[Kind, dict[str, Any]]:
+    """Return a further stage with these calls."""
+    return "model_response", {"calls": list(calls), "continues": {"response": response}}
+
+
+def test_a_response_whose_stages_hold_each_of_its_calls_once_is_sound() -> None:
+    filled = {**LATER, "arguments": '{"path":"b"}'}
+    assert names(FIRST, NOT_RUN, goes_on(filled), LATER_ANSWERED, ("task_ended", {})) == []
+    assert names(FIRST, NOT_RUN, LATER_ANSWERED, ("task_ended", {})) == []
+
+
+def test_a_stage_that_comes_too_early_or_holds_what_nobody_asked_for_is_found() -> None:
+    strange = {**LATER, "id": "c9.9"}
+    assert names(FIRST, goes_on(LATER)) == [(2, "no_answer")]
+    assert names(FIRST, NOT_RUN, goes_on(strange)) == [(3, "other_call")]
+    assert names(FIRST, NOT_RUN, goes_on(LATER), LATER_ANSWERED, goes_on(LATER)) == [(5, "other_call")]
+    assert names(FIRST, NOT_RUN, LATER_ANSWERED, goes_on(LATER)) == [(4, "other_call")]
+    assert names(FIRST, NOT_RUN, goes_on(LATER, response=7)) == [(3, "other_response")]
+    assert names(response(READ), NOT_RUN, goes_on(LATER)) == [(3, "other_call")]
+    kind, body = FIRST
+    assert names((kind, {**body, "calls": [strange]})) == [(1, "other_call")]
+
+
+def test_a_call_that_waits_for_a_stage_must_be_answered_and_only_once() -> None:
+    assert names(FIRST, NOT_RUN, response(), ("task_ended", {})) == [(3, "no_answer")]
+    assert names(FIRST, NOT_RUN, ("task_ended", {})) == [(3, "no_answer")]
+    assert names(FIRST, NOT_RUN, LATER_ANSWERED, LATER_ANSWERED) == [(4, "answered_twice")]
+
+
+def test_a_judgement_of_a_call_that_still_waits_is_found() -> None:
+    kind, body = judged()
+    body["judgement"]["verdicts"][0].update(call="c1.2", digest=ToolCall.parse("read_file", LATER["arguments"]).digest)
+    assert names(FIRST, (kind, body)) == [(2, "other_call")]
+
+
+def test_a_call_that_cannot_be_read_has_the_digest_the_session_gave_it() -> None:
+    broken = {**READ, "defect": "it is cut off"}
+    kind, body = judged(standing="hold")
+    body["judgement"]["verdicts"][0]["digest"] = ToolCall.broken("read_file", READ["arguments"], "it is cut off").digest
+    assert names(response(broken), (kind, body)) == []

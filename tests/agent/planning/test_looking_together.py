@@ -125,7 +125,7 @@ async def test_not_more_run_together_than_the_policy_allows_and_none_where_the_c
         (2, CONFIGURATION, [[1, 2], [3, 4], [5]]),
         (8, alone, [[n] for n in range(1, 6)]),
     ):
-        world = World(policy=policy_with({"limits.parallel_observations": bound, "limits.identical_observations": 0}))
+        world = World(policy=policy_with({"limits.parallel_calls": bound, "limits.identical_observations": 0}))
         session = await world.open([])
         run = await confirmed(session, wanted)
         run.configuration = configuration

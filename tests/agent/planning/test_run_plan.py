@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from foregate.agent.models.scripted import calls, says
 from foregate.gates.prelude import judge
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.order import Block
 from foregate.telemetry.meaning import Meaning
 from foregate.telemetry.turns import JUDGING, recorded
+from foregate.telemetry.verify import verify
 from tests.agent.planning.plans import call, carried_out, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
 
@@ -123,6 +127,20 @@ async def test_a_model_without_native_calls_may_answer_in_json() -> None:
         report = await carried_out(session, plan(task(1, action="read_file", target="a.txt")))
         assert report.status == "completed", text
         assert report.tasks[0].responses[0].data == "teh cat"
+
+
+async def test_calls_filled_in_run_in_their_blocks_and_name_no_results_of_each_other() -> None:
+    which, there = ("read_file", {"path": "a.txt"}), ("read_file", {"path": "$result_of_step_1"})
+    other = ("read_file", {"path": "b.txt"})
+    order = Block("sequential", (0, 1))
+    world = World()
+    first, second = replace(calls(which, there), order=order, deferred=(1,)), replace(calls(which, other), order=order)
+    session = await world.open([first, second])
+    report = await carried_out(session, plan(task(1, action="read_file", target="b.txt")))
+    assert (report.status, [one.ok for one in report.tasks[0].responses]) == ("completed", [True, True])
+    refused = [event.body.get("refused", "") for event in await events(world) if event.kind == "model_response"]
+    assert "name each other's results" in refused[0]
+    assert verify(world.log.lines("s"), "s").ok
 
 
 async def test_a_task_is_filled_in_with_the_tool_it_names_or_with_looks_and_nothing_else() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +18,7 @@ from foregate.telemetry.decisions import decision_points
 from foregate.telemetry.otel import names
 from foregate.telemetry.otel.exporting import Telemetry
 from foregate.telemetry.otel.views import nanoseconds
+from tests.agent.corpus import stages
 from tests.agent.planning.plans import call, carried_out, plan, task
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.policies import policy_with
@@ -338,3 +340,30 @@ async def test_the_calls_of_a_plan_are_tool_spans_and_no_request_to_a_model(
     await carried_out(session, plan(task(1, call("read_file", path="a.txt"))))
     await telemetry.close()
     assert [span.name for span in receiver.spans] == ["invoke_agent foregate", "prelude", "execute_tool read_file"]
+
+
+async def test_a_response_that_is_judged_in_stages_is_one_request_and_a_prelude_for_each_stage(
+    receive: Receive,
+) -> None:
+    for content in (False, True):
+        receiver = receive()
+        telemetry = to(receiver, content=content)
+        world = World()
+        opened = world.open
+
+        async def listened(*given: Any, opened: Any = opened, telemetry: Any = telemetry) -> Any:
+            return await opened(*given, listeners=[telemetry.hear])
+
+        world.open = listened  # type: ignore[method-assign,assignment]
+        await stages(world)
+        await telemetry.close()
+        chats, preludes = named(receiver.spans, "chat"), named(receiver.spans, "prelude")
+        judged = [event for event in await world.log.read("s") if event.kind == "turn_judged"]
+        assert (len(chats), len(preludes)) == (2, len(judged))
+        ran = {event.body["call"] for event in await world.log.read("s") if event.kind == "tool_started"}
+        assert len(named(receiver.spans, "execute_tool")) == len(ran)
+        if content:
+            (said,) = json.loads(chats[0].about[names.OUTPUT_MESSAGES])
+            assert sum(part["type"] == "tool_call" for part in said["parts"]) == 5
+            shown = [json.loads(span.about[names.TOOL_ARGUMENTS]) for span in named(receiver.spans, "execute_tool")]
+            assert {"path": "a.txt"} in shown
