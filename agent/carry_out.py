@@ -14,7 +14,6 @@ from foregate.agent.run_call import answered, run_one
 from foregate.agent.session import Session
 from foregate.agent.task_state import OpenTurn
 from foregate.schemas import strict_json
-from foregate.schemas.event import Draft
 from foregate.schemas.judgement import Verdict
 from foregate.schemas.ruling import Standing
 from foregate.schemas.strict_json import Json
@@ -34,7 +33,7 @@ async def carry_out(session: Session, open_turn: OpenTurn) -> Outcome | None:
             return None
         for call in [call for call in open_turn.unanswered.values() if call.id in session.state.in_flight]:
             if await observe(session, call, "runner", open_turn.judged) is None:
-                await session.record(answered(session.facts[call.id], "not_run_cancelled", _ENDED))
+                await session.record(answered(session, call, "not_run_cancelled", _ENDED))
         waiting = [verdict for verdict in judgement.verdicts if verdict.call in open_turn.unanswered]
         loose = [verdict for verdict in waiting if verdict.call not in open_turn.in_blocks]
         for group in groups(session, loose):
@@ -84,11 +83,11 @@ def changes(session: Session, verdict: Verdict) -> bool:
 
 async def refuse(session: Session, open_turn: OpenTurn, verdict: Verdict) -> None:
     """Answer a held or denied call, with what its remedy shows when that is a look nobody else takes."""
-    facts = session.facts[verdict.call]
     observed = await look(session, open_turn, verdict) if verdict.ruling.remedy else None
     await session.record(
         answered(
-            facts,
+            session,
+            session.facts[verdict.call].call,
             verdict.ruling.code,
             verdict.ruling.message,
             ruling=verdict.standing.value,
@@ -134,20 +133,11 @@ async def give_up(session: Session, code: str, message: str, *, stages: bool = T
     """
     open_turn, program = session.state.open, session.state.program
     judgement = open_turn.judgement if open_turn is not None else None
-    verdicts = {verdict.call: verdict for verdict in judgement.verdicts} if judgement is not None else {}
+    ruled_out = {v.call: v for v in judgement.verdicts if v.standing is not Standing.ALLOW} if judgement else {}
     left = list(open_turn.unanswered.values()) if open_turn is not None else []
     if stages and program is not None:
         left += [program.calls[place] for place in program.waiting()]
     for call in left:
-        verdict, facts = verdicts.get(call.id), session.facts.get(call.id)
-        ruled_out = verdict is not None and verdict.standing is not Standing.ALLOW
-        body = {
-            "call": call.id,
-            "tool": call.name[:128],
-            "target": facts.target if facts else "",
-            "ruling": verdict.standing.value if verdict and ruled_out else "not_run",
-            "code": verdict.ruling.code if verdict and ruled_out else code,
-            "message": verdict.ruling.message if verdict and ruled_out else message,
-            "change": facts.changes if facts else False,
-        }
-        await session.record(Draft("call_answered", "foregate", body))
+        verdict = ruled_out.get(call.id)
+        why = (verdict.ruling.code, verdict.ruling.message) if verdict else (code, message)
+        await session.record(answered(session, call, *why, ruling=verdict.standing.value if verdict else "not_run"))

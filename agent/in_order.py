@@ -88,8 +88,7 @@ class InOrder:
             if verdict is None:
                 continue
             if verdict.standing is Standing.ALLOW and call.id in self._open.unanswered:
-                facts = self._session.facts[call.id]
-                await self._session.record(answered(facts, "not_run_after_failure", AFTER_FAILURE))
+                await self._session.record(answered(self._session, call, "not_run_after_failure", AFTER_FAILURE))
             self._over[place].set()
         return False
 

@@ -193,10 +193,10 @@ class _Walk:
             return "done" if result.ok else "failed"
         if place in program.staged:
             return "going"
-        if before == "failed":
-            return self.dies(place, "not_run_after_failure", AFTER_FAILURE)
         if place >= self._limit:
             return self.dies(place, "not_run_too_many", TOO_MANY)
+        if before == "failed":
+            return self.dies(place, "not_run_after_failure", AFTER_FAILURE)
         waits = place in program.deferred and before == "going"
         if before == "blocked" or waits:
             return "blocked"

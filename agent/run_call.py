@@ -11,6 +11,7 @@ from foregate.schemas.judgement import Verdict
 from foregate.schemas.permit import Permit
 from foregate.schemas.ruling import Remedy, Standing
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
 
 
 async def run_one(session: Session, open_turn: OpenTurn, verdict: Verdict) -> None:
@@ -22,12 +23,12 @@ async def run_one(session: Session, open_turn: OpenTurn, verdict: Verdict) -> No
         return
     if reason := not_now(session, open_turn, facts):
         code, message = reason
-        await session.record(answered(facts, code, message))
+        await session.record(answered(session, facts.call, code, message))
         return
     permit = Permit(verdict.call, verdict.digest, open_turn.judged, open_turn.survey_hash)
     done = await execute(session, permit, facts)
     if isinstance(done, NotStarted):
-        await session.record(answered(facts, done.code, done.message))
+        await session.record(answered(session, facts.call, done.code, done.message))
 
 
 def not_now(session: Session, open_turn: OpenTurn, facts: CallFacts) -> tuple[str, str] | None:
@@ -47,7 +48,8 @@ def not_now(session: Session, open_turn: OpenTurn, facts: CallFacts) -> tuple[st
 
 
 def answered(
-    facts: CallFacts,
+    session: Session,
+    call: ToolCall,
     code: str,
     message: str,
     *,
@@ -56,15 +58,16 @@ def answered(
     remedy: Remedy | None = None,
     observed: Json = None,
 ) -> Draft:
-    """Return the answer to a call that did not run."""
+    """Return the answer to a call that did not run, whether or not anybody has looked what it would do."""
+    facts = session.facts.get(call.id)
     body: dict[str, Json] = {
-        "call": facts.call.id,
-        "tool": facts.call.name[:128],
-        "target": facts.target,
+        "call": call.id,
+        "tool": call.name[:128],
+        "target": facts.target if facts else "",
         "ruling": ruling,
         "code": code,
         "message": message,
-        "change": facts.changes,
+        "change": facts.changes if facts else False,
     }
     if gate:
         body["gate"] = gate

@@ -10,7 +10,7 @@ from foregate.agent import criteria
 from foregate.agent.context.conversation import Conversation
 from foregate.agent.context.cut import line
 from foregate.agent.program import Program, Result
-from foregate.agent.task_state import OpenNeed, OpenTurn, TaskState, step_name
+from foregate.agent.task_state import WHY, OpenNeed, OpenTurn, TaskState, step_name
 from foregate.agent.transcript import message_of
 from foregate.evidence.atoms import AtomTable
 from foregate.evidence.ledger import Ledger, changes_of, records_of
@@ -37,8 +37,6 @@ NO_CLAIM = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effecting_
 
 _UNKNOWN = "has an unknown outcome"
 _UNPLANNED = "was not done (plan_required)"
-_WHY = 300
-"""Characters that are kept of why something failed, was held or is unknown."""
 
 
 class SessionState:
@@ -98,7 +96,7 @@ class SessionState:
             found[event.body["tool"], event.body.get("target", "")] = f"{_UNKNOWN}: {event.body['reason']}"
         if self.task is not None:
             found.update({key: f"{what}: {self.task.why[key]}" for key, what in self.task.trouble.items()})
-        return [line(f"open: `{' '.join(key).strip()}` {what}", 2 * _WHY) for key, what in found.items()]
+        return [line(f"open: `{' '.join(key).strip()}` {what}", 2 * WHY) for key, what in found.items()]
 
     def _context_compressed(self, event: Event, body: Mapping[str, Json]) -> None:
         self.conversation.compress(body)
@@ -309,7 +307,7 @@ class SessionState:
                 task.criteria[criteria.key(criterion)] = (event.seq, result)
         if body.get("used"):
             task.count(**body["used"])
-        self._outcome(task, body, side_effect)
+        task.finished(body, side_effect)
         for change in changes:
             task.changed.add(change.resource)
             if self.open is not None:
@@ -325,18 +323,6 @@ class SessionState:
     def _new(self, resource: object, hash: str) -> bool:  # noqa: A002
         return not any(seen.hash == hash for seen in self.ledger.seen(resource))  # type: ignore[arg-type]
 
-    @staticmethod
-    def _outcome(task: TaskState, body: Mapping[str, Json], side_effect: bool) -> None:
-        tool, target = body["tool"], body.get("target", "")
-        if not body["ok"]:
-            task.just_failed = (tool,)
-            if side_effect:
-                task.trouble[tool, target], task.why[tool, target] = "failed", line(body["content"], _WHY)
-            return
-        task.just_failed = ()
-        if side_effect:
-            task.settled(tool, target)
-
     def _call_answered(self, event: Event, body: Mapping[str, Json]) -> None:
         assert self.task is not None
         self.in_flight.pop(body["call"], None)
@@ -344,18 +330,14 @@ class SessionState:
             if self.open is not None:
                 self.open.not_made(body["call"])
             if body["code"] not in NO_CLAIM:
-                key = body["tool"], body.get("target", "")
-                self.task.trouble[key] = f"was not done ({body['code']})"
-                self.task.why[key] = line(body["message"], _WHY)
+                self.task.went_wrong(body, f"was not done ({body['code']})", body["message"])
 
     def _outcome_unknown(self, event: Event, body: Mapping[str, Json]) -> None:
         assert self.task is not None
         self.in_flight.pop(body["call"], None)
         self.parked[body["call"]] = event
         self.task.touched += 1
-        key = body["tool"], body.get("target", "")
-        self.task.trouble[key] = _UNKNOWN
-        self.task.why[key] = line(body["reason"], _WHY)
+        self.task.went_wrong(body, _UNKNOWN, body["reason"])
         if self.open is not None:
             self.open.not_made(body["call"])
 

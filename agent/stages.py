@@ -42,10 +42,11 @@ async def next_stage(session: Session) -> None:
         return
     stage = program.next_stage(session.policy.limits.calls_per_response)
     if stage.dead:
-        calls = tuple(program.calls[place] for place in stage.dead)
-        facts = session.prelude.facts(session.bare_turn(program.seq, calls, "model", program.seq))
-        told = zip(calls, stage.dead.values(), strict=True)
-        await session.record(*(answered(facts[call.id], code, message) for call, (code, message) in told))
+        # what is too many is not even looked at
+        looked = tuple(program.calls[at] for at, (code, _) in stage.dead.items() if code != "not_run_too_many")
+        session.facts = session.prelude.facts(session.bare_turn(program.seq, looked, "model", program.seq))
+        dead = ((program.calls[at], *why) for at, why in stage.dead.items())
+        await session.record(*(answered(session, call, code, message) for call, code, message in dead))
         return
     body = program.response(stage.places).to_json()
     continues = {"response": program.seq, "places": list(stage.places)}

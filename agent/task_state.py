@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from foregate.agent.context.cut import line
 from foregate.agent.program import Result
 from foregate.schemas.event import Event
 from foregate.schemas.grant import Grant
@@ -13,8 +15,12 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.need import Answer, Need, Voided
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.resource import Resource
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import CheckResult, Counters, HoldCount, Refusal, Said
+
+WHY = 300
+"""Characters that are kept of why something failed, was held or is unknown."""
 
 
 @dataclass(slots=True)
@@ -121,6 +127,19 @@ class TaskState:
         """Add to the counters; raise KeyError for one there is none of."""
         for name, by in more.items():
             self.used[name] += by
+
+    def went_wrong(self, body: Mapping[str, Json], what: str, why: str) -> None:
+        """Note what became of a change, and why, until it is settled."""
+        key = body["tool"], body.get("target", "")
+        self.trouble[key], self.why[key] = what, line(why, WHY)
+
+    def finished(self, body: Mapping[str, Json], side_effect: bool) -> None:
+        """Take in how a call that ran ended."""
+        self.just_failed = () if body["ok"] else (body["tool"],)
+        if side_effect and not body["ok"]:
+            self.went_wrong(body, "failed", body["content"])
+        elif side_effect:
+            self.settled(body["tool"], body.get("target", ""))
 
     def settled(self, tool: str, target: str) -> None:
         """Note that a change took effect, so that no trouble with its target is open any more."""
