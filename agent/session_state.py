@@ -165,7 +165,7 @@ class SessionState:
         assert self.program is not None
         for place, call in zip(places, response.calls, strict=True):
             for text, result in self.program.borrowed(place) if not call.defect else ():
-                self.atoms.hear(text, result.origin, result.seq, content=result.told)
+                self.atoms.hear(text, result.origin, result.seq, content=result.told, whole=True)
         self.program.staged.update(places)
         self.open = OpenTurn.of(event.seq, response, self.program.seq)
         self.uses.clear()

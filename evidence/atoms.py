@@ -58,12 +58,14 @@ class AtomTable:
     def __len__(self) -> int:
         return sum(map(len, self._heard.values()))
 
-    def hear(self, text: str, origin: Origin, seq: int, *, content: bool = False) -> None:
+    def hear(self, text: str, origin: Origin, seq: int, *, content: bool = False, whole: bool = False) -> None:
         """Take in a text; an atom keeps its most trusted origin and the event that first brought it in that trust.
 
-        `content` says that the text is what stands in a file: what only such texts name is `told`.
+        `content` says that the text is what stands in a file: what only such texts name is `told`. `whole` makes a
+        short text known as one name, too, whatever words it has.
         """
-        for atom in heard_in(text, every_word=origin is Origin.USER):
+        name = [short(fold(text.strip()))] if whole and 0 < len(text) <= SHORT else []
+        for atom in chain(heard_in(text, every_word=origin is Origin.USER), name):
             known = self._origin(atom)
             if not content:
                 self._told.discard(atom)

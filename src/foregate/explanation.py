@@ -37,9 +37,10 @@ _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, InvalidJson)
 
 
 class Asked(Struct, frozen=True):
-    """The call a decision is about: as sent, what it would do, and who said its target first, at which event.
+    """The call a decision is about: as judged, what it would do, and who said its target first, at which event.
 
-    `more` counts the other calls of the response the gate was asked about.
+    `more` counts the other calls of the response the gate was asked about. `sent` are the arguments as the model sent
+    them where results of earlier steps were put into them, "" where none were.
     """
 
     tool: str = ""
@@ -49,6 +50,7 @@ class Asked(Struct, frozen=True):
     said_first: str = ""
     said_at: int = 0
     more: int = 0
+    sent: str = ""
 
 
 class Beside(Struct, frozen=True):
@@ -148,7 +150,9 @@ def _explained(log: Readable, session: str, event: Event, point: DecisionPoint) 
     return replace(
         found,
         standing=next((r.standing.value for r in point.rulings if r.call == call.id), "allow"),
-        asked=_asked(ruled.facts[call.id], call, len(turn.turn.calls) - 1),
+        asked=replace(
+            _asked(ruled.facts[call.id], call, len(turn.turn.calls) - 1), sent=_sent(log, session, turn, call)
+        ),
         rules={rule: origins.of(f"rules.list.{rule}") for rule in point.rules},
         remedy=verdict.ruling.remedy if verdict.gate == point.gate else None,
         beside=tuple(_beside(ruled, judgement, point, call)),
@@ -197,6 +201,15 @@ def _asked(facts: CallFacts, call: ToolCall, more: int) -> Asked:
     named = {resource.id for resource in facts.resources}
     at = next((atom.seq for atom in facts.survey.atoms if atom.text in named and atom.origin.value == origin), 0)
     return Asked(call.name[:128], facts.target, call.raw, facts.effect.value, origin, at, more)
+
+
+def _sent(log: Readable, session: str, turn: RecordedTurn, call: ToolCall) -> str:
+    """Return the arguments of a call as sent, where results were put in before it was judged."""
+    if turn.turn.actor != "model" or not turn.turn.cause:
+        return ""
+    whole = Nearby(log, session)(turn.turn.cause).body["program"]["calls"]
+    sent = next((str(one["arguments"]) for one in whole if one["id"] == call.id), "")
+    return sent if sent != call.raw else ""
 
 
 def _measured(number: Number, origins: Origins) -> Measured:

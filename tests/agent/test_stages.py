@@ -194,6 +194,15 @@ async def test_names_put_in_are_the_tools_words_however_deep_they_stood_in_its_r
     assert (atom["origin"], atom["told"]) == ("workspace", True)
 
 
+async def test_a_value_put_in_is_known_as_the_name_it_is_though_it_has_spaces() -> None:
+    world = World(files={"a.txt": b"my notes.txt", "my notes.txt": b"x"})
+    session = await world.open([blocks(turn(0, 1), READ, ("read_file", {"path": "$result_of_step_1"}), deferred=(1,)),
+                                says("ok")])  # fmt: skip
+    await run(session, "read the file that a.txt names")
+    heard = session.state.atoms.first("my notes.txt")
+    assert (heard.origin, heard.told) == (Origin.WORKSPACE, True)
+
+
 async def test_stages_are_no_turns_and_no_requests_of_their_own() -> None:
     world = World()
     session = await stages(world)

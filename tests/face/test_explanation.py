@@ -32,6 +32,7 @@ from tests.agent.corpus import (
     rules_ask,
     rules_deny,
     says,
+    stages,
     told,
     uncertainty,
     unverified,
@@ -108,6 +109,16 @@ async def test_a_value_of_the_policy_is_named_where_moving_it_alone_changes_the_
     explained = await of_code(story, code)
     (lever,) = [lever for lever in explained.levers if lever.key == key and lever.value == value]
     assert lever.relation == relation
+
+
+async def test_of_a_call_with_a_result_in_it_both_is_told_what_was_judged_and_what_was_sent() -> None:
+    world = await played(stages)
+    found = [explain(world.log, "s", point.seq, "rules") for point in points_of(world) if point.gate == "rules"]
+    judged = {(explained.asked.arguments, explained.asked.sent) for explained in found}
+    assert ('{"path":"a.txt"}', '{"path":"$result_of_step_1"}') in judged
+    assert ('{"path":"which.txt"}', "") in judged
+    told = [text_of(explained, "asked") for explained in found if explained.asked.sent]
+    assert all("before results of earlier steps were put in: {" in text for text in told)
 
 
 async def test_a_budget_that_is_used_up_is_told_by_its_own_number() -> None:

@@ -67,6 +67,8 @@ def _asked(explained: Explanation) -> Iterator[str]:
     effect = ", which could do anything" if asked.effect == "unknown" else effect
     yield f"In {where} {_ACTOR.get(point.actor, point.actor)} {what}{effect}."
     yield f"Its arguments: {_cut(asked.arguments, _ARGUMENTS)}"
+    if asked.sent:
+        yield f"The model sent, before results of earlier steps were put in: {_cut(asked.sent, _ARGUMENTS)}"
     if said := _SAID.get(asked.said_first):
         at = f" (event {asked.said_at})" if asked.said_at else ""
         yield f"Its target was {said}{at}."
