@@ -64,7 +64,7 @@ class AtomTable:
         `content` says that the text is what stands in a file: what only such texts name is `told`. `whole` makes a
         short text known as one name, too, whatever words it has.
         """
-        name = [short(fold(text.strip()))] if whole and 0 < len(text) <= SHORT else []
+        name = [short(fold(text.strip()))] if whole and text.strip() and len(text) <= SHORT else []
         for atom in chain(heard_in(text, every_word=origin is Origin.USER), name):
             known = self._origin(atom)
             if not content:
