@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from foregate.agent.dialects.dialect_model import DialectModel
 from foregate.agent.dialects.json_dialect import JsonDialect
-from foregate.agent.in_order import touch
-from foregate.agent.loop import go_on, run
+from foregate.agent.in_order import together, touch
+from foregate.agent.loop import go_on, run, step
 from foregate.agent.models.scripted import ScriptedModel, calls, says
+from foregate.agent.program import Program, Result
 from foregate.agent.session import Session
 from foregate.schemas.effect import Effect
 from foregate.schemas.event import Draft, Event
@@ -375,3 +376,42 @@ async def test_answers_stand_in_the_order_of_the_calls_whichever_ended_first() -
     assert [call for call, _ in await answers(world)] != ["1", "2", "3"]
     told = [message.call.partition(".")[2] for message in session.state.messages if message.role == "tool"]
     assert told == ["1", "2", "3"]
+
+
+async def test_what_is_taken_from_a_block_is_as_trusted_as_the_least_trusted_result_in_it() -> None:
+    order = turn(both(0, 1), 2)
+    whole = blocks(order, READ, READ_B, ("read_file", {"path": "$result_of_step_1[0]"}), deferred=(2,)).stamped(1)
+    program = Program.of(whole, 1)
+    assert program is not None
+    program.answer("c1.1", Result(True, "a page.txt", Origin.WORKSPACE, told=True, seq=5))
+    program.answer("c1.2", Result(True, "other", Origin.EXTERNAL, seq=6))
+    ((text, result),) = program.borrowed(2)
+    assert (text, result.origin, result.told, result.seq) == ("a page.txt", Origin.EXTERNAL, True, 6)
+
+
+async def test_a_task_that_ends_takes_its_stages_along() -> None:
+    world = World()
+    session = await world.open([blocks(turn(0, 1), READ, ("note", {"key": "$result_of_step_1"}), deferred=(1,))])
+    await session.hear(ASKS)
+    await step(session)
+    assert session.state.program is not None
+    await session.end("failed", blocker="for the test")
+    assert session.state.program is None
+
+
+async def test_where_one_of_several_raises_the_others_are_over_before_it_is_raised() -> None:
+    over = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            over.append("cancelled")
+
+    async def raises() -> None:
+        await asyncio.sleep(0)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await together([waits(), raises()])
+    assert over == ["cancelled"]
