@@ -12,19 +12,14 @@ from msgspec.structs import replace
 
 from foregate.agent.dialects.dialect_model import DialectModel
 from foregate.agent.dialects.json_dialect import JsonDialect
-from foregate.agent.in_order import together, touch
 from foregate.agent.loop import go_on, run, step
 from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.program import Program, Result
-from foregate.agent.session import Session
-from foregate.schemas.effect import Effect
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.evidence_record import Origin
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.protocols import Lease
-from foregate.schemas.resource import ResourceKind
-from foregate.schemas.survey import SurveyedResource
 from foregate.telemetry.memory_log import MemoryLog
 from foregate.telemetry.verify import verify
 from tests.agent.blocks import Blocks
@@ -93,46 +88,6 @@ async def said(world: World) -> list[Event]:
 def act(place: int, key: str, way: str = "fine", text: str = "") -> tuple[str, dict[str, str]]:
     """Return a change of a key."""
     return "act", {"place": str(place), "key": key, "way": way, "text": text}
-
-
-async def at_once(*wanted: Any, limit: int = 3) -> Blocks:
-    """Return the world in which a parallel block of calls has run."""
-    world = Blocks(policy=open_policy(limit))
-    session = await world.open([blocks(both(*range(len(wanted))), *wanted), says("ok")])
-    await run(session, "go")
-    return world
-
-
-async def test_changes_of_a_parallel_block_run_at_the_same_time_as_far_as_the_limit_goes() -> None:
-    wanted = [act(place, key) for place, key in enumerate("abcd")]
-    for limit in (1, 3):
-        assert (await at_once(*wanted, limit=limit)).most == limit
-
-
-async def test_of_changes_of_one_resource_the_first_named_is_over_before_the_next_begins() -> None:
-    world = await at_once(act(2, "k"), act(1, "k"), act(0, "l"))
-    order = [place for place, begins in world.events if begins]
-    assert (order.index(2) < order.index(1), world.collisions, world.most) == (True, [], 2)
-
-
-async def test_a_change_in_a_folder_waits_for_a_look_at_the_folder() -> None:
-    def at(kind: ResourceKind, path: str, access: Effect) -> SurveyedResource:
-        return SurveyedResource(kind, path, access)
-
-    file, folder = ResourceKind.FILE, ResourceKind.DIRECTORY
-    edit = at(file, "src/a.py", Effect.EDIT)
-    assert touch(edit, at(folder, "src", Effect.OBSERVATION))
-    assert touch(at(ResourceKind.REPOSITORY, ".", Effect.COMMIT), edit)
-    assert not touch(edit, at(folder, "srcs", Effect.OBSERVATION))
-    assert not touch(edit, at(file, "src/a", Effect.EDIT))
-    assert not touch(at(file, "src/a.py", Effect.OBSERVATION), at(folder, "src", Effect.OBSERVATION))
-
-
-async def test_what_may_touch_anything_runs_beside_nothing() -> None:
-    world = Blocks(policy=open_policy(4), effect=Effect.UNKNOWN)
-    session = await world.open([blocks(both(0, 1, 2), act(0, "k"), act(1, "l"), act(2, "m")), says("ok")], ["yes"])
-    await run(session, "go")
-    assert (world.most, len(world.given)) == (1, 3)
 
 
 async def test_a_change_outside_the_blocks_that_was_not_made_stops_their_changes_and_no_look() -> None:
@@ -368,16 +323,6 @@ async def test_a_model_that_writes_json_runs_blocks_and_paths_into_results() -> 
     assert "$result_of_step_2.files[0].name" in inner.requests[1].messages[-2].text
 
 
-async def test_answers_stand_in_the_order_of_the_calls_whichever_ended_first() -> None:
-    world = Blocks(policy=open_policy(4))
-    wanted = [("look", {"place": str(place), "key": "k", "way": "fine", "text": ""}) for place in (2, 1, 0)]
-    session: Session = await world.open([calls(*wanted), says("ok")])
-    await run(session, "go")
-    assert [call for call, _ in await answers(world)] != ["1", "2", "3"]
-    told = [message.call.partition(".")[2] for message in session.state.messages if message.role == "tool"]
-    assert told == ["1", "2", "3"]
-
-
 async def test_what_is_taken_from_a_block_is_as_trusted_as_the_least_trusted_result_in_it() -> None:
     order = turn(both(0, 1), 2)
     whole = blocks(order, READ, READ_B, ("read_file", {"path": "$result_of_step_1[0]"}), deferred=(2,)).stamped(1)
@@ -397,21 +342,3 @@ async def test_a_task_that_ends_takes_its_stages_along() -> None:
     assert session.state.program is not None
     await session.end("failed", blocker="for the test")
     assert session.state.program is None
-
-
-async def test_where_one_of_several_raises_the_others_are_over_before_it_is_raised() -> None:
-    over = []
-
-    async def waits() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            over.append("cancelled")
-
-    async def raises() -> None:
-        await asyncio.sleep(0)
-        raise LookupError
-
-    with pytest.raises(LookupError):
-        await together([waits(), raises()])
-    assert over == ["cancelled"]
