@@ -76,7 +76,7 @@ class Staged(Careful):
         """Return the response with both, then what is left to do."""
         if any(message.calls for message in request.messages):
             return await super().respond(request, on_text)
-        form = {"form": "$result_of_step_1"}
+        form = {"form": "k", "note": "$result_of_step_1"}
         order = Block("parallel", (Block("sequential", (0, 1)),))
         return replace(calls(STEPS[0], ("stamp", form), text=TALK), order=order, deferred=(1,))
 
@@ -96,7 +96,11 @@ def stamping(stamps: Path, dies: bool) -> Tool:
             die()
         return ToolResult(True, "stamped")
 
-    schema = {"type": "object", "properties": {"form": {"type": "string"}}, "required": ["form"]}
+    schema = {
+        "type": "object",
+        "properties": {key: {"type": "string"} for key in ("form", "note")},
+        "required": ["form"],
+    }
     nature = Capabilities(external_side_effect=False, needs_approval=False, reversible=True)
     target = TargetParameter("form", ResourceKind.OTHER, Effect.EDIT)
     return Tool(ToolSpec("stamp", "Stamp a form.", schema, Effect.EDIT, nature, (target,), "python"), stamp)

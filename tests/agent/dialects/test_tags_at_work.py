@@ -24,6 +24,7 @@ from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.memory_blobs import MemoryBlobs
 from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.verify import verify
 from tests.agent.dialects.specs import TOOLS
 from tests.agent.tools.test_git import git
 from tests.policies import EVERYTHING_OFF, policy_with
@@ -199,3 +200,29 @@ async def test_words_are_shown_and_tags_never(work: Work) -> None:
     response = await DialectModel(inner, TAGS).respond(request, shown.append)
     assert "".join(shown) == response.text == "Now.\n\nAnd then."
     assert (response.reasoning, len(response.calls)) == ("hm", 1)
+
+
+async def test_services_in_blocks_pass_results_on_and_what_follows_a_failure_is_not_run(
+    work: Work, workspace: Workspace
+) -> None:
+    workspace.write("which.json", b'{"files": [{"name": "b.txt"}]}')
+    workspace.write("b.txt", b"<read_file>which.json</read_file>")
+    first = (
+        "<sequential><files><read_file>which.json</read_file></files>"
+        "<parallel><files><read_file>$result_of_step_1.files[0].name</read_file></files>"
+        "<files><read_file>b.txt</read_file></files></parallel>"
+        "<files><read_file>$result_of_step_1.nowhere</read_file></files>"
+        "<files><delete_path>b.txt</delete_path></files></sequential>"
+    )
+    outcome, model, log = await work(SERVICES, first, "Final Answer: done")
+    assert (outcome.status, outcome.text.split("\n")[0]) == ("completed", "done")
+    events = await log.read("s")
+    answers = {
+        e.body["call"]: e.body.get("code", "ran") for e in events if e.kind in ("tool_finished", "call_answered")
+    }
+    assert [code for _, code in sorted(answers.items())] == ["ran"] * 3 + ["invalid_arguments", "not_run_after_failure"]
+    assert workspace.read("b.txt") == b"<read_file>which.json</read_file>"
+    told = model.requests[1].messages
+    assert told[-1].text.count("<result ") == 5
+    assert "$result_of_step_1.files[0].name" in told[-2].text
+    assert verify(log.lines("s"), "s").ok
