@@ -170,7 +170,8 @@ def _answer(answered: Answered) -> dict[str, Json]:
 
 
 def _recorded(events: Iterable[Event]) -> dict[str, Mapping[str, Json]]:
-    return {call["id"]: call for event in events if event.kind == "model_response" for call in event.body["calls"]}
+    said = [event.body for event in events if event.kind == "model_response" and "continues" not in event.body]
+    return {call["id"]: call for body in said for call in body.get("program", body)["calls"]}
 
 
 def _call(action: Action, recorded: Mapping[str, Json]) -> dict[str, Any]:

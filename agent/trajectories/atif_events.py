@@ -34,9 +34,13 @@ def apart(event: Event) -> dict[str, Any]:
         body.pop(ANSWERS[kind])
     if kind == "session_started":
         body["catalogue"] = [_without(spec, OFFERED) for spec in body["catalogue"]]
-    if kind == "model_response":
-        for name in ("text", "reasoning", "calls", "model"):
+    if kind == "model_response" and "continues" not in body:
+        for name in ("text", "reasoning", "model"):
             body.pop(name)
+        if "program" in body:
+            body["program"] = _without(body["program"], ("calls",))
+        else:
+            body.pop("calls")
         if "places" not in body:
             body.pop("usage")
     if kind == "turn_judged":
@@ -64,9 +68,13 @@ def whole(rest: Mapping[str, Json], step: Mapping[str, Json], document: Mapping[
         body["catalogue"] = [
             {**spec, **_only(tool, OFFERED)} for spec, tool in zip(body["catalogue"], offered, strict=True)
         ]
-    if kind == "model_response":
+    if kind == "model_response" and "continues" not in body:
         body["text"], body["reasoning"] = step["message"], step.get("reasoning_content", "")
-        body["calls"] = [called(call) for call in step.get("tool_calls", ())]
+        calls = [called(call) for call in step.get("tool_calls", ())]
+        if "program" in body:
+            body["program"] = {**body["program"], "calls": calls}
+        else:
+            body["calls"] = calls
         body["model"] = step.get("model_name", "")
         if "places" not in body:
             metrics = step["metrics"]

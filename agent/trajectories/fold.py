@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from foregate.agent.program import Program
 from foregate.agent.trajectories.sentences import sentence
 from foregate.agent.trajectories.trajectory import Action, Answered, Step, TaskEnd, Trajectory
 from foregate.agent.transcript import message_of
@@ -144,6 +145,11 @@ class Fold:
 
     def _model_response(self, event: Event, body: Mapping[str, Json]) -> None:
         response = ModelResponse.from_json(body)
+        if "continues" in body:  # a further stage: the calls stand, as sent, in the step of the response
+            self._agent = self._owner(response.calls[0].id)
+            self._join(event, self._agent)
+            return
+        calls = Program.read(event.seq, body["program"]).calls if "program" in body else response.calls
         asked = "places" not in body
         self._agent = self._step(
             event,
@@ -155,8 +161,8 @@ class Fold:
             finish_reason=response.finish_reason,
             usage=response.usage,
         )
-        self._called(self._agent, response.calls)
-        self._unanswered = {call.id for call in response.calls}
+        self._called(self._agent, calls)
+        self._unanswered = {call.id for call in calls}
 
     def _called(self, draft: dict[str, Any], calls: Iterable[ToolCall]) -> None:
         for call in calls:

@@ -105,7 +105,9 @@ class Bare:
         return {"text": ""}
 
     def _model_response(self, body: Mapping[str, Json]) -> Json:
-        kept = _only(body, ("usage", "model", "places"))
+        kept = _only(body, ("usage", "model", "places", "continues"))
+        if "program" in body:
+            kept["program"] = {**body["program"], "calls": self._calls(body["program"]["calls"])}
         finish = _one_of(body["finish_reason"], _FINISH)
         words = {"text": "", "reasoning": "", "notes": []}
         return {**kept, **words, "calls": self._calls(body["calls"]), "finish_reason": finish}

@@ -246,3 +246,15 @@ async def test_a_reward_counts_for_the_last_response_or_for_each() -> None:
     (made,) = await lines(world, check=True, reward=each)
     assert made["extra"]["foregate"]["reward"] == 1
     assert [step["extra"]["foregate"].get("reward") for step in made["steps"] if step["source"] == "agent"] == [1, 0, 0]
+
+
+async def test_a_response_in_stages_is_one_step_with_its_calls_as_sent_and_an_answer_to_each() -> None:
+    for content in (True, False):
+        world, _ = await told(corpus.stages)
+        (document,) = await lines(world, format="atif", content=content)
+        step = next(step for step in document["steps"] if step.get("tool_calls"))
+        ids = [call["tool_call_id"] for call in step["tool_calls"]]
+        assert len(ids) == 5
+        assert sorted(result["source_call_id"] for result in step["observation"]["results"]) == sorted(ids)
+        if content:
+            assert {"path": "$result_of_step_1"} in [call["arguments"] for call in step["tool_calls"]]
