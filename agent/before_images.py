@@ -63,6 +63,8 @@ def keep(
     on there being a way back.
     """
     kept: list[BeforeImage] = []
+    if facts.spec is not None and facts.spec.elsewhere:
+        return kept  # nothing of it lies here; its runtime keeps what was there
     for resource in resources:
         try:
             if inverse is not None and resource.kind is ResourceKind.OTHER:

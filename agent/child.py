@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from foregate.agent.tools.tool import implied_by
+from foregate.agent.tools.tool import found_there, implied_by
 from foregate.policy.policy import Policy
 from foregate.policy.record import narrowed
 from foregate.schemas import codec
@@ -18,6 +18,7 @@ from foregate.schemas.event import Draft
 from foregate.schemas.evidence_record import Origin
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.strict_json import Json
+from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import ToolSpec
@@ -76,6 +77,10 @@ class Delegating:
     def implied(self, call: ToolCall) -> Mapping[str, Json]:
         """Return what the source's tool would fill into a call; `delegate` fills in nothing."""
         return {} if call.name == DELEGATE.name else implied_by(self._tools, call)
+
+    def found_there(self, call: ToolCall) -> Survey | None:
+        """Return what the source found where its tools run."""
+        return found_there(self._tools, call)
 
     async def run(self, call: ToolCall) -> ToolResult:
         """Run the call, or the child task it asks for; a child's name follows from the call, so it can be resumed."""

@@ -41,7 +41,7 @@ class NoPermit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NotStarted:
-    """Why a permitted call was not started: `stale_evidence`, or `tool_failed` where no way back could be kept."""
+    """Why a permitted call was not started: `stale_evidence`, `runtime_lost`, or `tool_failed` (no way back)."""
 
     code: str
     message: str
@@ -59,6 +59,10 @@ async def execute(
     if state.permits.get((permit.judged, permit.call)) != permit.digest or call.digest != permit.digest:
         raise NoPermit(f"there is no unused permit for call `{call.id}`")
     own: Mapping[Resource, str] = state.open.own_changes if state.open else {}
+    try:
+        await session.look_ahead([call])
+    except RuntimeLost as error:
+        return NotStarted(RUNTIME_LOST, str(error))
     now = session.surveyor.again(call, state)
     if moved := moved_on(facts.survey, now, own):
         why = f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
@@ -115,6 +119,7 @@ def started(permit: Permit, facts: CallFacts, kept: Sequence[BeforeImage]) -> Js
         "class": side_effect_class(facts),
         "effect": facts.effect.value,
         "before": recorded(kept),
+        **({"elsewhere": True} if facts.spec is not None and facts.spec.elsewhere else {}),
     }
 
 

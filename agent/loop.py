@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from foregate.agent import limits
 from foregate.agent.carry_out import carry_out, give_up
 from foregate.agent.context.compression import compressed
+from foregate.agent.executor import RUNTIME_LOST
 from foregate.agent.outcome import Outcome, Report
+from foregate.agent.outcomes import hear_from_there
 from foregate.agent.postlude import remark, verify
 from foregate.agent.session import Session
 from foregate.agent.stages import next_stage, said
 from foregate.agent.task_state import OpenTurn, TaskState
 from foregate.gates.prelude import judge
-from foregate.schemas.errors import ModelError
+from foregate.schemas.errors import ModelError, RuntimeLost
 from foregate.schemas.event import Draft
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.message import ModelRequest
@@ -61,6 +64,8 @@ async def set_aside(session: Session) -> None:
     """End the task in hand because the person has turned to something else: what waits for a yes gets a no."""
     open_turn = session.state.open
     if open_turn is not None and open_turn.response.calls and open_turn.judgement is None:
+        with suppress(RuntimeLost):
+            await session.look_ahead(open_turn.response.calls)
         turn = session.turn(open_turn)
         session.facts = session.prelude.facts(turn)
         if open_turn.need is not None and open_turn.need.need.who == "person":
@@ -98,6 +103,7 @@ async def ask_model(session: Session) -> Outcome | None:
     assert task is not None
     await session.catch_up()
     words_only = task.words_only or task.words_only_task
+    await hear_from_there(session)
     tools = () if words_only else tuple(session.catalogue.values())
     state = session.state
     if due := compressed(state.conversation, state.still_open, session.policy.context, session.measure):
@@ -113,6 +119,10 @@ async def ask_model(session: Session) -> Outcome | None:
 
 async def decide(session: Session, open_turn: OpenTurn) -> Outcome | None:
     """Judge the response; a Need is met and the response judged again, a judgement is recorded."""
+    try:
+        await session.look_ahead(open_turn.response.calls)
+    except RuntimeLost as lost:
+        return await without_runtime(session, str(lost))
     turn = session.turn(open_turn)
     session.facts = session.prelude.facts(turn)
     judgement = judge(turn, session.prelude, session.facts)
@@ -127,6 +137,15 @@ async def decide(session: Session, open_turn: OpenTurn) -> Outcome | None:
             why = [ruling.reason for ruling in decision.rulings]
             diagnostics().warning("gate_error", gate=decision.gate, seq=session.state.seq, why=why)
     return None
+
+
+async def without_runtime(session: Session, why: str) -> Outcome | None:
+    """Answer every call as not run because the runtime is lost, and end the task; a plan ends itself."""
+    await give_up(session, RUNTIME_LOST, why)
+    task = session.state.task
+    if task is None or task.running_plan:
+        return None
+    return await session.end("blocked", blocker=why, need="a runtime that answers")
 
 
 async def answer(session: Session, open_turn: OpenTurn) -> Outcome | None:

@@ -8,6 +8,7 @@ from foregate.agent.executor import execute
 from foregate.agent.session import Session
 from foregate.gates.prelude import judge
 from foregate.schemas.effect import Effect
+from foregate.schemas.errors import RuntimeLost
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.permit import Permit
 from foregate.schemas.ruling import Standing
@@ -21,6 +22,10 @@ async def observe(
     """Judge `call` as a turn of its own and run it; None when it is no mere observation, or is not allowed."""
     open_turn = session.state.open
     response = open_turn.seq if open_turn is not None else session.state.seq
+    try:
+        await session.look_ahead([call])
+    except RuntimeLost:
+        return None
     turn = session.bare_turn(response, (call,), actor, cause)
     facts = session.prelude.facts(turn)
     if facts[call.id].effect is not Effect.OBSERVATION:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from foregate.agent.before_images import BeforeImage, with_changes
@@ -19,6 +19,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
 
 if TYPE_CHECKING:
+    from foregate.agent.runtime.remote_tools import Came
     from foregate.agent.session import Session
 
 WayOut = Literal["done", "not_done"]
@@ -61,11 +62,33 @@ async def find_out(session: Session) -> list[Found]:
     started = {event.body["call"]: event.body for event in events if event.kind == "tool_started"}
     found = []
     for call, event in parked.items():
+        if started[call].get("elsewhere"):
+            found += await heard(session, call, started[call])
+            continue
         seen = looked(session, started[call], ended=event.body["reason"] == PROCESS_ENDED)
         if seen is not None:
             await session.record(resolved(event, seen, "runner", changes_of_call(session, started[call], seen)))
             found.append(Found(call, seen))
     return found
+
+
+async def hear_from_there(session: Session) -> None:
+    """Ask a runtime what came of calls whose outcome is unknown, where it answers now."""
+    if session.state.parked and hasattr(session.own_tools, "came_of"):
+        await find_out(session)
+
+
+async def heard(session: Session, call: str, started: Mapping[str, Json]) -> list[Found]:
+    """Record what a runtime says came of a call that ran there; none where it cannot tell, or not now."""
+    ask: Callable[[str, str], Awaitable[Came | None]] | None = getattr(session.own_tools, "came_of", None)
+    came = await ask(call, started["permit"]["digest"]) if ask is not None else None
+    if came is None:
+        return []
+    outcome: WayOut = "done" if came.done else "not_done"
+    changes, evidence = ([codec.dump(one) for one in found] for found in (came.result.changes, came.result.evidence))
+    more = {"changes": changes, "evidence": evidence} if came.done else {}
+    await session.record(resolved(session.state.parked[call], outcome, "runner", more))
+    return [Found(call, outcome)]
 
 
 def looked(session: Session, started: Mapping[str, Json], *, ended: bool) -> WayOut | None:

@@ -20,6 +20,7 @@ from foregate.agent.recovery import resume
 from foregate.agent.session_state import SessionState
 from foregate.agent.surveyor import Surveyor
 from foregate.agent.task_state import OpenTurn
+from foregate.agent.tools.tool import bound_to, look_there
 from foregate.agent.workspace import Workspace
 from foregate.gates.prelude import Prelude, prelude
 from foregate.policy.policy import Policy
@@ -75,7 +76,7 @@ class Session:
         self.log, self.lease, self.blobs = log, lease, blobs
         self.model, self.policy, self.workspace, self.depth = model, policy, workspace, depth
         self.layers: Mapping[str, Json] = {"given": True} if layers is None else layers
-        self.own_tools = tools
+        self.own_tools = tools = bound_to(tools, self)
         self._offered: Sequence[ToolSpec] = ()
         self.tools: ToolSource = Delegating(tools, self) if may_delegate(policy, depth) else tools
         self.person, self.clock, self.listeners = person, clock, list(listeners)
@@ -154,6 +155,10 @@ class Session:
             drafts.append(Draft("task_started", "foregate", {**number, **about}))
         drafts.append(Draft("user_message", actor, {"text": strict_json.scrub(text)}))
         await self.record(*drafts)
+
+    async def look_ahead(self, calls: Sequence[ToolCall]) -> None:
+        """Have a runtime look at calls that are to be judged; raise RuntimeLost where it is gone."""
+        await look_there(self.own_tools, calls)
 
     def turn(self, open: OpenTurn) -> Turn:  # noqa: A002
         """Look at the calls of a response and return what the judge reads; answers that no longer fit are voided."""

@@ -26,6 +26,8 @@ _NOT_KNOWN_WHAT = "`{}` took effect, but what it changed was not seen; look, the
 _NAMED = 20
 """Changes a message names at most, the newest."""
 
+_THERE = "this ran in a runtime, which keeps what was there before; use `foregate undo` where the runtime runs"
+
 
 class UndoReport(Struct, frozen=True):
     """What was taken back, or why it was not. `steps` says in words what was done, or with `preview` would be.
@@ -133,6 +135,10 @@ def past(events: Iterable[Event]) -> Past:
         call = event.body.get("call", "")
         if event.kind == "tool_started":
             started[call] = event.body
+            if event.body.get("elsewhere"):
+                lost[call] = _THERE
+        elif started.get(call, {}).get("elsewhere"):
+            continue
         elif event.kind in ("tool_finished", "outcome_resolved") and event.body.get("changes"):
             before = started.get(call, {}).get("before", ())
             finished.pop(call, None)
@@ -153,6 +159,8 @@ def chosen(events: Iterable[Event], call_id: str | None) -> Undoable | str:
     """Return the change to take back, or the reason there is none."""
     found = past(events)
     left = found.left
+    if call_id is None and not left and _THERE in found.lost.values():
+        return _THERE
     if call_id is None:
         return left[-1] if left else "nothing that was changed in this session can be undone"
     if call_id in found.gone:

@@ -56,7 +56,7 @@ def facts_of(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, catalog
     """Return effect, capabilities in force, reversibility and scores of one call."""
     spec = catalogue.get(call.name)
     entry = policy.tools.get(call.name)
-    capabilities = capabilities_in_force(spec, entry)
+    capabilities = capabilities_in_force(spec, entry, believed(spec, policy))
     effect = effect_of(call, spec, entry, survey, policy)
     changes = effect.changes
     external = changes and (capabilities.external_side_effect or effect is Effect.SEND)
@@ -82,17 +82,24 @@ def facts_of(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, catalog
     return replace(bare, risk=scores.risk(bare, turn, policy), uncertainty=scores.uncertainty(bare, turn, policy))
 
 
-def capabilities_in_force(spec: ToolSpec | None, entry: ToolEntry | None) -> Capabilities:
+def believed(spec: ToolSpec | None, policy: Policy) -> bool:
+    """Whether what a tool declares counts as the operator's word: their own, and a runtime's where the policy says."""
+    return spec is not None and (spec.own or (spec.elsewhere and policy.runtime.declarations == "believe"))
+
+
+def capabilities_in_force(spec: ToolSpec | None, entry: ToolEntry | None, own: bool = False) -> Capabilities:
     """Return the operator's entry over the tool's declaration.
 
-    A tool that is not the operator's own is undeclared whatever it says, and what it says can only raise a risk.
+    A tool that is not the operator's own, nor counts as `own`, is undeclared whatever it says, and what it says can
+    only raise a risk.
     """
     if spec is None:
         return UNDECLARED
-    base = spec.capabilities if spec.own and spec.capabilities is not None else UNDECLARED
+    own = own or spec.own
+    base = spec.capabilities if own and spec.capabilities is not None else UNDECLARED
     if entry is not None:
         base = replace(base, **{flag: said for flag in _FLAGS if (said := getattr(entry, flag)) is not None})
-    if not spec.own and spec.capabilities is not None:
+    if not own and spec.capabilities is not None:
         base = base.raised_by(spec.capabilities)
     return base
 
@@ -101,16 +108,17 @@ def effect_of(call: ToolCall, spec: ToolSpec | None, entry: ToolEntry | None, su
     """Return what the call would do: manifest or declaration, then what is raised by command, tool and resources."""
     if spec is None:
         return Effect.UNKNOWN
+    own = believed(spec, policy)
     if entry is not None and entry.effect is not None:
         effect = entry.effect
-    elif spec.own:
+    elif own:
         effect = spec.effect
     else:
         effect = Effect.UNKNOWN
     if survey.command is not None:
         classified = commands.effect_of(survey.command, policy)
-        believed = spec.own and (entry is None or entry.effect is None)
-        effect = classified if believed else worst(effect, classified)
+        trusted = own and (entry is None or entry.effect is None)
+        effect = classified if trusted else worst(effect, classified)
     elif effect is not Effect.UNKNOWN:
         for resource in survey.resources:
             effect = worst(effect, access_of(resource))

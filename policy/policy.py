@@ -336,6 +336,30 @@ class Mcp(Section):
     environment: tuple[str, ...]
 
 
+class Serving(Section):
+    """Serving this process's tools to other agents. Times in seconds, sizes in bytes."""
+
+    approvals: Literal["deny", "caller"]
+    max_agents: Annotated[int, Field(ge=1)]
+    max_waiting: Annotated[int, Field(ge=1)]
+    max_message: Annotated[int, Field(ge=65536)]
+    max_deadline: Annotated[int, Field(ge=1)]
+    ping: Annotated[int, Field(ge=1)]
+    away: Count
+
+
+class Runtime(Section):
+    """Tools that run in another process. Times in seconds but for `backoff` (milliseconds), sizes in bytes."""
+
+    declarations: Literal["believe", "raise"]
+    timeout: Annotated[int, Field(ge=1)]
+    patience: Count
+    backoff: Annotated[int, Field(ge=1)]
+    max_tools: Annotated[int, Field(ge=1)]
+    max_message: Annotated[int, Field(ge=65536)]
+    ping: Annotated[int, Field(ge=1)]
+
+
 class Files(Section):
     """Which paths are protected, and how much is read. Sizes in bytes."""
 
@@ -379,6 +403,8 @@ class Policy(Section):
     commands: Commands
     http: Http
     mcp: Mcp
+    serving: Serving
+    runtime: Runtime
     files: Files
     sensitive: Sensitive
 

@@ -48,6 +48,11 @@ class ToolSpec(Struct, frozen=True):
         """Whether the operator's own program declares this tool, so that its declaration is believed."""
         return self.provenance in ("builtin", "python")
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether what the tool touches lies where it runs and not in the session's workspace."""
+        return self.provenance == "remote"
+
 
 Catalogue = Mapping[str, ToolSpec]
 """The tools of a session, by name, in the order they are offered."""

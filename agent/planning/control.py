@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from foregate.agent.outcome import Outcome
 from foregate.agent.outcomes import find_out
 from foregate.agent.planning.configuration import default_configuration
-from foregate.agent.planning.outlook import Outlook, outlook, scope_of
+from foregate.agent.planning.outlook import Outlook, calls_ahead, outlook, scope_of
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.plan_state import ROLLED_BACK, PlanState, StepState, named
 from foregate.agent.planning.rollback import take_back, told
 from foregate.agent.session import Session
 from foregate.schemas import codec
-from foregate.schemas.errors import UsageError
+from foregate.schemas.errors import RuntimeLost, UsageError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FailureChoice, TaskPlan
@@ -58,6 +59,8 @@ async def look_ahead(session: Session, state: PlanState, uses: int | None = None
         raise UsageError("the plan in the log does not fit its digest; `foregate audit verify` tells more")
     if session.state.task is None:
         await session.hear(state.known.query if state.planned else FROM_FILE)
+    with suppress(RuntimeLost):
+        await session.look_ahead(calls_ahead(session, state))
     return outlook(session, state, default_configuration().execution.target_uses if uses is None else uses)
 
 

@@ -76,13 +76,9 @@ def outlook(session: Session, state: PlanState, uses: int) -> Outlook:
     """
     steps = [step for step in state.steps.values() if step.status in OPEN]
     listed = list(planned_calls(steps))
-    calls = tuple(
-        ToolCall.of(planned.tool, planned.arguments, id=f"plan.{step.task.id}.{place}")
-        for step, place, planned in listed
-    )
     filled = tuple(step.task for step in steps if not step.task.calls)
     likely = tuple(likely_calls(filled, session.catalogue))
-    calls += tuple(call for _, call in likely)
+    calls = calls_ahead(session, state)
     turn = session.bare_turn(session.state.seq, calls, "runner", session.state.seq)
     facts = session.prelude.facts(turn)
     found = tuple(
@@ -91,6 +87,17 @@ def outlook(session: Session, state: PlanState, uses: int) -> Outlook:
     )
     leaves = (item_of(task, facts[call.id], uses) for task, call in likely)
     return Outlook(found, filled, tuple(item for item in leaves if item is not None))
+
+
+def calls_ahead(session: Session, state: PlanState) -> tuple[ToolCall, ...]:
+    """Return the calls the open tasks list, and then the likely ones of those that list none."""
+    steps = [step for step in state.steps.values() if step.status in OPEN]
+    listed = tuple(
+        ToolCall.of(planned.tool, planned.arguments, id=f"plan.{step.task.id}.{place}")
+        for step, place, planned in planned_calls(steps)
+    )
+    filled = tuple(step.task for step in steps if not step.task.calls)
+    return listed + tuple(call for _, call in likely_calls(filled, session.catalogue))
 
 
 def planned_calls(steps: list[StepState]) -> Iterator[tuple[StepState, int, PlannedCall]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -12,9 +12,13 @@ from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError, WorkspaceError
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.strict_json import Json
+from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import ToolSpec
+
+if TYPE_CHECKING:
+    from foregate.agent.session import Session
 
 Run = Callable[[Mapping[str, Json]], Awaitable[ToolResult]]
 Classify = Callable[[Mapping[str, Json]], Effect | None]
@@ -137,6 +141,25 @@ def foreseen_of(tools: ToolSource, call: ToolCall) -> Sequence[Foreseen]:
 def inverse_of(tools: ToolSource, name: str) -> Inverse | None:
     """Return the inverse of a tool of any source; only sources of this process have one."""
     return tools.inverse(name) if isinstance(tools, Toolbox) else None
+
+
+def bound_to(tools: ToolSource, session: Session) -> ToolSource:
+    """Return a source as it serves one session; most serve all alike."""
+    of: Callable[[Session], ToolSource] | None = getattr(tools, "of", None)
+    return of(session) if of is not None else tools
+
+
+async def look_there(tools: ToolSource, calls: Sequence[ToolCall]) -> None:
+    """Have a source whose tools touch things elsewhere look at calls; raise RuntimeLost where it cannot."""
+    look: Callable[[Sequence[ToolCall]], Awaitable[None]] | None = getattr(tools, "look_there", None)
+    if look is not None:
+        await look(calls)
+
+
+def found_there(tools: ToolSource, call: ToolCall) -> Survey | None:
+    """Return what such a source found at its last look, None where it did not look at the call."""
+    found: Callable[[ToolCall], Survey | None] | None = getattr(tools, "found_there", None)
+    return found(call) if found is not None else None
 
 
 def implied_by(tools: ToolSource, call: ToolCall) -> Mapping[str, Json]:

@@ -13,7 +13,8 @@ from foregate.home import Home, find_session, fresh_name
 from foregate.roles import Roles
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
-from foregate.schemas.protocols import Blobs, Log, Model, Person
+from foregate.schemas.protocols import Blobs, Log, Model, Person, ToolSource
+from foregate.schemas.strict_json import Json
 
 if TYPE_CHECKING:
     from foregate.agent.mcp.mcp_tools import McpTools
@@ -42,7 +43,9 @@ class Setting:
     Configuration, a file, or None for FOREGATE_CONFIG, the user's own and the defaults. `mcp` is a file that lists MCP
     servers, None for none: only a command line looks for one where none is named. `resume` names a session of the log.
     `mode` and `dialect` are those of a new session, None for the configuration's; one that is resumed keeps its own,
-    unless it is given another dialect. `log` and `blobs` None are those of the home; a log of one's own may come
+    unless it is given another dialect. `runtime` is the address of the process the tools run in; `insecure_runtime`
+    allows one beyond this machine without TLS. `serving` judges by what remains of a policy where no model is talked
+    with; `about` goes into the first event. `log` and `blobs` None are those of the home; a log of one's own may come
     without blobs, kept in memory. `tool_modules` are modules, by name or path, whose tools come beside `tools`.
     """
 
@@ -59,6 +62,10 @@ class Setting:
     dry_run: bool = False
     mode: PlanMode | None = None
     listeners: Sequence[Listener] = ()
+    runtime: str = ""
+    insecure_runtime: bool = False
+    serving: bool = False
+    about: Mapping[str, Json] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     config: Configuration | Path | str | None = None
     dialect: str | None = None
@@ -83,6 +90,7 @@ class Opened:
     _own_model: Callable[[], Awaitable[None]] | None = None
     _servers: McpTools | None = None
     _telemetry: Telemetry | None = None
+    _own_runtime: Callable[[], Awaitable[None]] | None = None
 
     async def close(self, *, end: bool = True) -> None:
         """Close the session; with `end` False, or while a task is open, its log stays open for a later resume."""
@@ -96,6 +104,8 @@ class Opened:
             if self._servers is not None:
                 await self._servers.close()
             self.workspace.close()
+            if self._own_runtime is not None:
+                await self._own_runtime()
             await self.roles.close()
             if self._own_model is not None:
                 await self._own_model()
@@ -142,6 +152,7 @@ async def _open(
     own: tuple[Path, ...] = (),
 ) -> Opened:
     from foregate.agent.planning.plan_desk import PlanDesk
+    from foregate.agent.serving.served_policy import served
     from foregate.agent.session import Session, utc_now
     from foregate.agent.tools.tool import Toolbox
     from foregate.agent.tools.user_tools import file_of
@@ -149,12 +160,15 @@ async def _open(
     from foregate.guarding import guarded
     from foregate.policy.policy import Policy
     from foregate.policy.record import record, with_protected
+    from foregate.remote import introduce, ran_in, reached, remote_tools
     from foregate.roles import Roles
     from foregate.servers import configured_servers, own_files, start_servers
     from foregate.telemetry.otel.switch import open_telemetry
 
     configuration, looked_for = choose_configuration(setting)
     name = await find_session(log, setting.resume) if setting.resume else await fresh_name(log)
+    runtime = recorded = None
+    source: ToolSource
     workspace = Workspace(await workspace_of(log, name) if setting.resume else setting.workspace)
     servers: McpTools | None = None
     try:
@@ -165,17 +179,29 @@ async def _open(
         files = [*looked_for, *modules, *own_files(setting, configured), *([] if named is None else [named])]
         guard = guarded(workspace.root, own, files)
         policy = with_protected(policy, guard)
-        tools = toolbox(setting, workspace, policy, memory)
-        if configured:
-            servers = await start_servers(configured, setting, policy, workspace)
-            await servers.offer(setting.person, utc_now)
-            tools += servers.tools
-            remarks += servers.notes
+        policy = served(policy) if setting.serving else policy
+        recorded = await ran_in(log, name) if setting.resume else None
+        runtime = await reached(setting, policy, recorded)
+        if runtime is not None:
+            source = remote_tools(runtime)
+            remarks += ("MCP servers are left out: all tools come from the runtime",) if configured else ()
+        elif recorded:
+            source = Toolbox([])
+        else:
+            tools = toolbox(setting, workspace, policy, memory)
+            if configured:
+                servers = await start_servers(configured, setting, policy, workspace)
+                await servers.offer(setting.person, utc_now)
+                tools += servers.tools
+                remarks += servers.notes
+            source = Toolbox(tools)
         lease = await log.claim(name, create=not setting.resume)
     except BaseException:
         if servers is not None:
             await servers.close()
         workspace.close()
+        if runtime is not None:
+            await runtime.close()
         raise
     telemetry, said = open_telemetry(setting.environ, provider_of(model))
     try:
@@ -186,7 +212,7 @@ async def _open(
             lease=lease,
             blobs=blobs,
             model=model,
-            tools=Toolbox(tools),
+            tools=source,
             policy=policy,
             workspace=workspace,
             person=setting.person,
@@ -200,7 +226,10 @@ async def _open(
         speak = partial(spoken_in, said_in, configuration)
         session.model = speak(model)
         if not setting.resume:
-            await session.start(**({"dialect": said_in} if said_in != "native" else {}))
+            ran = {"runtime": runtime.url} if runtime is not None else {}
+            await session.start(**setting.about, **({"dialect": said_in} if said_in != "native" else {}), **ran)
+        if runtime is not None:
+            await introduce(runtime, log, name)
         roles = Roles(configuration, session, setting.environ, speak)
         session.desk = PlanDesk(configuration, roles.model)
         if setting.dry_run and not session.state.dry_run:
@@ -213,9 +242,13 @@ async def _open(
         if servers is not None:
             await servers.close()
         workspace.close()
+        if runtime is not None:
+            await runtime.close()
         if telemetry is not None:
             await telemetry.close()
         raise
+    if recorded and runtime is None:
+        notes = (*notes, f"the tools of this session ran in the runtime {recorded}; it has none without --runtime")
     return Opened(
         session,
         loaded,
@@ -227,6 +260,7 @@ async def _open(
         (*notes, *said, *remarks),
         _telemetry=telemetry,
         _servers=servers,
+        _own_runtime=runtime.close if runtime is not None else None,
     )
 
 

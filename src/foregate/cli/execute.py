@@ -55,6 +55,8 @@ def execute(
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
     mcp: options.McpFile = None,
+    runtime: options.Runtime = "",
+    insecure_runtime: options.InsecureRuntime = False,
     tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -73,6 +75,8 @@ def execute(
         config=config,
         dialect=dialect,
         mcp=options.servers(mcp),
+        runtime=runtime,
+        insecure_runtime=insecure_runtime,
         tool_modules=tools or (),
         dry_run=dry_run,
     )

@@ -39,6 +39,13 @@ McpFile = Annotated[
     Path | None,
     typer.Option("--mcp", metavar="FILE", help="JSON that lists MCP servers (`mcpServers`); also FOREGATE_MCP."),
 ]
+Runtime = Annotated[
+    str,
+    typer.Option("--runtime", metavar="URL", help="Use the tools of `foregate tools serve --ws`.", show_default=False),
+]
+InsecureRuntime = Annotated[
+    bool, typer.Option("--insecure-runtime", help="Allow ws:// to another machine: unencrypted.", show_default=False)
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Judge every call, make no change.")]
 SessionName = Annotated[
     str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.", show_default=False)

@@ -28,6 +28,8 @@ def plan(
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
     mcp: options.McpFile = None,
+    runtime: options.Runtime = "",
+    insecure_runtime: options.InsecureRuntime = False,
     tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -42,6 +44,8 @@ def plan(
         config=config,
         dialect=dialect,
         mcp=options.servers(mcp),
+        runtime=runtime,
+        insecure_runtime=insecure_runtime,
         tool_modules=tools or (),
     )
     if words[0] == "check" and (len(words) != 2 or save is not None):

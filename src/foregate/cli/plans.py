@@ -115,6 +115,8 @@ def resume(
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
     mcp: options.McpFile = None,
+    runtime: options.Runtime = "",
+    insecure_runtime: options.InsecureRuntime = False,
     tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -133,6 +135,8 @@ def resume(
         config=config,
         dialect=dialect,
         mcp=options.servers(mcp),
+        runtime=runtime,
+        insecure_runtime=insecure_runtime,
         tool_modules=tools or (),
         resume=name,
     )
@@ -177,6 +181,8 @@ def retry(
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
     mcp: options.McpFile = None,
+    runtime: options.Runtime = "",
+    insecure_runtime: options.InsecureRuntime = False,
     tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -192,6 +198,8 @@ def retry(
         config=config,
         dialect=dialect,
         mcp=options.servers(mcp),
+        runtime=runtime,
+        insecure_runtime=insecure_runtime,
         tool_modules=tools or (),
         resume=name,
     )

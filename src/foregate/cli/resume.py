@@ -20,6 +20,8 @@ def resume(
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
     mcp: options.McpFile = None,
+    runtime: options.Runtime = "",
+    insecure_runtime: options.InsecureRuntime = False,
     tools: options.ToolModules = None,
 ) -> None:
     """Answer what a session waits for, and see its task through; `foregate chat --resume` goes on talking."""
@@ -31,6 +33,8 @@ def resume(
         config=config,
         dialect=dialect,
         mcp=options.servers(mcp),
+        runtime=runtime,
+        insecure_runtime=insecure_runtime,
         tool_modules=tools or (),
         resume=session,
     )

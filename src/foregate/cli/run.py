@@ -25,6 +25,8 @@ def run(
     config: options.ConfigFile = None,
     dialect: options.Dialect = None,
     mcp: options.McpFile = None,
+    runtime: options.Runtime = "",
+    insecure_runtime: options.InsecureRuntime = False,
     tools: options.ToolModules = None,
     dry_run: options.DryRun = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
@@ -47,6 +49,8 @@ def run(
         config=config,
         dialect=dialect,
         mcp=options.servers(mcp),
+        runtime=runtime,
+        insecure_runtime=insecure_runtime,
         tool_modules=tools or (),
         dry_run=dry_run,
     )

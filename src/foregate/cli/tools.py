@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foregate.cli import options
+from foregate.cli import options, tools_serve
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ app = typer.Typer(help="The tools the agent is offered.", no_args_is_help=True, 
 
 FLAGS = ("external_side_effect", "needs_approval", "high_impact_write", "idempotent", "reversible", "personal_memory")
 ServerName = Annotated[str, typer.Argument(metavar="SERVER", help="An MCP server by its name.", show_default=False)]
+
+app.command("serve", short_help="Let other agents use the tools.")(tools_serve.serve)
 
 
 @app.callback()

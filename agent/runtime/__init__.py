@@ -1,0 +1,1 @@
+"""Using the tools of another process over a WebSocket."""

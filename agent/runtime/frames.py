@@ -1,0 +1,154 @@
+"""What agent and runtime say to each other: one JSON object per WebSocket message, read strictly by both sides."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from foregate.schemas import codec, strict_json
+from foregate.schemas.errors import InvalidJson
+from foregate.schemas.strict_json import Json
+
+VERSION = 1
+"""Version of what is said; each side refuses another."""
+_DEEPEST = 80
+"""Nesting of a message; arguments are text in it and so add nothing."""
+
+State = Literal["finished", "refused", "unknown", "running", "missing"]
+"""What came of a request: it ran to its end; it was not run; nobody can tell; it still runs; it never came here."""
+
+
+class Frame(Struct, frozen=True, tag_field="type"):
+    """A message; its `type` is its class's name in lower case."""
+
+
+class Attach(Frame, frozen=True, tag="attach", forbid_unknown_fields=True):
+    """Who calls: the agent's session, which is served by one session of the runtime, also after a restart."""
+
+    agent: str
+
+
+class Request(Frame, frozen=True, tag="request", forbid_unknown_fields=True):
+    """One call. `arguments` is their JSON as the model sent it, `digest` what was judged, `deadline` milliseconds.
+
+    The same `id` sent again is answered with what came of it, and never run again. `approved` says that a person has
+    said yes to exactly this call where the agent runs.
+    """
+
+    id: str
+    tool: str
+    arguments: str
+    digest: str
+    deadline: int
+    approved: bool = False
+
+
+class Asked(Struct, frozen=True, forbid_unknown_fields=True):
+    """A call that is to be looked at."""
+
+    tool: str
+    arguments: str
+
+
+class Look(Frame, frozen=True, tag="look", forbid_unknown_fields=True):
+    """Asks what calls would touch, as it is now; runs nothing."""
+
+    id: str
+    calls: tuple[Asked, ...]
+
+
+class Cancel(Frame, frozen=True, tag="cancel", forbid_unknown_fields=True):
+    """Stops a request that waits or runs."""
+
+    id: str
+
+
+class Recall(Frame, frozen=True, tag="recall", forbid_unknown_fields=True):
+    """Asks what came of an earlier request, without sending it again."""
+
+    id: str
+    digest: str
+
+
+class Welcome(Frame, frozen=True, tag="welcome", forbid_unknown_fields=True):
+    """What a runtime says first: what it speaks, what it is, how large a message may be, and its tools.
+
+    A tool is as the log of a session records it.
+    """
+
+    v: int
+    foregate: str
+    max_message: int
+    tools: tuple[dict[str, Json], ...]
+
+
+class Attached(Frame, frozen=True, tag="attached", forbid_unknown_fields=True):
+    """The runtime's session that serves the agent, where `audit` and `undo` find what was done."""
+
+    session: str
+
+
+class Seen(Frame, frozen=True, tag="seen", forbid_unknown_fields=True):
+    """What a look found, a survey per call."""
+
+    id: str
+    surveys: tuple[dict[str, Json], ...]
+
+
+class Problem(Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a request did not run, or failed. `remedy` would cure it, `observed` is what it showed where it was run."""
+
+    code: str
+    message: str
+    remedy: dict[str, Json] | None = None
+    observed: dict[str, Json] | None = None
+
+
+class Response(Frame, frozen=True, tag="response", forbid_unknown_fields=True):
+    """What came of a request. `data` is the tool's result as recorded, `duration` milliseconds."""
+
+    id: str
+    ok: bool
+    state: State
+    data: dict[str, Json] | None = None
+    errors: tuple[Problem, ...] = ()
+    duration: int = 0
+
+
+class Refused(Frame, frozen=True, tag="refused", forbid_unknown_fields=True):
+    """Why the runtime ends the connection, or could not read a message, in one sentence."""
+
+    message: str
+
+
+FromAgent = Attach | Request | Look | Cancel | Recall
+FromRuntime = Welcome | Attached | Seen | Response | Refused
+
+
+def encode(frame: Frame) -> str:
+    """Return a message as text."""
+    return strict_json.encode_record({"type": type(frame).__name__.lower(), **codec.dump(frame)}).decode()
+
+
+def from_agent(message: str | bytes, bound: int) -> FromAgent:
+    """Return what an agent says in a message of at most `bound` bytes; raise InvalidJson naming the defect."""
+    said: FromAgent = _read(message, bound, FromAgent)
+    return said
+
+
+def from_runtime(message: str | bytes, bound: int) -> FromRuntime:
+    """Return what a runtime says in a message of at most `bound` bytes; raise InvalidJson naming the defect."""
+    said: FromRuntime = _read(message, bound, FromRuntime)
+    return said
+
+
+def _read(message: str | bytes, bound: int, kind: Any) -> Any:
+    if isinstance(message, bytes):
+        raise InvalidJson("it is binary; messages are text")
+    value = strict_json.parse(message, max_bytes=bound, max_depth=_DEEPEST)
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidJson(f"it is no message of this protocol ({str(error)[:200]})") from None

@@ -1,0 +1,222 @@
+"""The tools of a session as a server of the Model Context Protocol, on standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from mcp import types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.stdio import stdio_server
+
+from foregate import __version__
+from foregate.agent.runtime.frames import Response
+from foregate.agent.serving.tool_server import ToolServer
+from foregate.policy.policy import Policy
+from foregate.schemas.effect import Effect
+from foregate.schemas.event import Event
+from foregate.schemas.need import Need
+from foregate.schemas.protocols import Reply
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec
+
+Context = ServerRequestContext[Any, Any]
+Show = Callable[[Need], str]
+_WORLD = (ResourceKind.URL, ResourceKind.HOST, ResourceKind.MESSAGE)
+_ASKED = "approval"
+"""The name of our one question among the inputs a call may require."""
+_INSTRUCTIONS = (
+    "Every call is judged before it runs. A call that is held says why and what cures it: read a file before you edit "
+    "it, for example, then send the same call again. What was denied stays denied."
+)
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {"approve": {"type": "boolean", "title": "Let it run", "default": False}},
+    "required": ["approve"],
+}
+
+
+class Asking:
+    """The person of one call, who is asked through the client: question and answer pass through here.
+
+    A client of the newer protocol is told that input is required and sends the call again with it.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self.asked: asyncio.Future[Need] = asyncio.get_running_loop().create_future()
+        self._reply: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+
+    async def answer(self, need: Need) -> Reply | None:
+        """Hand the question on and return the answer, None where there is none in time."""
+        if self.asked.done():
+            return None  # a client is asked once about a call
+        self.asked.set_result(need)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._reply
+        except TimeoutError:
+            return None
+
+    def reply(self, given: types.ElicitResult | None) -> None:
+        """Take the client's answer: yes, no, or none."""
+        if self._reply.done():
+            return
+        if given is None or given.action == "cancel":
+            self._reply.set_result(None)
+        elif given.action == "accept" and (given.content or {}).get("approve") is True:
+            self._reply.set_result(Reply("yes", by="the client's person"))
+        else:
+            self._reply.set_result(Reply("no", by="the client's person"))
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A call that was handed to the tool server."""
+
+    id: str
+    asking: Asking
+    running: asyncio.Future[Response]
+
+
+class McpServer:
+    """Serves one client: lists the tools, and has each call judged and run by the tool server."""
+
+    def __init__(self, server: ToolServer, specs: Sequence[ToolSpec], policy: Policy, show: Show) -> None:
+        self._server, self._specs, self._policy, self._show = server, specs, policy, show
+        self._numbers = count(1)
+        self._waiting: dict[str, Begun] = {}
+        self._contexts: dict[str, Context] = {}
+        self._reports: deque[asyncio.Task[None]] = deque(maxlen=64)
+        server.session.listeners.append(self._hear)
+
+    async def run(self) -> None:
+        """Serve until the client closes our standard input."""
+        app: Server[Any] = Server(
+            "foregate",
+            version=__version__,
+            instructions=_INSTRUCTIONS,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+        async with stdio_server() as (read, write):
+            await app.run(read, write, app.create_initialization_options(NotificationOptions()))
+
+    async def _list(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[tool_of(spec) for spec in self._specs])
+
+    async def _call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        if params.request_state is not None:
+            known = self._waiting.pop(params.request_state, None)
+            if known is None:
+                return failed("not_run", "no call waits for this answer; send the call itself")
+            given = (params.input_responses or {}).get(_ASKED)
+            known.asking.reply(given if isinstance(given, types.ElicitResult) else None)
+            return await self._seen_through(context, known)
+        if len(self._waiting) >= self._policy.serving.max_waiting:
+            return failed("too_many_waiting", "too many calls wait for an answer already")
+        call = ToolCall.parse(params.name, json.dumps(params.arguments or {}), wire_id=f"mcp:{next(self._numbers)}")
+        asking = Asking(self._policy.approval.expires or None)
+        speaker = asking if elicits(context) else None
+        running = asyncio.ensure_future(self._server.answer(call, self._policy.serving.max_deadline, speaker))
+        begun = Begun(call.wire_id, asking, running)
+        await context.session.report_progress(0, 2, "judging")
+        self._contexts[call.wire_id] = context
+        return await self._seen_through(context, begun)
+
+    async def _seen_through(self, context: Context, begun: Begun) -> types.CallToolResult | types.InputRequiredResult:
+        """Return what came of a call, or the question that has to be answered first."""
+        asking, running = begun.asking, begun.running
+        try:
+            if not asking.asked.done():
+                either: list[asyncio.Future[Any]] = [running, asking.asked]
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                if asking.asked.done() and not running.done():
+                    form = types.ElicitRequestFormParams(
+                        message=self._show(asking.asked.result()), requested_schema=FORM
+                    )
+                    if not context.session.can_send_request:
+                        state = secrets.token_urlsafe(16)
+                        self._waiting[state] = begun
+                        ask = types.ElicitRequest(params=form)
+                        return types.InputRequiredResult(input_requests={_ASKED: ask}, request_state=state)
+                    asking.reply(await context.session.elicit_form(form.message, FORM, context.request_id))
+            response = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            self._server.cancel(begun.id)
+            raise
+        except Exception:
+            asking.reply(None)
+            raise
+        finally:
+            self._contexts.pop(begun.id, None)
+        await context.session.report_progress(2, 2, "done")
+        return result_of(response)
+
+    def _hear(self, event: Event) -> None:
+        """Tell the client that a call has begun."""
+        if event.kind == "tool_started":
+            for context in self._contexts.values():
+                self._reports.append(asyncio.ensure_future(context.session.report_progress(1, 2, "running")))
+            self._contexts.clear()
+
+
+def elicits(context: Context) -> bool:
+    """Whether the client's person can be asked."""
+    able = context.session.client_capabilities
+    return able is not None and able.elicitation is not None
+
+
+def tool_of(spec: ToolSpec) -> types.Tool:
+    """Return a tool as the protocol describes it; its hints are what we know, not what would please."""
+    able = spec.capabilities
+    look = spec.effect is Effect.OBSERVATION
+    hints = types.ToolAnnotations(
+        read_only_hint=look,
+        destructive_hint=not look and spec.effect is not Effect.CREATE,
+        idempotent_hint=look or bool(able and able.idempotent),
+        open_world_hint=able is None or able.external_side_effect or any(t.kind in _WORLD for t in spec.targets),
+    )
+    return types.Tool(
+        name=spec.name, description=spec.description, input_schema=dict(spec.parameters), annotations=hints
+    )
+
+
+def result_of(response: Response) -> types.CallToolResult:
+    """Return what came of a call, as text and as data."""
+    if response.state == "finished" and response.data is not None:
+        data = response.data
+        said = {"ok": response.ok, "output": data.get("content", "")}
+        said |= {key: data[key] for key in ("exit_code", "dropped", "error") if data.get(key) not in (None, "", 0)}
+        said |= {"exit_code": data["exit_code"]} if "exit_code" in data else {}
+        return result(str(said["output"]), said, error=not response.ok)
+    problem = response.errors[0]
+    more = {"remedy": problem.remedy, "observed": problem.observed}
+    return failed(problem.code, problem.message, {key: value for key, value in more.items() if value is not None})
+
+
+def failed(code: str, why: str, more: Mapping[str, Json] | None = None) -> types.CallToolResult:
+    """Return why a call did not run, or what nobody knows of it, with what would cure it."""
+    said: dict[str, Json] = {"ok": False, "code": code, "why": why, **(more or {})}
+    text = f"not run ({code}): {why}" if code != "outcome_unknown" else f"nobody knows whether this took effect: {why}"
+    for key in ("remedy", "observed"):
+        if key in said:
+            text += f"\n{key}: {json.dumps(said[key], ensure_ascii=False, sort_keys=True)}"
+    return result(text, said, error=True)
+
+
+def result(text: str, said: Mapping[str, Json], *, error: bool) -> types.CallToolResult:
+    """Return a result with text and data."""
+    content: list[Any] = [types.TextContent(type="text", text=text)]
+    return types.CallToolResult(content=content, structured_content=dict(said), is_error=error)

@@ -1,0 +1,227 @@
+"""A session that serves another agent: each call it asks for is judged and run, and answered once and for all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from foregate.agent.carry_out import give_up
+from foregate.agent.loop import step
+from foregate.agent.runtime.frames import Problem, Response
+from foregate.agent.session import Session
+from foregate.schemas.errors import ForegateError, ModelError
+from foregate.schemas.event import Draft, Event
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.need import Need
+from foregate.schemas.protocols import Person, Reply
+from foregate.schemas.survey import Survey, SurveyedResource
+from foregate.schemas.tool_call import ToolCall
+from foregate.telemetry.diagnostics import diagnostics
+
+OPENING = "Calls of another agent, which this session judges and runs for it."
+"""What stands where a task's request would: nobody's words, and no ground for anything."""
+_RESTARTED = "it had not begun when the process that serves ended; send it again under another id"
+_UNBEGUN = ("not_run_cancelled", "it was cancelled before it began")
+_RESULT = ("ok", "content", "evidence", "changes", "origin", "error", "dropped", "exit_code")
+_ANSWERS = ("tool_finished", "call_answered", "outcome_unknown", "outcome_resolved")
+_HIDDEN = ("secret", "foregate", "git_internal", "outside_workspace")
+"""Why a resource is protected whose content is not told by its hash either."""
+
+
+class Caller:
+    """Stands where a session has its model: the agent that calls. It is never asked anything."""
+
+    name = "another agent"
+
+    async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
+        """Raise ModelError: what is served asks no model."""
+        raise ModelError("a served session asks no model")
+
+
+class CallersWord:
+    """The caller's word that its own person has said yes to a call."""
+
+    async def answer(self, need: Need) -> Reply | None:
+        """Return that yes."""
+        return Reply("yes", by="the caller's person")
+
+
+class Voice:
+    """The person of a served session: whoever speaks for the request in hand, or nobody."""
+
+    def __init__(self) -> None:
+        self.speaker: Person | None = None
+
+    async def answer(self, need: Need) -> Reply | None:
+        """Return what the speaker answers, None where there is none."""
+        return await self.speaker.answer(need) if self.speaker is not None else None
+
+
+@dataclass(slots=True)
+class Known:
+    """A request of this session: what was asked, and the event that answers it, 0 while there is none."""
+
+    digest: str
+    answer: int = 0
+
+
+class ToolServer:
+    """Serves one caller. Requests run one after the other, in the order they came.
+
+    The log is the record of requests: the id of each is the wire id of its call, so that what was run is known after
+    any end of the process, and answered from there.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._known: dict[str, Known] = {}
+        self._ids: dict[str, str] = {}
+        self._running: dict[str, asyncio.Task[Response]] = {}
+        self._turn = asyncio.Lock()
+        session.listeners.append(self._hear)
+
+    async def begin(self) -> None:
+        """Take in what was asked before, and begin the one task the calls are part of."""
+        for event in await self.session.log.read(self.session.lease.session):
+            self._hear(event)
+        await give_up(self.session, "not_run_cancelled", _RESTARTED)
+        if self.session.state.task is None:
+            await self.session.hear(OPENING, "parent")
+        await self.session.log.settle(self.session.lease)
+
+    async def quiet(self) -> None:
+        """Return when no request waits or runs; the deadline of each bounds how long that takes."""
+        while self._running:
+            await asyncio.wait(list(self._running.values()))
+
+    def knows(self, id: str) -> bool:  # noqa: A002
+        """Whether a request has been here."""
+        return id in self._known or id in self._running
+
+    async def answer(self, call: ToolCall, seconds: float, speaker: Person | None = None) -> Response:
+        """Return what came of the request whose id is the call's wire id, run within `seconds` where it is new.
+
+        `speaker` answers what asks a person about it.
+        """
+        id = call.wire_id  # noqa: A001
+        known = self._known.get(id)
+        if known is not None and known.digest != call.digest:
+            return refused(id, "duplicate_id", "another call was sent under this id; give each call an id of its own")
+        if known is None and id not in self._running:
+            self._running[id] = task = asyncio.ensure_future(self._do(call, seconds, speaker))
+            task.add_done_callback(lambda _: self._running.pop(id))
+        if running := self._running.get(id):
+            await asyncio.wait([running])
+            if id not in self._known:
+                return refused(id, *_UNBEGUN) if running.cancelled() else running.result()
+        return await self.recall(id, call.digest)
+
+    async def recall(self, id: str, digest: str) -> Response:  # noqa: A002
+        """Return what came of a request, from the log."""
+        known = self._known.get(id)
+        if known is None:
+            return Response(id, False, "running") if id in self._running else missing(id)
+        if known.digest != digest:
+            return refused(id, "duplicate_id", "another call was sent under this id")
+        if not known.answer:
+            return Response(id, False, "running" if id in self._running else "unknown")
+        (event,) = await self.session.log.read(self.session.lease.session, after=known.answer - 1, limit=1)
+        return response_of(id, event)
+
+    def cancel(self, id: str) -> None:  # noqa: A002
+        """Stop a request that waits or runs; what it did is answered as ever."""
+        if task := self._running.get(id):
+            task.cancel()
+
+    def look(self, calls: Sequence[ToolCall]) -> list[Survey]:
+        """Return what calls would touch, as it is now; of what is protected not what it holds."""
+        found = self.session.surveyor.survey(calls, self.session.state)
+        return [replace(one, atoms=(), resources=tuple(map(told, one.resources))) for one in found]
+
+    async def close(self, *, end: bool = False) -> None:
+        """Stop what runs and give the session back; with `end` its task and its log are complete."""
+        for task in list(self._running.values()):
+            task.cancel()
+        if self._running:
+            await asyncio.wait(list(self._running.values()))
+        if end and self.session.state.task is not None:
+            await self.session.end("completed", "the caller has gone")
+
+    async def _do(self, call: ToolCall, seconds: float, speaker: Person | None) -> Response:
+        """Run a request in its turn; the response only counts where the log holds nothing of it."""
+        id = call.wire_id  # noqa: A001
+        try:
+            async with asyncio.timeout(seconds), self._turn:
+                if isinstance(self.session.person, Voice):
+                    self.session.person.speaker = speaker
+                await self._carry_out(call)
+        except TimeoutError:
+            return refused(id, "deadline_passed", "its deadline passed before it could begin")
+        except asyncio.CancelledError:
+            return refused(id, *_UNBEGUN)
+        except ForegateError as error:
+            diagnostics().warning("served_call_failed", call=id, why=str(error))
+            return refused(id, "runtime_failed", f"what serves could not go on: {error}")
+        return missing(id)
+
+    async def _carry_out(self, call: ToolCall) -> None:
+        session = self.session
+        response = ModelResponse("", (call,), finish_reason="tool_calls", model=session.model.name)
+        await session.record(Draft("model_response", "model", response.stamped(session.state.seq + 1).to_json()))
+        try:
+            while session.state.open is not None:
+                if await step(session) is not None:
+                    await give_up(session, "approval_required", "it waits for a person, and nobody can be asked now")
+        except asyncio.CancelledError:
+            await give_up(session, "not_run_cancelled", "it was cancelled, or its deadline passed")
+            raise
+        finally:
+            await session.log.settle(session.lease)
+
+    def _hear(self, event: Event) -> None:
+        """Keep which event answers which request; the fold is the same for what was and what is."""
+        if event.kind == "model_response":
+            for call in ModelResponse.from_json(event.body).calls:
+                self._known[call.wire_id], self._ids[call.id] = Known(call.digest), call.wire_id
+        elif event.kind in _ANSWERS and (id := self._ids.get(event.body["call"])):  # noqa: A001
+            self._known[id].answer = event.seq
+
+
+def told(resource: SurveyedResource) -> SurveyedResource:
+    """Return what is told of a resource: of a protected one neither hash nor size; what this session saw stays here."""
+    bare = replace(resource, evidence=(), changed_before=False)
+    return replace(bare, hash="", size=0) if resource.protected in _HIDDEN else bare
+
+
+def refused(id: str, code: str, message: str) -> Response:  # noqa: A002
+    """Return the response to a request that did not run."""
+    return Response(id, False, "refused", errors=(Problem(code, message),))
+
+
+def missing(id: str) -> Response:  # noqa: A002
+    """Return the response to a question about a request that never came."""
+    return Response(id, False, "missing", errors=(Problem("unknown_id", "no request came under this id"),))
+
+
+def response_of(id: str, event: Event) -> Response:  # noqa: A002
+    """Return the response an event of the log is."""
+    body = event.body
+    match event.kind:
+        case "tool_finished":
+            data = {key: body[key] for key in _RESULT if key in body}
+            failed = () if body["ok"] else (Problem(body.get("error", "tool_failed"), body["content"][:2000]),)
+            return Response(id, body["ok"], "finished", data, failed, body["duration"])
+        case "call_answered":
+            problem = Problem(body["code"], body["message"], body.get("remedy"), body.get("observed"))
+            return Response(id, False, "refused", errors=(problem,))
+        case "outcome_resolved" if body["outcome"] == "done":
+            data = {key: body[key] for key in ("evidence", "changes") if key in body}
+            return Response(id, True, "finished", {"ok": True, "content": "it took effect", **data})
+        case "outcome_resolved":
+            return refused(id, "not_done", "it did not take effect")
+        case _:
+            return Response(id, False, "unknown", errors=(Problem("outcome_unknown", str(body["reason"])[:2000]),))

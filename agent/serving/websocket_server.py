@@ -1,0 +1,238 @@
+"""The runtime's side of the WebSocket: who may speak, what they say, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import re
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request as HttpRequest
+from websockets.http11 import Response as HttpResponse
+
+from foregate import __version__
+from foregate.agent.runtime.frames import (
+    VERSION,
+    Attach,
+    Attached,
+    Cancel,
+    Frame,
+    Look,
+    Recall,
+    Refused,
+    Request,
+    Seen,
+    Welcome,
+    encode,
+    from_agent,
+)
+from foregate.agent.serving.tool_server import CallersWord, ToolServer, refused
+from foregate.policy.policy import Serving
+from foregate.schemas import codec
+from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec
+from foregate.telemetry.diagnostics import diagnostics
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,159}")
+"""What agents and requests may be called."""
+_POLICY_VIOLATION, _GOING_AWAY = 1008, 1001
+_GOODBYE = 2
+"""Seconds the other side has to take a goodbye."""
+_REASON = 100
+"""Characters of a closing reason, which the protocol bounds; the sentence before it holds all."""
+
+
+@dataclass(slots=True)
+class Seat:
+    """One agent that is served: its server, and the connection it speaks through now."""
+
+    server: ToolServer
+    leave: Callable[[], Awaitable[None]]
+    connection: ServerConnection | None = None
+    away: asyncio.Task[None] | None = None
+
+
+Enter = Callable[[str], Awaitable[tuple[ToolServer, Callable[[], Awaitable[None]]]]]
+"""Opens the session that serves an agent; returns its server and what gives the session back."""
+
+
+class WebSocketServer:
+    """Serves tools to agents that know the token. What one agent does is in one session of the log."""
+
+    def __init__(self, enter: Enter, specs: Sequence[ToolSpec], token: str, policy: Serving) -> None:
+        self._enter, self._policy = enter, policy
+        self._token = sha256(f"Bearer {token}".encode()).digest()
+        tools = tuple(codec.dump(spec) for spec in specs)
+        self._welcome = Welcome(VERSION, __version__, policy.max_message, tools)
+        self._seats: dict[str, Seat] = {}
+        self._entering = asyncio.Lock()
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Server:
+        """Return the listening server; raise UsageError where the address cannot be had."""
+        quiet = logging.getLogger("foregate.websocket")
+        quiet.addHandler(logging.NullHandler())
+        quiet.propagate = False
+        try:
+            return await serve(
+                self._handle,
+                host,
+                port,
+                ssl=tls,
+                origins=[None],
+                process_request=self._known,
+                compression=None,
+                server_header=None,
+                close_timeout=_GOODBYE,
+                max_size=self._policy.max_message,
+                ping_interval=self._policy.ping,
+                ping_timeout=self._policy.ping,
+                logger=quiet,
+            )
+        except OSError as error:
+            raise UsageError(f"`{host}:{port}` cannot be listened at ({error.strerror}); choose another port") from None
+
+    async def close(self) -> None:
+        """Stop what runs and give every session back."""
+        for seat in list(self._seats.values()):
+            if seat.away is not None:
+                seat.away.cancel()
+            await seat.leave()
+        self._seats.clear()
+
+    def _known(self, connection: ServerConnection, request: HttpRequest) -> HttpResponse | None:
+        """Let in who knows the token; whoever does not learns nothing but that."""
+        given = " ".join(request.headers.get_all("Authorization"))
+        if hmac.compare_digest(sha256(given.encode("utf-8", "surrogateescape")).digest(), self._token):
+            return None
+        return connection.respond(401, "the token is missing or wrong; set FOREGATE_RUNTIME_TOKEN to the runtime's\n")
+
+    async def _handle(self, connection: ServerConnection) -> None:
+        talk = Talk(connection, self._policy)
+        try:
+            await talk.say(self._welcome)
+            async for message in connection:
+                frame = from_agent(message, self._policy.max_message)
+                if talk.seat is None:
+                    talk.seat = await self._seated(frame, connection)
+                    await talk.say(Attached(talk.seat.server.session.lease.session))
+                else:
+                    await talk.hear(frame, talk.seat)
+        except ConnectionClosed:
+            pass
+        except ForegateError as error:
+            await talk.end(str(error) if not isinstance(error, InvalidJson) else f"a message was refused: {error}")
+        finally:
+            if talk.seat is not None:
+                self._left(talk.seat, connection)
+
+    async def _seated(self, frame: object, connection: ServerConnection) -> Seat:
+        """Return the seat of the agent that says who it is, and that speaks through this connection from now on."""
+        if not isinstance(frame, Attach) or not NAME.fullmatch(frame.agent):
+            raise InvalidJson("the first message says who calls: `attach` with `agent`, a short name")
+        async with self._entering:
+            seat = self._seats.get(frame.agent)
+            if seat is None:
+                if len(self._seats) >= self._policy.max_agents:
+                    raise UsageError(f"the runtime serves {len(self._seats)} agents already; try again later")
+                server, leave = await self._enter(frame.agent)
+                seat = self._seats[frame.agent] = Seat(server, leave)
+            if seat.away is not None:
+                seat.away.cancel()
+                seat.away = None
+        earlier, seat.connection = seat.connection, connection
+        if earlier is not None:
+            await earlier.close(_GOING_AWAY, "the agent speaks through a newer connection")
+        return seat
+
+    def _left(self, seat: Seat, connection: ServerConnection) -> None:
+        """Give the session of an agent that has gone back after a while, so that others can read and undo."""
+        if seat.connection is connection:
+            seat.connection = None
+            seat.away = asyncio.ensure_future(self._given_back(seat))
+
+    async def _given_back(self, seat: Seat) -> None:
+        await asyncio.sleep(self._policy.away)
+        await seat.server.quiet()
+        async with self._entering:
+            name = next((name for name, one in self._seats.items() if one is seat), None)
+            if name is not None and seat.connection is None:
+                del self._seats[name]
+                await seat.leave()
+
+
+class Talk:
+    """One connection: what comes in is answered as it is ready, and no more waits than the policy lets wait."""
+
+    def __init__(self, connection: ServerConnection, policy: Serving) -> None:
+        self._connection, self._policy = connection, policy
+        self._answering: set[asyncio.Task[None]] = set()
+        self.seat: Seat | None = None
+
+    async def hear(self, frame: object, seat: Seat) -> None:
+        """Take up one message; raise InvalidJson for one that says nothing sensible.
+
+        While too much waits no further message is read before the other side has read why.
+        """
+        match frame:
+            case Request() | Look() | Cancel() | Recall() if not NAME.fullmatch(frame.id):
+                raise InvalidJson("the `id` of a request is a short name of letters, digits and `._:-`")
+            case Cancel():
+                seat.server.cancel(frame.id)
+            case Request() | Look() | Recall() if len(self._answering) >= self._policy.max_waiting:
+                why = f"{self._policy.max_waiting} requests wait already; wait for their answers"
+                await self.say(refused(frame.id, "too_many_waiting", why))
+            case Request() | Look() | Recall():
+                task = asyncio.ensure_future(self._answer(frame, seat.server))
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
+            case _:
+                raise InvalidJson("the agent has said who it is already")
+
+    async def _answer(self, frame: Request | Look | Recall, server: ToolServer) -> None:
+        try:
+            match frame:
+                case Request():
+                    await self.say(await self._run(frame, server))
+                case Recall():
+                    await self.say(await server.recall(frame.id, frame.digest))
+                case Look():
+                    asked = enumerate(frame.calls[: self._policy.max_waiting])
+                    calls = [ToolCall.parse(one.tool, one.arguments, id=str(place)) for place, one in asked]
+                    surveys = tuple(codec.dump(survey) for survey in server.look(calls))
+                    await self.say(Seen(frame.id, surveys))
+        except ConnectionClosed:
+            pass  # what was done is in the log, and is answered when the agent asks again
+        except ForegateError as error:
+            await self.end(str(error))
+        except Exception as error:
+            diagnostics().exception("serving_failed", request=frame.id)
+            await self.end(f"the runtime failed at this request ({type(error).__name__})")
+
+    async def _run(self, frame: Request, server: ToolServer) -> Frame:
+        """Return what came of a request: one that does not fit its digest, or came too late, does not run."""
+        call = ToolCall.parse(frame.tool, frame.arguments, wire_id=frame.id)
+        if call.digest != frame.digest:
+            return refused(frame.id, "wrong_digest", "the digest is not that of the call; the request was altered")
+        if frame.deadline <= 0 and not server.knows(frame.id):
+            return refused(frame.id, "deadline_passed", "its deadline had passed when it came")
+        seconds = min(frame.deadline / 1000, self._policy.max_deadline)
+        return await server.answer(call, seconds, CallersWord() if frame.approved else None)
+
+    async def say(self, frame: Frame) -> None:
+        """Send a message; waits while the other side does not read."""
+        await self._connection.send(encode(frame))
+
+    async def end(self, why: str) -> None:
+        """Say in one sentence why the connection ends, and end it."""
+        try:
+            await self.say(Refused(why[:2000]))
+        except ConnectionClosed:
+            return
+        await self._connection.close(_POLICY_VIOLATION, why[:_REASON].encode()[:120].decode("utf-8", "ignore"))

@@ -1,0 +1,203 @@
+"""Serving the tools of a workspace to other agents: over a WebSocket, or as a server of the Model Context Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import ssl
+import stat
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foregate.home import Home
+from foregate.opening import Setting, choose_policy, open_session, toolbox
+from foregate.schemas.errors import LogError, UsageError
+
+if TYPE_CHECKING:
+    from foregate.agent.serving.tool_server import ToolServer
+    from foregate.policy.policy import Policy
+    from foregate.schemas.need import Need
+    from foregate.schemas.protocols import Log
+    from foregate.schemas.tool_spec import ToolSpec
+
+TOKEN, TOKEN_FILE = "FOREGATE_RUNTIME_TOKEN", "FOREGATE_RUNTIME_TOKEN_FILE"
+_SHORTEST, _LONGEST = 16, 512
+_SHOWN = 2000
+"""Characters of an argument that somebody is shown who is asked about a call."""
+
+
+def token_of(environ: Mapping[str, str]) -> str:
+    """Return the token of the environment, or of the file it names, "" where there is none.
+
+    Raises UsageError for one nobody should rely on: too short, or in a file others may read.
+    """
+    token = environ.get(TOKEN, "").strip()
+    if not token and (named := environ.get(TOKEN_FILE)):
+        token = _read(Path(named).expanduser())
+    if token and not (_SHORTEST <= len(token) <= _LONGEST and token.isascii() and token.isprintable()):
+        raise UsageError(f"the token has to be {_SHORTEST} to {_LONGEST} printable ASCII characters; make a new one")
+    return token
+
+
+def _read(path: Path) -> str:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(file, "rb") as stream:
+            found = os.fstat(stream.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+                raise UsageError(f"others may read the token in `{path}`; make it yours alone with `chmod 600`")
+            return stream.read(_LONGEST + 1).decode("ascii", "replace").strip()
+    except OSError as error:
+        raise UsageError(f"the token in `{path}` cannot be read ({error.strerror})") from None
+
+
+def fresh_token() -> str:
+    """Return a token nobody can guess."""
+    return secrets.token_urlsafe(32)
+
+
+def endpoint(text: str) -> tuple[str, int]:
+    """Return host and port of `HOST:PORT`; raise UsageError for anything else."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
+        raise UsageError(f"`{text[:80]}` is no address to listen at; write HOST:PORT, for example 127.0.0.1:8765")
+    return host, int(port)
+
+
+def tls_of(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """Return TLS settings for a certificate and its key, None without; raise UsageError where they cannot be used."""
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise UsageError("TLS needs both --cert and --key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key, password="")
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"the certificate or its key cannot be used ({error.strerror or error.__class__})") from None
+    return context
+
+
+class Agents:
+    """Opens the session that serves an agent: the one that served it before, or a new one."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._sessions: dict[str, str] = {}
+        self.workspace = str(Path(setting.workspace).resolve())
+
+    async def recall(self, log: Log) -> None:
+        """Find the sessions that served agents in this workspace before."""
+        for name in reversed(await log.sessions()):
+            first = await log.read(name, limit=1)
+            about = first[0].body if first else {}
+            if isinstance(agent := about.get("agent"), str) and about.get("workspace") == self.workspace:
+                self._sessions[agent] = name
+
+    async def enter(self, agent: str) -> tuple[ToolServer, Callable[[], Awaitable[None]]]:
+        """Return what serves an agent, and what gives its session back; raise a ForegateError where it cannot be."""
+        from foregate.agent.serving.tool_server import ToolServer, Voice
+
+        voice = Voice() if self._policy().serving.approvals == "caller" else None
+        known = self._sessions.get(agent, "")
+        opened = await open_session(replace(self._setting, person=voice, resume=known, about={"agent": agent}))
+        self._sessions[agent] = opened.name
+        server = ToolServer(opened.session)
+
+        async def leave() -> None:
+            await server.close()
+            await opened.close(end=False)
+
+        try:
+            await server.begin()
+        except BaseException:
+            await opened.close(end=False)
+            raise
+        return server, leave
+
+    def _policy(self) -> Policy:
+        return choose_policy(self._setting, Path(self.workspace))[1]
+
+
+def offered(setting: Setting) -> tuple[list[ToolSpec], Policy]:
+    """Return the tools that are served and the policy in force; raise UsageError, WorkspaceError or PolicyError."""
+    from foregate.agent.serving.served_policy import served
+    from foregate.agent.workspace import Workspace
+
+    workspace = Workspace(setting.workspace)
+    try:
+        _, policy = choose_policy(setting, workspace.root)
+        return [tool.spec for tool in toolbox(setting, workspace, policy, Home(Home.path()).memory)], served(policy)
+    finally:
+        workspace.close()
+
+
+async def serve_mcp(setting: Setting) -> None:
+    """Serve one client on standard input and output until it is gone; the session's name goes to standard error."""
+    from foregate.agent.serving.tool_server import ToolServer, Voice
+
+    try:
+        from foregate.agent.serving.mcp_server import McpServer
+    except ImportError:
+        raise UsageError("this needs the extra `mcp`; install it with `pip install 'foregate[mcp]'`") from None
+    specs, policy = offered(setting)
+    opened = await open_session(replace(setting, person=Voice()))
+    server = ToolServer(opened.session)
+    try:
+        await server.begin()
+        print(f"foregate: session {opened.name}", file=sys.stderr, flush=True)  # noqa: T201
+        await McpServer(server, specs, policy, shown).run()
+    finally:
+        await server.close(end=True)
+        await opened.close()
+
+
+def shown(need: Need) -> str:
+    """Return what is asked in a few lines, with characters that hide something made visible."""
+    from foregate.cli.visible import visible
+
+    lines = []
+    for call in need.request.get("calls", ()):
+        lines.append(visible(f"{call['tool']} {call['target']}".strip()))
+        lines.append(visible(f"  with {call['arguments'][:_SHOWN]}"))
+        if len(call["arguments"]) > _SHOWN:
+            lines.append(f"  and {len(call['arguments']) - _SHOWN} characters more")
+        lines.append(visible(f"  it asks because {'; '.join(call['why'])}"))
+    return "\n".join(["Foregate asks before it runs this:", *lines])
+
+
+async def serve_websocket(
+    setting: Setting, host: str, port: int, token: str, tls: ssl.SSLContext | None, ready: Callable[[str], None]
+) -> None:
+    """Serve until the process is told to end. `ready` is called with the address once agents can connect."""
+    from foregate.agent.serving.websocket_server import WebSocketServer
+
+    specs, policy = offered(setting)
+    agents = Agents(setting)
+    log = Home.open(setting.environ).log()
+    try:
+        await agents.recall(log)
+    except LogError as error:
+        raise LogError(f"{error}; without the log nobody can tell what was run before") from None
+    finally:
+        log.close()
+    server = WebSocketServer(agents.enter, specs, token, policy.serving)
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    listening = await server.listen(host, port, tls)
+    try:
+        bound = listening.sockets[0].getsockname()[1]
+        name = f"[{host}]" if ":" in host else host
+        ready(f"{'wss' if tls else 'ws'}://{name}:{bound}")
+        await stop.wait()
+    finally:
+        listening.close()
+        await server.close()
+        await listening.wait_closed()
