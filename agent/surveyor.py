@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from foregate.agent import repository, tree
 from foregate.agent.leaks import Leaks
+from foregate.agent.runtime.look import looked_there
 from foregate.agent.session_state import SessionState
 from foregate.agent.tools.commands import operands
 from foregate.agent.tools.http_address import address_of
-from foregate.agent.tools.tool import found_there, implied_by
+from foregate.agent.tools.tool import implied_by
 from foregate.agent.workspace import Look, Workspace
 from foregate.policy import commands
 from foregate.policy.policy import Policy
@@ -56,7 +57,7 @@ class Surveyor:
         if spec is None or call.arguments is None:
             return Survey(call.id)
         if spec.elsewhere:
-            return self.there_too(spec, call, state)
+            return looked_there(self._tools, spec, call, state, self._policy)
         try:
             meant = self.meant(call)
             return Survey(call.id, resources=tuple(self.resources(spec, meant, self._tools.classify(call), state)))
@@ -69,7 +70,7 @@ class Surveyor:
         if spec is None or call.arguments is None:
             return Survey(call.id)
         if spec.elsewhere:
-            return self.there_too(spec, call, state)
+            return looked_there(self._tools, spec, call, state, self._policy)
         declared = self._tools.classify(call)
         try:
             meant = self.meant(call)
@@ -93,33 +94,6 @@ class Surveyor:
             why = f"the call names too much to be looked at ({size} of {bound} bytes); split it into smaller calls"
             return Survey(call.id, declared_effect=declared, problem=why)
         return found
-
-    def there_too(self, spec: ToolSpec, call: ToolCall, state: SessionState) -> Survey:
-        """Return what a runtime found for a call that touches things there, with what this session knows of them.
-
-        A runtime can only make it worse: this side's protected names count too, and what it says a tool does at most
-        counts at least, unless the policy believes it.
-        """
-        found = found_there(self._tools, call)
-        if found is None:
-            return Survey(call.id, problem="nobody has looked at this where it would run; send it again")
-        declared = found.declared_effect
-        if self._policy.runtime.declarations == "raise" and spec.effect is not Effect.UNKNOWN:
-            declared = spec.effect if declared is None else worst(spec.effect, declared)
-        resources = tuple(self.known(resource, state) for resource in found.resources)
-        names = [*(r.id for r in resources), *words_of(found.command)]
-        atoms = state.atoms.of_arguments(call.arguments or {}, names)
-        return replace(found, call=call.id, declared_effect=declared, resources=resources, atoms=atoms)
-
-    def known(self, resource: SurveyedResource, state: SessionState) -> SurveyedResource:
-        """Return a runtime's resource with what this session has seen and changed of it."""
-        protected = resource.protected
-        if not protected and resource.kind in _PATHS:
-            protected = protection(resource.id, self._policy)
-        before = state.task is not None and resource.resource in state.task.changed
-        return replace(
-            resource, protected=protected, changed_before=before, evidence=state.ledger.seen(resource.resource)
-        )
 
     def meant(self, call: ToolCall) -> Mapping[str, Json]:
         """Return a call's arguments with what its tool fills in: what would happen is judged, not what is left out."""

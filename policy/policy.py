@@ -5,32 +5,15 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from foregate.policy.elsewhere import Runtime, Serving
+from foregate.policy.section import Count, Section, Thousandths
 from foregate.schemas import strict_json
 from foregate.schemas.decision import Mode
 from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import EvidenceKind, Origin
 from foregate.schemas.resource import ResourceKind
-
-Count = Annotated[int, Field(ge=0)]
-"""A whole number; 0 means unlimited where it is a limit."""
-Thousandths = Annotated[int, Field(ge=0, le=1000)]
-"""A score or a threshold, 0 to 1000."""
-
-
-class Section(BaseModel):
-    """Base of all sections: frozen, strictly typed, unknown keys refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ignored_types=(cached_property,))
-
-    @cached_property
-    def _values_hash(self) -> int:
-        """The hash of all values, taken once: sections are keys of what is remembered of a request."""
-        return hash(tuple(getattr(self, name) for name in type(self).model_fields))
-
-    def __hash__(self) -> int:
-        return self._values_hash
 
 
 class Limits(Section):
@@ -334,30 +317,6 @@ class Mcp(Section):
     max_result: Annotated[int, Field(ge=1)]
     max_stderr: Annotated[int, Field(ge=1)]
     environment: tuple[str, ...]
-
-
-class Serving(Section):
-    """Serving this process's tools to other agents. Times in seconds, sizes in bytes."""
-
-    approvals: Literal["deny", "caller"]
-    max_agents: Annotated[int, Field(ge=1)]
-    max_waiting: Annotated[int, Field(ge=1)]
-    max_message: Annotated[int, Field(ge=65536)]
-    max_deadline: Annotated[int, Field(ge=1)]
-    ping: Annotated[int, Field(ge=1)]
-    away: Count
-
-
-class Runtime(Section):
-    """Tools that run in another process. Times in seconds but for `backoff` (milliseconds), sizes in bytes."""
-
-    declarations: Literal["believe", "raise"]
-    timeout: Annotated[int, Field(ge=1)]
-    patience: Count
-    backoff: Annotated[int, Field(ge=1)]
-    max_tools: Annotated[int, Field(ge=1)]
-    max_message: Annotated[int, Field(ge=65536)]
-    ping: Annotated[int, Field(ge=1)]
 
 
 class Files(Section):

@@ -28,7 +28,7 @@ from foregate.agent.runtime.frames import (
     encode,
     from_runtime,
 )
-from foregate.policy.policy import Runtime
+from foregate.policy.elsewhere import Runtime
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
 
 _GOODBYE = 2

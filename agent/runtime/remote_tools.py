@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _DESCRIPTION, _ID, _RECORDS, _RESOURCES = 4000, 4096, 256, 256
 _AT_ONCE = 8
-"""Calls one look is about."""
+_TOGETHER = 65536
+"""Calls one look is about, and characters of their arguments."""
 _LONGEST = 3600
 _MARGIN = 5
 """Seconds after a tool's own time in which its runtime still answers that it was over."""
@@ -70,10 +71,12 @@ class RemoteTools:
         """Have the runtime look at calls, for `found_there`; raise RuntimeLost where it cannot be asked."""
         wanted = [call for call in calls if call.name in self._specs and call.arguments is not None]
         found: dict[str, Survey] = {}
-        for start in range(0, len(wanted), _AT_ONCE):
-            part = wanted[start : start + _AT_ONCE]
+        for part in parts(wanted):
             look = Look(f"look:{next(self._looks)}:{self._name}", tuple(Asked(call.name, call.raw) for call in part))
-            said = await self._connection.ask(partial(replace, look), within=self._connection.policy.timeout)
+            try:
+                said = await self._connection.ask(partial(replace, look), within=self._connection.policy.timeout)
+            except UsageError:
+                continue  # too large to be said, so nobody looks at it, and it is held
             surveys = said.surveys if isinstance(said, Seen) else ()
             if len(surveys) == len(part):
                 found |= {call.digest: survey_of(data) for call, data in zip(part, surveys, strict=True)}
@@ -142,6 +145,17 @@ class RemoteTools:
             return False
         rows = (row for decision in open_turn.judgement.decisions for row in decision.rulings)
         return any((row.call, row.code) == (call.id, "approval_granted") for row in rows)
+
+
+def parts(calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
+    """Return calls in groups that are looked at together: a few, and no large one beside others."""
+    found: list[list[ToolCall]] = []
+    for call in calls:
+        if found and len(found[-1]) < _AT_ONCE and sum(len(one.raw) for one in (*found[-1], call)) <= _TOGETHER:
+            found[-1].append(call)
+        else:
+            found.append([call])
+    return found
 
 
 def specs_of(welcome: Welcome | None, connection: Connection) -> dict[str, ToolSpec]:

@@ -33,7 +33,7 @@ from foregate.agent.runtime.frames import (
     from_agent,
 )
 from foregate.agent.serving.tool_server import CallersWord, ToolServer, refused
-from foregate.policy.policy import Serving
+from foregate.policy.elsewhere import Serving
 from foregate.schemas import codec
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.tool_call import ToolCall

@@ -176,8 +176,10 @@ async def serve_websocket(
     setting: Setting, host: str, port: int, token: str, tls: ssl.SSLContext | None, ready: Callable[[str], None]
 ) -> None:
     """Serve until the process is told to end. `ready` is called with the address once agents can connect."""
-    from foregate.agent.serving.websocket_server import WebSocketServer
-
+    try:
+        from foregate.agent.serving.websocket_server import WebSocketServer
+    except ImportError:
+        raise UsageError("this needs the extra `ws`; install it with `pip install 'foregate[ws]'`") from None
     specs, policy = offered(setting)
     agents = Agents(setting)
     log = Home.open(setting.environ).log()

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foregate.policy.load import SHIPPED, LoadedPolicy, check, default_data, default_policy, file_of, load, surprises
-from foregate.policy.policy import CommandEntry, Policy, Rule, Section, ToolEntry
+from foregate.policy.policy import CommandEntry, Policy, Rule, ToolEntry
+from foregate.policy.section import Section
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.strict_json import canonical
 

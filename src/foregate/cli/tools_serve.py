@@ -36,7 +36,9 @@ def serve(
 
     if bool(ws) == mcp:
         raise UsageError("say how to serve: either --ws HOST:PORT or --mcp")
-    setting = Setting(workspace=workspace, policy=policy, model=REHEARSAL, serving=True)
+    setting = Setting(
+        workspace=workspace, policy=policy, model=REHEARSAL, mode="direct", dialect="native", serving=True
+    )
     if mcp:
         from foregate.serving import serve_mcp
 
