@@ -54,6 +54,19 @@ async def test_an_edit_of_what_was_not_read_is_held_here_and_the_look_is_taken_t
         assert (folder / "a.txt").read_text() == "the cat\n"
 
 
+async def test_a_file_of_the_same_name_here_is_neither_kept_nor_touched(
+    serve: Started, agent: Any, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "a.txt").write_text("mine\n")
+    async with agent(serve()).session([READ, EDIT, says("done")]) as opened:
+        await run(opened.session, "mend a.txt")
+        started = await events(opened, "tool_started")
+        assert [event.body["before"] for event in started] == [[], []]
+    assert (folder / "a.txt").read_text() == "the cat\n"
+    assert (tmp_path / "here" / "a.txt").read_text() == "mine\n"
+
+
 async def test_a_file_that_changed_there_since_it_was_read_is_stale_here(
     serve: Started, agent: Any, folder: Path
 ) -> None:

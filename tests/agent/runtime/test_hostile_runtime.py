@@ -15,9 +15,16 @@ from websockets.asyncio.server import ServerConnection, serve
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.runtime.address import address_of
+from foregate.agent.runtime.look import looked_there
 from foregate.agent.runtime.remote_tools import result_of, survey_of
+from foregate.agent.session_state import SessionState
+from foregate.schemas.effect import Effect
 from foregate.schemas.errors import UsageError
+from foregate.schemas.survey import Survey
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec
 from tests.agent.runtime.worlds import BELIEVING, RemoteAgent, events
+from tests.policies import policy_with
 
 Talk = Callable[[ServerConnection], Awaitable[None]]
 READER = {
@@ -238,3 +245,15 @@ def test_what_a_runtime_cannot_tell_is_unknown() -> None:
     assert result_of(Response("1", False, "unknown", errors=(Problem("outcome_unknown", "killed"),))).unknown
     assert not result_of(Response("1", False, "refused", errors=(Problem("denied_by_rule", "no"),))).unknown
     assert result_of(Response("1", True, "running")).unknown
+
+
+def test_what_a_tool_says_it_does_at_most_counts_at_least_unless_it_is_believed() -> None:
+    class Seen:
+        def found_there(self, call: ToolCall) -> Survey:
+            return Survey("0")
+
+    spec = ToolSpec("wipe", "", {}, Effect.DELETE, provenance="remote")
+    for declarations, effect in (("raise", Effect.DELETE), ("believe", None)):
+        policy = policy_with({"runtime.declarations": declarations})
+        found = looked_there(Seen(), spec, ToolCall.of("wipe", {}), SessionState(), policy)  # type: ignore[arg-type]
+        assert found.declared_effect is effect
