@@ -10,13 +10,14 @@ from foregate.schemas.errors import ToolsRefused
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Model
+from foregate.schemas.tool_spec import ToolSpec
 
 
 class AutoModel:
     """A `Model` over another one. It is offered the tools natively; calls found in a text without such are taken.
 
-    The first of `dialects` that finds a call in the text reads it. An endpoint that refuses tools is taught the last
-    dialect from then on.
+    An endpoint that refuses tools is taught the first of `dialects` from then on. Among dialects that read a text
+    equally well, the first is taken.
     """
 
     def __init__(self, inner: Model, dialects: Sequence[Dialect]) -> None:
@@ -33,11 +34,11 @@ class AutoModel:
         if request.schema is not None or request.purpose != "chat":
             return await self.inner.respond(request, on_text)
         if self._taught is None:
-            shown = Shown(self._dialects[-1].reader(request.tools), on_text)
+            shown = Shown([dialect.reader(request.tools) for dialect in self._dialects], on_text)
             try:
                 response = await self.inner.respond(request, shown.feed if on_text is not None else None)
             except ToolsRefused:
-                self._taught = DialectModel(self.inner, self._dialects[-1])
+                self._taught = DialectModel(self.inner, self._dialects[0])
             else:
                 response = self.read(response, request)
                 shown.end(response.text)
@@ -45,8 +46,27 @@ class AutoModel:
         return await self._taught.respond(request, on_text)
 
     def read(self, response: ModelResponse, request: ModelRequest) -> ModelResponse:
-        """Return the response with the calls of its text where it made none natively and may make some."""
+        """Return the response with the calls of its text where it made none natively and may make some.
+
+        What one dialect wrote into an argument may look like a call of another, so the text is taken in the one whose
+        calls hold those of all others; then in one whose calls are such as the tools take.
+        """
         if response.calls or request.words_only or not request.tools:
             return response
-        found = (understood(response, dialect, request.tools) for dialect in self._dialects)
-        return next((one for one in found if one.calls), response)
+        every = [(dialect, understood(response, dialect, request.tools)) for dialect in self._dialects]
+        found = [(dialect, one) for dialect, one in every if one.calls]
+        if len(found) < 2:
+            return found[0][1] if found else response
+
+        def outside(one: ModelResponse) -> int:
+            left = ModelResponse(text=one.text)
+            return sum(bool(understood(left, dialect, request.tools).calls) for dialect, other in found if other != one)
+
+        return min((one for _, one in found), key=lambda one: (outside(one), not fits(one, request.tools)))
+
+
+def fits(response: ModelResponse, tools: Sequence[ToolSpec]) -> bool:
+    """Whether all calls name tools there are and arguments these know."""
+    known = {spec.name: spec.parameters.get("properties", {}).keys() for spec in tools}
+    read = [(call.name, call.arguments) for call in response.calls]
+    return all(arguments is not None and arguments.keys() <= known.get(name, set()) for name, arguments in read)

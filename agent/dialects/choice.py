@@ -30,7 +30,7 @@ def speaking(model: Model, name: str, names: Names | None = None, *, shell: bool
     if name == "native":
         return model
     if name == "auto":
-        return AutoModel(model, (ServiceTags(names), ActionTags(names, shell=shell), JsonDialect()))
+        return AutoModel(model, (JsonDialect(), ServiceTags(names), ActionTags(names, shell=shell)))
     dialect = dialect_of(name, names, shell=shell)
     return Interpreted(model, dialect) if isinstance(model, RehearsalModel) else DialectModel(model, dialect)
 

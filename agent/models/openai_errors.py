@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 RETRYABLE = (408, 409, 429)
 SIMPLER = (400, 422, 501)
 """Statuses with which endpoints refuse a part of a request they do not know."""
+TOOLLESS = (*SIMPLER, 404, 500)
+"""Those with which they refuse tools altogether."""
+
+NO_TOOLS = (
+    "not support tool",
+    "found that support tool use",
+    "tools param requires --jinja",
+    "unsupported param: tools",
+    "requires --enable-auto-tool-choice",
+)
+"""What Ollama, OpenRouter, llama.cpp (two of its ages) and vLLM say where a model or a server takes no tools."""
+OF_TOOLS = ("tool use", "tool call", "function calling", "function call", "tools are not", "tool choice")
+NONE_OF_IT = ("not support", "unsupported", "not enabled", "not available", "not allowed")
 
 NO_JSON = "check that OPENAI_BASE_URL names an OpenAI-compatible endpoint (it usually ends in /v1)"
 AGAIN = "try again later"
@@ -59,15 +72,15 @@ def _status(error: APIStatusError, endpoint: Endpoint, body: Mapping[str, Json])
     status, said = error.status_code, endpoint.clean(_message(error.body))
     if status == 429 and error.code in ("insufficient_quota", "billing_not_active"):
         return ModelError(f"the account behind the key at {endpoint.url} has no credit left; top it up or use another")
+    if "tools" in body and status in TOOLLESS and _no_tools(_message(error.body), str(error.param or "")):
+        refused = f"{endpoint.url} takes no tools for the model `{body.get('model', '')}`"
+        return ToolsRefused(f"{refused}; use another model, or `--dialect json`")
     if status in RETRYABLE or (status >= 500 and status != 501):
         wait = retry_after(error.response.headers, datetime.now(UTC))
         what = "limits the rate of requests" if status == 429 else "failed"
         return Transient(f"{endpoint.url} {what} ({status}{said and ': '}{said})", AGAIN, wait)
     if status in SIMPLER and (feature := _declined(_message(error.body), str(error.param or ""), body)):
         return Declined(feature)
-    if status in (*SIMPLER, 404) and "tools" in body and _no_tools(_message(error.body), str(error.param or "")):
-        refused = f"{endpoint.url} takes no tools for the model `{body.get('model', '')}`"
-        return ToolsRefused(f"{refused}; use another model, or `--dialect json`")
     return ModelError(_sentence(error, endpoint, str(body.get("model", "")), said))
 
 
@@ -117,16 +130,9 @@ def _declined(message: str, param: str, body: Mapping[str, Json]) -> str:
 def _no_tools(message: str, param: str) -> bool:
     """Whether a refusal says that there are no tools for the model at all."""
     words = message.lower()
-    spoken = (
-        "does not support tool",
-        "not support tool",
-        "tool use",
-        "function calling",
-        "tools are not",
-        "tool choice",
+    return any(said in words for said in NO_TOOLS) or (
+        (param == "tools" or any(said in words for said in OF_TOOLS)) and any(said in words for said in NONE_OF_IT)
     )
-    refused = ("not support", "unsupported", "not enabled", "not available", "not allowed", "requires --enable")
-    return (param == "tools" or any(word in words for word in spoken)) and any(word in words for word in refused)
 
 
 def _message(body: object) -> str:

@@ -169,7 +169,11 @@ async def _open(
     name = await find_session(log, setting.resume) if setting.resume else await fresh_name(log)
     runtime = recorded = None
     source: ToolSource
-    workspace = Workspace(await workspace_of(log, name) if setting.resume else setting.workspace)
+    began = await beginning_of(log, name) if setting.resume else {}
+    dialect = setting.dialect or (began.get("dialect", "native") if setting.resume else configuration.dialect.name)
+    speak = partial(spoken_in, dialect, configuration)
+    spoken = speak(model)
+    workspace = Workspace(began["workspace"] if setting.resume else setting.workspace)
     servers: McpTools | None = None
     try:
         loaded, policy = choose_policy(setting, workspace.root)
@@ -211,7 +215,7 @@ async def _open(
             log=log,
             lease=lease,
             blobs=blobs,
-            model=model,
+            model=spoken,
             tools=source,
             policy=policy,
             workspace=workspace,
@@ -219,15 +223,12 @@ async def _open(
             listeners=(*setting.listeners, *([telemetry.hear] if telemetry is not None else ())),
             layers=record(loaded, guard),
         )
-        said_in = setting.dialect or configuration.dialect.name
         if setting.resume:
             await session.resume()
-            said_in = setting.dialect or session.state.started.get("dialect", "native")
-        speak = partial(spoken_in, said_in, configuration)
-        session.model = speak(model)
-        if not setting.resume:
+        else:
+            spoken_as = {"dialect": dialect} if dialect != "native" else {}
             ran = {"runtime": runtime.url} if runtime is not None else {}
-            await session.start(**setting.about, **({"dialect": said_in} if said_in != "native" else {}), **ran)
+            await session.start(**setting.about, **spoken_as, **ran)
         if runtime is not None:
             await introduce(runtime, log, name)
         roles = Roles(configuration, session, setting.environ, speak)
@@ -275,12 +276,12 @@ def spoken_in(dialect: str, configuration: Configuration, model: Model) -> Model
     return speaking(model, dialect, Names.from_json(section.model_dump(exclude={"name", "shell"})), shell=section.shell)
 
 
-async def workspace_of(log: Log, name: str) -> str:
-    """Return the folder a session of the log works in; raise LogError for a session without a beginning."""
+async def beginning_of(log: Log, name: str) -> Mapping[str, Json]:
+    """Return what a session of the log began with; raise LogError for a session without a beginning."""
     first = await log.read(name, limit=1)
     if not first or first[0].kind != "session_started":
         raise LogError(f"session `{name}` does not begin as a session; `foregate audit verify` tells more")
-    return str(first[0].body["workspace"])
+    return first[0].body
 
 
 def choose_model(wanted: Model | str | None, environ: Mapping[str, str]) -> tuple[Model, tuple[str, ...]]:

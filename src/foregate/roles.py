@@ -28,7 +28,7 @@ class Roles:
         speak: Speak = lambda model: model,
     ) -> None:
         self._configuration, self._session, self._environ, self._speak = configuration, session, environ, speak
-        self._made: dict[Role, Model] = {}
+        self._made: dict[Role, tuple[Model, Model]] = {}
 
     def model(self, role: Role) -> Model:
         """Return the model of a role; raise UsageError where the configuration wants an endpoint and there is none."""
@@ -36,15 +36,16 @@ class Roles:
         if wanted.provider == "session":
             return self._session.model
         if role not in self._made:
-            self._made[role] = model_of(wanted, self._environ)
-        return self._speak(self._made[role])
+            made = model_of(wanted, self._environ)
+            self._made[role] = (made, self._speak(made))
+        return self._made[role][1]
 
     async def close(self) -> None:
         """Close the models the configuration named; one asked for again is made anew."""
         from foregate.agent.models.openai import OpenAIModel
 
         made, self._made = self._made, {}
-        for model in made.values():
+        for model, _ in made.values():
             if isinstance(model, OpenAIModel):
                 await model.close()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from foregate.agent.planning.history import RESULTS, STANDING, PlanEntry, plans_in
 from foregate.cli.audit import opened_log
 from foregate.cli.waiting import wait
-from foregate.opening import workspace_of
+from foregate.opening import beginning_of
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import Json
 
@@ -67,7 +67,7 @@ def chosen(wanted: str, plans: list[PlanEntry]) -> PlanEntry:
 def recorded(session: str) -> str:
     """Return the folder a session of the log works in."""
     with opened_log() as log:
-        return wait(workspace_of(log, session))
+        return str(wait(beginning_of(log, session))["workspace"])
 
 
 def about(entry: PlanEntry) -> dict[str, Json]:

@@ -12,7 +12,7 @@ from tests.agent.models.strict_rules import strict_refusals
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 LIMITS = ("max_tokens", "max_completion_tokens")
 FORMED = {"model", "messages", "tools", "tool_choice", "response_format", "stream", "stream_options"}
-KEYS = FORMED | {"temperature", *LIMITS}
+KEYS = FORMED | {"temperature", "stop", *LIMITS}
 
 
 def refusals(body: Mapping[str, Any]) -> Iterator[str]:
@@ -35,6 +35,8 @@ def reasoning_refusal(body: Mapping[str, Any]) -> tuple[str, str]:
     if "max_tokens" in body:
         why = "Unsupported parameter: 'max_tokens' is not supported with this model. "
         return "max_tokens", f"{why}Use 'max_completion_tokens' instead."
+    if "stop" in body:
+        return "stop", "Unsupported parameter: 'stop' is not supported with this model."
     if (warmth := body.get("temperature", 1)) != 1:
         why = f"Unsupported value: 'temperature' does not support {warmth} with this model. "
         return "temperature", f"{why}Only the default (1) value is supported."
@@ -47,6 +49,9 @@ def _numbers(body: Mapping[str, Any]) -> Iterator[str]:
         yield "Invalid type for 'temperature': expected a decimal"
     elif not 0 <= warmth <= 2:
         yield f"Invalid 'temperature': expected a value between 0 and 2, but got {warmth} instead."
+    stop = body.get("stop", "x")
+    if not isinstance(stop, str) and not (1 <= len(stop) <= 4 and all(isinstance(one, str) and one for one in stop)):
+        yield "Invalid 'stop': array too long. Expected an array with maximum length 4."
     if all(name in body for name in LIMITS):
         yield "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
     for name in LIMITS:
