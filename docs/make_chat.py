@@ -30,13 +30,15 @@ FIX = 'in inbox.sh replace "recieve" with "receive"'
 
 @dataclass(frozen=True)
 class Scene:
-    """A chat: what is typed, and what is shown before the next is typed; `policy` goes over the defaults."""
+    """A chat: what is typed, and what is shown before the next is typed; `policy` goes over the defaults,
+    and the model speaks `dialect`."""
 
     title: str
     words: str
     typed: Sequence[tuple[str, str]]
     width: int = 80
     policy: str = ""
+    dialect: str = ""
 
 
 SCENES = (
@@ -69,6 +71,14 @@ SCENES = (
         [(FIX, "Done"), ("/undo", "(y)"), ("y", "undone")],
     ),
     Scene(
+        "Calls written as tags",
+        "With `--dialect action_tags` a model writes its calls into its text. What was found there is listed before\n"
+        "anything of it is asked about or run; the tags themselves are never shown. See [dialects.md](dialects.md).",
+        [(FIX, "approve?"), ("y", "Done")],
+        policy=POLICY,
+        dialect="action_tags",
+    ),
+    Scene(
         "Forty columns",
         "No line is left to the terminal to break, and none of the model's begins without its bar.",
         [(FIX, "approve?"), ("y", "Done"), ("clean this up", "asks"), ("/decisions", "more decisions")],
@@ -99,6 +109,8 @@ def play(scene: Scene, place: Path) -> str:
     environ = {"FOREGATE_HOME": str(place / "home"), "OPENAI_BASE_URL": "", "OPENAI_API_KEY": "", "LC_ALL": "C.UTF-8"}
     command = ["env", *(f"{name}={value}" for name, value in environ.items())]
     command += [sys.executable, "-m", "foregate", "chat", "--model", "rehearsal", "--workspace", str(folder)]
+    if scene.dialect:
+        command += ["--dialect", scene.dialect]
     if scene.policy:
         (place / "policy.yaml").write_text(scene.policy)
         command += ["--policy", str(place / "policy.yaml")]

@@ -85,6 +85,7 @@ class Opened:
     resumed: bool
     configuration: Configuration
     roles: Roles
+    dialect: str = "native"
     notes: tuple[str, ...] = ()
     _own_log: Callable[[], None] | None = None
     _own_model: Callable[[], Awaitable[None]] | None = None
@@ -258,6 +259,7 @@ async def _open(
         bool(setting.resume),
         configuration,
         roles,
+        dialect,
         (*notes, *said, *remarks),
         _telemetry=telemetry,
         _servers=servers,

@@ -72,6 +72,7 @@ def chat(folder: Path, workspace: Workspace, plain: Policy) -> Callable[..., Awa
         interactive: bool = True,
         policy: Policy = plain,
         model: Any = None,
+        dialect: str | None = None,
     ) -> Chatted:
         out = io.StringIO()
         screen, terminal = Screen(Console(file=out, width=80)), Typist(lines, answers, interactive=interactive)
@@ -90,6 +91,7 @@ def chat(folder: Path, workspace: Workspace, plain: Policy) -> Callable[..., Awa
                 log=log,
                 resume=resume,
                 listeners=[screen.hear],
+                dialect=dialect,
             )
         )
         opened.session.on_text = screen.stream
@@ -97,7 +99,7 @@ def chat(folder: Path, workspace: Workspace, plain: Policy) -> Callable[..., Awa
         await opened.close()
         terminal.finish()
         if model is None:
-            opened.session.model.finish()  # type: ignore[attr-defined]
+            getattr(opened.session.model, "inner", opened.session.model).finish()
         result = Chatted()
         result.shown, result.events = out.getvalue(), list(await log.read(opened.name))
         return result
@@ -158,6 +160,46 @@ async def test_reads_wait_for_execute_where_the_policy_says_so(
     done = await chat(["read a.txt", "/execute 2", "/execute"], *script, policy=asks)
     assert done.shown.count("waits   read_file a.txt") == 2
     assert sum(event.kind == "tool_started" for event in done.events) == 3
+
+
+async def test_what_a_text_asks_for_is_listed_before_anything_of_it_is_asked_about_or_run(
+    chat: Callable[..., Awaitable[Chatted]],
+) -> None:
+    said = f"{SAY}\n<read_file><path>a.txt</path></read_file>\n<send><to>bob@example.org</to></send>"
+    lines = ["mail bob@example.org", "/history", "/dry-run on", "mail bob@example.org"]
+    script = [says(said), says("Sent."), says(said), says("Not sent.")]
+    done = await chat(lines, *script, answers=("y",), dialect="action_tags")
+    parts = (
+        "2 calls in the text",
+        "1         read_file a.txt",
+        "2         send (to: bob@example.org)",
+        "needs your yes",
+        "ran     read_file",
+        "ran     send",
+        "tool   send (c4.2)",
+    )
+    places = [done.shown.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "not run send: a dry run" in done.shown
+    assert "<send>" not in done.shown
+
+
+async def test_tags_wait_for_execute_and_are_taken_back_like_any_call(
+    chat: Callable[..., Awaitable[Chatted]], plain: Policy, folder: Path
+) -> None:
+    asks = plain.model_copy(update={"approval": plain.approval.model_copy(update={"reads": "ask", "mode": "each"})})
+    read = says("<read_file><path>a.txt</path></read_file>")
+    change = says("<modify_file><path>a.txt</path><search>teh</search><replace>the</replace></modify_file>")
+    script = [read, change, says("Fixed.")]
+    done = await chat(["fix a.txt", "/execute"], *script, answers=("y",), policy=asks, dialect="action_tags")
+    assert done.shown.count("waits   read_file a.txt") == 1
+    assert (folder / "a.txt").read_text() == "the cat"
+    again = [read, change, says("Fixed.")]
+    (folder / "a.txt").write_text("teh cat")
+    auto = ["/auto on", "fix a.txt", "/undo"]
+    done = await chat(auto, *again, answers=("y",), policy=asks, dialect="action_tags")
+    assert "waits" not in done.shown
+    assert (folder / "a.txt").read_text() == "teh cat"
 
 
 async def test_switches_are_recorded_off_at_start_and_shown(chat: Callable[..., Awaitable[Chatted]]) -> None:

@@ -29,6 +29,11 @@ def test_the_page_of_the_gates_is_what_its_maker_writes_now() -> None:
     assert (ROOT / "docs" / "gates.md").read_text("utf-8") == made, "run docs/make_gates.py"
 
 
+def test_the_page_of_the_dialects_is_what_its_maker_reads_and_runs_now() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_dialects.py"))["page"]()
+    assert (ROOT / "docs" / "dialects.md").read_text("utf-8") == made, "run docs/make_dialects.py"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_to_a_file_leads_to_one(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8")):

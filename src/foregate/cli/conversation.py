@@ -54,7 +54,11 @@ class Conversation:
         self.farewell()
 
     def prepare(self) -> None:
-        """Let Tab complete, keep secrets out of the history, and let reads wait for /execute where the policy says."""
+        """Let Tab complete, keep secrets out of the history, let reads wait for /execute where the policy says, and
+        list the calls of a text.
+        """
+        if self.opened.dialect != "native":
+            self.screen.specs = self.session.catalogue
         if self.terminal.interactive:
             from foregate.cli.completion import Completions
 
@@ -120,7 +124,8 @@ class Conversation:
         if self.terminal.interactive:
             self.screen.say(f"Foregate {__version__}: what the model wants to do is checked before it runs.", "bold")
         self.screen.say(f"{state} {self.opened.name}", "dim")
-        self.screen.row(f"model {self.session.model.name}, workspace {self.opened.workspace.root}", "dim")
+        spoken = "" if self.opened.dialect == "native" else f", dialect {self.opened.dialect}"
+        self.screen.row(f"model {self.session.model.name}{spoken}, workspace {self.opened.workspace.root}", "dim")
         for note in self.opened.notes:
             self.screen.row(note, CARE)
         if self.terminal.interactive:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
 from foregate.cli.colours import CARE
+from foregate.cli.detected import detected
 from foregate.cli.flow import Flow, barred
 from foregate.cli.layout import hanging, labelled
 from foregate.cli.rows import rows
 from foregate.cli.visible import shortened
 from foregate.schemas.event import Event
+from foregate.schemas.model_response import ModelResponse
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from foregate.agent.outcome import Outcome
+    from foregate.schemas.tool_spec import ToolSpec
 
 WORKING = {"user_message": "model", "tool_finished": "model", "call_answered": "model", "need_answered": "model"}
 """What is at work after an event of this kind."""
@@ -31,6 +34,8 @@ class Screen:
     def __init__(self, console: Console, *, narrate: bool = True) -> None:
         self.console = console
         self.narrate = narrate
+        self.specs: Mapping[str, ToolSpec] | None = None
+        """The tools, where calls are written into a text and what was found in it is listed first."""
         self._spinner: Progress | None = None
         self._flow = Flow(console.width)
 
@@ -52,6 +57,8 @@ class Screen:
         """Show what an event says; a listener of the session."""
         if event.kind == "model_response" and not self._end_text() and self.narrate:
             self.show(event.body["text"])
+        if event.kind == "model_response" and self.specs is not None:
+            self.rows(detected(ModelResponse.from_json(event.body), self.specs, self.console.width))
         self.answered(event)
         self.rows(rows(event, self.console.width))
         if event.kind == "tool_started":
