@@ -97,7 +97,10 @@ dialect:
   parameters: {read_file: {file: path}}
 ```
 
-With it:
+A table that holds what cannot be a tag is refused when the file is read. `streaming.execute` is `off`: no call runs
+before its response is whole, however early it can be read; `observations` is refused by this version.
+
+With the tables above:
 """
 
 
@@ -164,8 +167,8 @@ SERVED = (
     Example(
         "The tool stands in its service. Parameters are tags, attributes or one JSON object, and bare text is the one\n"
         "parameter a tool needs. `<execute_tools />` ends the response, and is sent as `stop` (an endpoint that\n"
-        "refuses `stop` is asked without it); where it is missing, the end of the text is the end. `Final Answer:`, also\n"
-        "in common misspellings, marks the answer and is never sent as `stop`, since generation would end before it.",
+        "refuses `stop` is asked without it); where it is missing, the end of the text is the end. `Final Answer:`,\n"
+        "also in common misspellings, marks the answer and is never sent as `stop`: generation would end before it.",
         "service_tags",
         "<think>First the file.</think>\n<files><read_file>a.txt</read_file></files>\n<execute_tools />\n"
         "<result>made up</result>",

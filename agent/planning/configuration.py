@@ -6,7 +6,7 @@ import copy
 import json
 import os
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, reduce
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -14,18 +14,19 @@ from typing import Literal
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
+from foregate.agent.dialects.names import Names
 from foregate.policy.keys import Keys
 from foregate.policy.layers import Layer, Tree, lay_over, read_layer
 from foregate.policy.load import located, misfits_of, provenance
 from foregate.policy.strict_yaml import Data, dotted, read, walk
-from foregate.policy.strict_yaml import Path as Way
-from foregate.schemas.errors import PolicyError
+from foregate.schemas.errors import PolicyError, UsageError
 
 PlanMode = Literal["direct", "plan", "auto"]
 Confirmation = Literal["always", "dangerous", "as_planned"]
 Answering = Literal["requested", "always", "failed", "never"]
 Role = Literal["planning", "execution"]
 DialectName = Literal["native", "json", "action_tags", "service_tags", "auto"]
+Early = Literal["off", "observations"]
 Compression = Literal["keep_ends", "summary", "none"]
 
 
@@ -116,11 +117,18 @@ class DialectSection(Section):
     parameters: dict[str, dict[str, str]]
 
 
+class StreamingSection(Section):
+    """What may be done of a response before all of it is there."""
+
+    execute: Early
+
+
 class Configuration(Section):
     """The configuration: how models speak, and plan mode."""
 
     version: Literal[1]
     dialect: DialectSection
+    streaming: StreamingSection
     mode: PlanMode
     models: Models
     planning: PlanningSection
@@ -254,10 +262,19 @@ def _unknown(layer: Layer) -> Iterator[tuple[int, str]]:
 
 
 def _contradictions(tree: Tree) -> Iterator[tuple[int, str]]:
-    """Yield line and sentence where two values, each allowed, cannot both be meant."""
+    """Yield line and sentence where values, each allowed, cannot be meant together or with this version."""
+    tables = {name: tree.data["dialect"][name] for name in Names.__struct_fields__}
+    for path, ours in [found for found in walk(tables) if isinstance(found[1], str)]:
+        try:
+            Names.from_json(reduce(lambda table, theirs: {theirs: table}, reversed(path), ours))
+        except UsageError as error:
+            yield located(tree, ("dialect", *path), f"`dialect`: {error}")
+    if tree.data["streaming"]["execute"] != "off":
+        why = "no call is started before its response is whole in this version, a look neither; set it to `off`"
+        yield located(tree, ("streaming", "execute"), f"`streaming.execute`: {why}")
     planning, most = tree.data["planning"], tree.data["validation"]["max_tasks"]
     if planning["min_tasks"] > planning["max_tasks_asked"]:
-        path: Way = ("planning", "min_tasks")
+        path = ("planning", "min_tasks")
         yield located(tree, path, "`planning.min_tasks` is more than `planning.max_tasks_asked`; lower it")
     if planning["max_tasks_asked"] > most:
         path = ("planning", "max_tasks_asked")

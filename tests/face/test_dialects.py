@@ -229,6 +229,7 @@ async def test_a_plan_is_asked_for_as_strict_json_and_its_tasks_are_filled_in_in
         ({"name": "action_tags", "tags": ["read_file"]}, "dialect.tags"),
         ({"name": "service_tags", "parameters": {"read_file": {"file": ""}}}, "`parameters.read_file` holds `file`"),
         ({"names": {}}, "names"),
+        ({"name": "native", "services": {"a b": "files"}}, "config.yaml:1: `dialect`: `services` holds `a b`"),
     ],
 )
 async def test_a_wrong_dialect_in_the_configuration_is_one_sentence_and_nothing_is_opened(
