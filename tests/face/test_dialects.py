@@ -12,7 +12,7 @@ from foregate import Agent
 from foregate.agent.planning.configuration import load_configuration
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.telemetry.memory_log import MemoryLog
-from tests.agent.models.scripted_server import KEY, Reply, ScriptedServer, failure, message
+from tests.agent.models.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message
 from tests.agent.models.test_openai import model_at
 from tests.agent.planning.test_worked_examples import wants, wire_plan, wire_task
 
@@ -111,6 +111,22 @@ async def test_auto_takes_calls_a_model_wrote_into_its_text(where: dict[str, Any
         assert (await agent.run("what does a.txt say?")).text == "It says teh cat."
     assert server.requests[-1]["messages"][-1]["role"] == "tool"
     assert "teh cat" in server.requests[-1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("dialect", sorted(READS))
+async def test_words_of_a_model_in_auto_are_shown_as_they_stream_and_its_calls_never(
+    where: dict[str, Any], dialect: str
+) -> None:
+    shown: list[str] = []
+    said = f"I look.\n{READS[dialect]}"
+    pieces = [delta(content=said[at : at + 7]) for at in range(0, len(said), 7)]
+    async with (
+        ScriptedServer(Stream([*pieces, delta("stop")]), Stream([delta("stop", content="Seen.")])) as server,
+        Agent(model=model_at(server), dialect="auto", **where) as agent,
+    ):
+        (await agent.open()).on_text = shown.append
+        await agent.run("what does a.txt say?")
+    assert "".join(shown).replace("\n", "") == "I look.Seen."
 
 
 @pytest.mark.parametrize("endpoint", sorted(REFUSALS))

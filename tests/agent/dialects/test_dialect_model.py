@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from foregate.agent.dialects.dialect_model import DialectModel
 from foregate.agent.dialects.json_dialect import JsonDialect
 from foregate.agent.loop import run
@@ -39,8 +43,11 @@ async def test_words_are_shown_as_they_come_and_calls_never() -> None:
     assert response.finish_reason == "tool_calls"
 
 
-async def test_a_request_for_strict_json_is_passed_on_as_it_is() -> None:
+@pytest.mark.parametrize(
+    "asked", [{"purpose": "critique"}, {"schema_name": "x", "schema": {"type": "object"}, "purpose": "chat"}]
+)
+async def test_a_request_for_strict_json_is_passed_on_as_it_is(asked: dict[str, Any]) -> None:
     model = ScriptedModel([says('{"tool": "read_file", "args": {}}')])
-    request = ModelRequest([Message("user", "u")], schema_name="x", schema={"type": "object"}, purpose="plan")
+    request = ModelRequest([Message("user", "u")], **asked)
     response = await DialectModel(model, JsonDialect()).respond(request)
     assert (response.calls, model.requests) == ((), [request])

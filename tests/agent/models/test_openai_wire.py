@@ -31,6 +31,13 @@ def test_names_go_to_the_wires_alphabet_and_back(names: list[str]) -> None:
     assert [table.to_own(wire) for wire in wires] == names
 
 
+def test_at_most_four_stops_are_sent_and_none_that_was_declined() -> None:
+    wire = WireRequest.of(ModelRequest([Message("user", "u")], stop=("a", "b", "c", "d", "e")))
+    body = wire.body("m", stream=False, declined=set())
+    assert (body["stop"], list(refusals(body))) == (["a", "b", "c", "d"], [])
+    assert "stop" not in wire.body("m", stream=False, declined={"stop"})
+
+
 def test_a_name_the_wire_allows_stays_and_others_make_way() -> None:
     table = WireNames(["server.tool", "server_tool"])
     assert table.to_wire("server_tool") == "server_tool"
