@@ -16,8 +16,8 @@ from foregate.schemas.tool_spec import ToolSpec
 class AutoModel:
     """A `Model` over another one. It is offered the tools natively; calls found in a text without such are taken.
 
-    An endpoint that refuses tools is taught the first of `dialects` from then on. Among dialects that read a text
-    equally well, the first is taken.
+    An endpoint that refuses tools is taught the first of `dialects` from then on, and words are shown as they come as
+    far as its reader lets them. Among dialects that read a text equally well, the first is taken.
     """
 
     def __init__(self, inner: Model, dialects: Sequence[Dialect]) -> None:
@@ -34,7 +34,7 @@ class AutoModel:
         if request.schema is not None or request.purpose != "chat":
             return await self.inner.respond(request, on_text)
         if self._taught is None:
-            shown = Shown([dialect.reader(request.tools) for dialect in self._dialects], on_text)
+            shown = Shown(self._dialects[0].reader(request.tools), on_text)
             try:
                 response = await self.inner.respond(request, shown.feed if on_text is not None else None)
             except ToolsRefused:

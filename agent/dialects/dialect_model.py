@@ -28,7 +28,7 @@ class DialectModel:
         """Answer; only words are handed to `on_text`, never tags. Raises ModelError as the model behind it does."""
         if request.schema is not None or request.purpose != "chat":
             return await self.inner.respond(request, on_text)
-        shown = Shown([self.dialect.reader(request.tools)], on_text)
+        shown = Shown(self.dialect.reader(request.tools), on_text)
         said = await self.inner.respond(self.translated(request), shown.feed if on_text is not None else None)
         response = understood(said, self.dialect, request.tools)
         shown.end(response.text)
@@ -63,20 +63,16 @@ class Interpreted:
 
 
 class Shown:
-    """Hands the words of a response to whoever reads along, as they come; what any reader takes for no word, never."""
+    """Hands the words of a response to whoever reads along, as they come; what is no word, never."""
 
-    def __init__(self, readers: Sequence[Reader], on_text: Callable[[str], None] | None) -> None:
-        self._readers, self._on_text, self._shown = readers, on_text, ""
+    def __init__(self, reader: Reader, on_text: Callable[[str], None] | None) -> None:
+        self._reader, self._on_text, self._shown = reader, on_text, ""
 
     def feed(self, piece: str) -> None:
         """Take in the next piece of the text."""
-        if self._on_text is None:
-            return
-        for reader in self._readers:
-            piece = reader.feed(piece)
-        if piece:
-            self._shown += piece
-            self._on_text(piece)
+        if self._on_text is not None and (words := self._reader.feed(piece)):
+            self._shown += words
+            self._on_text(words)
 
     def end(self, text: str) -> None:
         """Hand over what is left of the words, now that all of them are known."""
