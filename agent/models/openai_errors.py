@@ -72,7 +72,7 @@ def _status(error: APIStatusError, endpoint: Endpoint, body: Mapping[str, Json])
     status, said = error.status_code, endpoint.clean(_message(error.body))
     if status == 429 and error.code in ("insufficient_quota", "billing_not_active"):
         return ModelError(f"the account behind the key at {endpoint.url} has no credit left; top it up or use another")
-    if "tools" in body and status in TOOLLESS and _no_tools(_message(error.body), str(error.param or "")):
+    if "tools" in body and _no_tools(status, _message(error.body), str(error.param or "")):
         refused = f"{endpoint.url} takes no tools for the model `{body.get('model', '')}`"
         return ToolsRefused(f"{refused}; use another model, or `--dialect json`")
     if status in RETRYABLE or (status >= 500 and status != 501):
@@ -127,12 +127,13 @@ def _declined(message: str, param: str, body: Mapping[str, Json]) -> str:
     return str(asked) if asked and any(word in words for word in spoken) else ""
 
 
-def _no_tools(message: str, param: str) -> bool:
-    """Whether a refusal says that there are no tools for the model at all."""
+def _no_tools(status: int, message: str, param: str) -> bool:
+    """Whether a refusal says that there are no tools for the model at all; a failure only does in words we know."""
     words = message.lower()
-    return any(said in words for said in NO_TOOLS) or (
-        (param == "tools" or any(said in words for said in OF_TOOLS)) and any(said in words for said in NONE_OF_IT)
-    )
+    if status in TOOLLESS and any(said in words for said in NO_TOOLS):
+        return True
+    of_tools = param == "tools" or any(said in words for said in OF_TOOLS)
+    return status in SIMPLER and of_tools and any(said in words for said in NONE_OF_IT)
 
 
 def _message(body: object) -> str:

@@ -143,6 +143,16 @@ async def test_auto_teaches_an_endpoint_that_takes_no_tools_and_does_not_offer_t
     assert '- "read_file"' in server.requests[1]["messages"][0]["content"]
 
 
+async def test_an_endpoint_that_fails_is_asked_again_even_where_its_words_are_of_tools(where: dict[str, Any]) -> None:
+    broke = failure(500, "the tool call parser is not available just now")
+    async with (
+        ScriptedServer(broke, SAID) as server,
+        Agent(model=model_at(server), dialect="auto", **where) as agent,
+    ):
+        assert (await agent.run("what does a.txt say?")).text == "It says teh cat."
+    assert ["tools" in body for body in server.requests] == [True, True]
+
+
 async def test_an_endpoint_that_takes_no_tools_is_one_sentence_where_nothing_else_was_asked_for(
     where: dict[str, Any],
 ) -> None:
