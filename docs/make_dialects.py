@@ -75,6 +75,7 @@ that each needs the one before it. Both nest. With JSON it is `{"parallel": [...
 Inside a sequence `$result_of_step_N` stands for what its Nth item said, counted from 1 (a block in it is one item,
 whose result is the list of its items' results), and `$result_of_step_N.items[0].id` for a part of it where that is
 JSON. What is put in is data and never read again, and such a call is judged with it. Elsewhere it is text.
+[order.md](order.md) tells how they run, [tags.md](tags.md) each rule of the tags.
 """
 CONFIGURATION = """\
 ## The configuration

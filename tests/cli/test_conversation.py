@@ -184,6 +184,25 @@ async def test_what_a_text_asks_for_is_listed_before_anything_of_it_is_asked_abo
     assert "<send>" not in done.shown
 
 
+async def test_calls_that_wait_for_results_are_listed_with_the_others_and_only_once(
+    chat: Callable[..., Awaitable[Chatted]],
+) -> None:
+    said = (
+        f"{SAY}\n<sequential><read_file><path>a.txt</path></read_file>"
+        "<send><to>$result_of_step_1</to></send></sequential>"
+    )
+    done = await chat(["mail what a.txt says"], says(said), says("Sent."), answers=("y",), dialect="action_tags")
+    assert done.shown.count("detected") == 1
+    listed = [
+        "2 calls in the text",
+        "1         read_file a.txt",
+        "2         send (to: $result_of_step_1), with results",
+    ]
+    listed += ["order     1, then 2", "ran     read_file a.txt", "needs your yes", "to: teh cat", "ran     send"]
+    places = [done.shown.index(part) for part in listed]
+    assert places == sorted(places)
+
+
 async def test_tags_wait_for_execute_and_are_taken_back_like_any_call(
     chat: Callable[..., Awaitable[Chatted]], plain: Policy, folder: Path
 ) -> None:

@@ -57,8 +57,9 @@ class Screen:
         """Show what an event says; a listener of the session."""
         if event.kind == "model_response" and not self._end_text() and self.narrate:
             self.show(event.body["text"])
-        if event.kind == "model_response" and self.specs is not None:
-            self.rows(detected(ModelResponse.from_json(event.body), self.specs, self.console.width))
+        if event.kind == "model_response" and "continues" not in event.body and self.specs is not None:
+            whole = ModelResponse.from_json({**event.body, **event.body.get("program", {})})
+            self.rows(detected(whole, self.specs, self.console.width))
         self.answered(event)
         self.rows(rows(event, self.console.width))
         if event.kind == "tool_started":
