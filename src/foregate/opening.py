@@ -35,6 +35,12 @@ NO_ENDPOINT = (
 )
 
 
+UNDECLARED = (
+    "the tools of a runtime count as undeclared, so every call asks, also a look; where the runtime is yours, "
+    "`runtime.declarations: believe` in your policy takes its word, and `tools:` declares them one by one"
+)
+
+
 @dataclass(slots=True)
 class Setting:
     """What a session is opened with. `model` is a Model, a name at the configured endpoint, or None.
@@ -189,7 +195,8 @@ async def _open(
         runtime = await reached(setting, policy, recorded)
         if runtime is not None:
             source = remote_tools(runtime)
-            remarks += ("MCP servers are left out: all tools come from the runtime",) if configured else ()
+            remarks += [UNDECLARED] if policy.runtime.declarations == "raise" else []
+            remarks += ["MCP servers are left out: all tools come from the runtime"] if configured else []
         elif recorded:
             source = Toolbox([])
         else:

@@ -84,6 +84,7 @@ async def test_without_a_word_of_the_policy_every_remote_call_asks(serve: Starte
     policy = {**BELIEVING, "runtime.declarations": "raise"}
     remote = RemoteAgent(tmp_path / "agent-home", serve().port, policy)
     async with remote.session([READ, says("stopped")]) as opened:
+        assert any("`runtime.declarations: believe`" in note for note in opened.notes)
         await run(opened.session, "look at a.txt")
         (denied,) = await events(opened, "call_answered")
         assert denied.body["code"] == "approval_required"
