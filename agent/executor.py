@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from foregate.agent.before_images import BeforeImage, keep, recorded, with_changes
-from foregate.agent.outcomes import expected
 from foregate.agent.surveyor import moved_on
 from foregate.agent.tools.confine import judged
 from foregate.agent.tools.output import capped
@@ -72,8 +71,7 @@ async def execute(
         kept = keep(now.resources, facts, session.workspace, session.policy, session.blobs, inverse)
     except WorkspaceError as error:
         return NotStarted("tool_failed", str(error))
-    begun = {**started(permit, facts, kept), **({"after": after} if (after := expected(session, facts, kept)) else {})}
-    await session.record(Draft("tool_started", actor, begun))
+    await session.record(Draft("tool_started", actor, started(permit, facts, kept)))
     await session.log.settle(session.lease)
     clock = time.monotonic_ns()
     try:

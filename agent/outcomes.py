@@ -6,21 +6,25 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from foregate.agent.before_images import BeforeImage, with_changes
-from foregate.agent.foresight import foreseen
+from foregate.agent.memory_workspace import MemoryWorkspace
 from foregate.agent.recovery import PROCESS_ENDED
+from foregate.agent.tools.files import edit_file, write_file
 from foregate.agent.transcript import CAME
 from foregate.schemas import codec, strict_json
-from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.effect import Effect
-from foregate.schemas.errors import UsageError, WorkspaceError
+from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError
 from foregate.schemas.event import Actor, Draft, Event
+from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 
 if TYPE_CHECKING:
     from foregate.agent.runtime.remote_tools import Came
     from foregate.agent.session import Session
+
+_MAKERS = {"edit_file": edit_file, "write_file": write_file}
+"""The tools whose change follows from the file as it was and the arguments alone."""
 
 WayOut = Literal["done", "not_done"]
 """What came of a call: it took effect, or it did not and may be sent again."""
@@ -33,20 +37,28 @@ class Found(NamedTuple):
     outcome: WayOut
 
 
-def expected(session: Session, facts: CallFacts, kept: Sequence[BeforeImage]) -> list[Json]:
-    """Return what a call of which only files are changed would make of them, as `tool_started` records it.
+def intended(session: Session, started: Mapping[str, Json], call: ToolCall) -> dict[str, str]:
+    """Return the hash of what a call would have made of its one file, by path, "" for nothing there.
 
-    A list of `id` and `hash`, "" for nothing there; empty where that is not certain before.
+    It is worked out on the file's before-image, so that no call has to say it beforehand. Empty where that is not
+    certain.
     """
+    kept, spec = images(started), session.catalogue.get(call.name)
     if len(kept) != 1 or kept[0].kind is not ResourceKind.FILE or kept[0].type not in ("", "file"):
-        return []
-    if facts.effect is Effect.DELETE:
-        own = facts.spec is not None and facts.spec.provenance == "builtin" and facts.survey.command is None
-        return [{"id": kept[0].id, "hash": ""}] if own and kept[0].type == "file" else []
-    changes, _ = foreseen(session, facts)
-    if len(changes) != 1 or changes[0].path != kept[0].id:
-        return []
-    return [{"id": changes[0].path, "hash": strict_json.sha256(changes[0].after)}]
+        return {}
+    image = kept[0]
+    if started["effect"] == "delete":
+        return {image.id: ""} if call.name == "delete_path" and image.type == "file" else {}
+    make = _MAKERS.get(call.name)
+    if make is None or spec is None or spec.provenance != "builtin" or call.arguments is None:
+        return {}
+    try:
+        files = {image.id: session.blobs.get(image.image)} if image.image else {}
+        tool = make(MemoryWorkspace(files), session.policy)  # type: ignore[arg-type]
+        changes = tool.foresee(call.arguments) if tool.foresee is not None else ()
+    except (ForegateError, KeyError, TypeError, AttributeError, ValueError):
+        return {}
+    return {change.path: strict_json.sha256(change.after) for change in changes if change.path == image.id}
 
 
 async def find_out(session: Session) -> list[Found]:
@@ -65,7 +77,8 @@ async def find_out(session: Session) -> list[Found]:
         if started[call].get("elsewhere"):
             found += await heard(session, call, started[call])
             continue
-        seen = looked(session, started[call], ended=event.body["reason"] == PROCESS_ENDED)
+        after = intended(session, started[call], asked(events, call))
+        seen = looked(session, started[call], after, ended=event.body["reason"] == PROCESS_ENDED)
         if seen is not None:
             await session.record(resolved(event, seen, "runner", changes_of_call(session, started[call], seen)))
             found.append(Found(call, seen))
@@ -91,10 +104,18 @@ async def heard(session: Session, call: str, started: Mapping[str, Json]) -> lis
     return [Found(call, outcome)]
 
 
-def looked(session: Session, started: Mapping[str, Json], *, ended: bool) -> WayOut | None:
-    """Return what looking at the files of a call shows, None where it shows nothing for certain."""
+def asked(events: Sequence[Event], call: str) -> ToolCall:
+    """Return a call as its response asked for it."""
+    responses = (ModelResponse.from_json(event.body) for event in reversed(events) if event.kind == "model_response")
+    return next(one for response in responses for one in response.calls if one.id == call)
+
+
+def looked(session: Session, started: Mapping[str, Json], after: Mapping[str, str], *, ended: bool) -> WayOut | None:
+    """Return what looking at the files of a call shows, None where it shows nothing for certain.
+
+    `after` is what the call was to leave, by path; `ended` says that nobody is left who might still write.
+    """
     before = {image.id: image.image for image in images(started)}
-    after = {entry["id"]: entry["hash"] for entry in started.get("after", ())}
     if not after or set(before) != set(after):
         return None
     try:

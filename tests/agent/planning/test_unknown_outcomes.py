@@ -7,10 +7,11 @@ from typing import Literal
 import pytest
 
 from foregate.agent.models.scripted import ScriptedModel, calls, says
-from foregate.agent.outcomes import find_out, open_calls, resolve, settle
+from foregate.agent.outcomes import asked, find_out, intended, looked, open_calls, resolve, settle
 from foregate.agent.planning.control import follow, retry, roll_back
 from foregate.agent.session_state import SessionState
 from foregate.agent.undo import undo
+from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.meaning import Meaning
 from tests.agent.planning.deadly import Deadly, Died
@@ -84,12 +85,14 @@ async def test_a_file_as_before_proves_nothing_while_the_process_that_ran_the_ca
         await run.advance()
         if session.state.parked or world.workspace.files["a.txt"] == b"the cat":
             break
-    started = next(e for e in reversed(await world.log.read("s")) if e.kind == "tool_started")
-    from foregate.agent.outcomes import looked
-
+    events = await world.log.read("s")
+    started = next(event.body for event in reversed(events) if event.kind == "tool_started")
+    after = intended(session, started, asked(events, started["call"]))
+    assert after == {"a.txt": strict_json.sha256(b"the cat")}
     world.workspace.files["a.txt"] = b"teh cat"
-    assert looked(session, started.body, ended=False) is None
-    assert looked(session, started.body, ended=True) == "not_done"
+    assert looked(session, started, after, ended=False) is None
+    assert looked(session, started, after, ended=True) == "not_done"
+    assert looked(session, started, {}, ended=True) is None
 
 
 @pytest.mark.parametrize(("said", "sent"), [("done", ["ann"]), ("not_done", ["ann", "ann"])])
