@@ -42,6 +42,7 @@ class Options(TypedDict, total=False):
     mode: PlanMode | None
     dialect: str | None
     mcp: Path | str | None
+    runtime: str
 
 
 class Agent:
@@ -51,7 +52,8 @@ class Agent:
     where there is none). `policy` is a Policy, a YAML file over the defaults, the name of a shipped one, or None.
     `config`, for plan mode, is a Configuration, a YAML file over the defaults, or None for FOREGATE_CONFIG.
     `tools` come beside the built-in ones, or instead of them with `builtin=False`; `mcp` is a file that lists MCP
-    servers. Without a `person`, what would need one is denied.
+    servers, `runtime` the address of a process the tools run in instead. Without a `person`, what would need one is
+    denied.
     `mode` is `direct`, `plan` (nothing changes outside a plan the `person` confirmed) or `auto` (a single change of a
     task needs none); None is what the configuration says, and a session that is resumed keeps its own.
     `dialect` is how the model makes its calls: `native`, `json`, `action_tags`, `service_tags` or `auto`.
@@ -77,6 +79,7 @@ class Agent:
         mode: PlanMode | None = None,
         dialect: str | None = None,
         mcp: Path | str | None = None,
+        runtime: str = "",
     ) -> None:
         self._setting = Setting(
             workspace=workspace,
@@ -86,6 +89,7 @@ class Agent:
             tools=tuple(tools),
             builtin=builtin,
             mcp=mcp,
+            runtime=runtime,
             person=person,
             log=log,
             blobs=blobs,

@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop import run
-from foregate.agent.models.scripted import calls, says
+from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.outcomes import find_out
 from foregate.agent.planning.control import follow
 from foregate.agent.undo import undo
+from foregate.api import Agent
 from foregate.schemas.errors import UsageError
 from foregate.schemas.evidence_record import Origin
 from tests.agent.planning.plans import call, carried_out, edit, plan, task
 from tests.agent.runtime.conftest import Started
-from tests.agent.runtime.worlds import BELIEVING, Gate, RemoteAgent, events
+from tests.agent.runtime.worlds import BELIEVING, TOKEN, Gate, RemoteAgent, events
+from tests.policies import policy_with
 
 READ = calls(("read_file", {"path": "a.txt"}))
 EDIT = calls(("edit_file", {"path": "a.txt", "old": "teh", "new": "the"}))
@@ -78,6 +80,19 @@ async def test_a_file_that_changed_there_since_it_was_read_is_stale_here(
         await run(opened.session, "mend a.txt")
         (held,) = await events(opened, "call_answered")
         assert (held.body["code"], (folder / "a.txt").read_text()) == ("stale_evidence", "teh dog\n")
+
+
+async def test_a_library_uses_a_runtime_as_the_command_line_does(
+    serve: Started, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOREGATE_HOME", str(tmp_path / "library-home"))
+    monkeypatch.setenv("FOREGATE_RUNTIME_TOKEN", TOKEN)
+    model, here = ScriptedModel([READ, EDIT, says("done")]), tmp_path / "elsewhere"
+    here.mkdir()
+    address = f"ws://127.0.0.1:{serve().port}"
+    async with Agent(model=model, workspace=here, policy=policy_with(BELIEVING), runtime=address) as library:
+        assert (await library.run("fix a.txt")).status == "completed"
+    assert (folder / "a.txt").read_text() == "the cat\n"
 
 
 async def test_without_a_word_of_the_policy_every_remote_call_asks(serve: Started, tmp_path: Path) -> None:
