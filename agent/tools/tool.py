@@ -80,10 +80,10 @@ class Toolbox:
                 raise UsageError(f"two tools are named `{tool.spec.name}`; rename one")
             self._tools[tool.spec.name] = tool
         self._lasting = all(tool.offered is None for tool in self._tools.values())
-        self._specs = [tool.spec for tool in self._tools.values()]
+        self._specs = tuple(tool.spec for tool in self._tools.values())
 
     def specs(self) -> Sequence[ToolSpec]:
-        """Return the tools in the order they were given, without those that are gone; the same list where none goes."""
+        """Return the tools in the order they were given, without those that are gone; the same ones where none goes."""
         if self._lasting:
             return self._specs
         return [tool.spec for tool in self._tools.values() if tool.offered is None or tool.offered()]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.agent.session_state import SessionState
 from foregate.agent.surveyor import Surveyor, moved_on
@@ -288,6 +289,8 @@ def test_a_command_may_look_at_what_the_same_response_made_as_that_left_it(folde
     assert moved_on(judged, now, own) == ""
     assert moved_on(judged, now, {}) != ""
     assert moved_on(judged, now, {made.resource: "other"}) != ""
+    for worse in ({"access": Effect.EDIT}, {"protected": "secret"}):
+        assert moved_on(judged, replace(now, resources=(*judged.resources, replace(made, **worse))), own) != ""
 
 
 @pytest.mark.parametrize(

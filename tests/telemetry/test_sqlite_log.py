@@ -115,22 +115,6 @@ async def test_reading_starts_after_a_number_and_stops_at_a_limit(log: SqliteLog
     assert [event.seq for event in log.events("s", after=4)] == [5, 6]
 
 
-async def test_events_of_some_kinds_are_read_of_all_sessions_in_one_pass(log: SqliteLog, path: Path) -> None:
-    for name in ("b", "a"):
-        lease = await log.claim(name, create=True)
-        await say(log, lease, "one")
-        ended = Draft("task_ended", "foregate", {"status": "completed"})
-        await log.append(lease, [ended, said("two")], policy="p", time=NOW)
-        await log.settle(lease)
-    told = [(event.session, event.seq) for event in log.everywhere(("user_message",))]
-    assert told == [("a", 1), ("a", 3), ("b", 1), ("b", 3)]
-    assert [event.kind for event in log.everywhere(("task_ended", "task_paused"))] == ["task_ended"] * 2
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE events SET text = '{' WHERE session = 'b' AND seq = 2")
-    with pytest.raises(LogError, match="event 2 cannot be read"):
-        list(log.everywhere(("user_message",)))
-
-
 async def test_an_unknown_session_is_one_clear_error_everywhere(log: SqliteLog) -> None:
     for ask in (log.claim("x"), log.read("x"), log.head("x")):
         with pytest.raises(LogError, match="there is no session `x`"):

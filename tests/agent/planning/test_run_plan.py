@@ -217,3 +217,10 @@ async def test_what_a_confirmed_plan_covered_is_judged_the_same_from_its_log() -
         assert judgement.to_json() == one.judgement
     meaning = Meaning()
     assert [finding for event in log for finding in meaning.check(event)] == []
+
+
+async def test_a_task_that_may_fail_fails_all_the_same_where_it_was_no_command_that_ended_with_an_error() -> None:
+    session = await World().open([])
+    wrong = task(1, edit("a.txt", "no such text", "x"), may_fail=True)
+    report = await carried_out(session, plan(wrong, task(2, call("note", key="two"), after=(1,))))
+    assert statuses(report) == ["failed", "aborted"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.outcomes import asked, find_out, intended, looked, open_calls, resolve, settle
@@ -93,6 +94,8 @@ async def test_a_file_as_before_proves_nothing_while_the_process_that_ran_the_ca
     assert looked(session, started, after, ended=False) is None
     assert looked(session, started, after, ended=True) == "not_done"
     assert looked(session, started, {}, ended=True) is None
+    session.catalogue["edit_file"] = replace(session.catalogue["edit_file"], provenance="python")
+    assert intended(session, started, asked(events, started["call"])) == {}, "another tool of that name is not ours"
 
 
 @pytest.mark.parametrize(("said", "sent"), [("done", ["ann"]), ("not_done", ["ann", "ann"])])
