@@ -126,6 +126,7 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
         listeners=session.listeners,
         depth=session.depth + 1,
     )
+    inner.early = session.early
     try:
         if known:
             await inner.resume()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from foregate.agent.before_images import BeforeImage, keep, recorded, with_changes
+from foregate.agent.look import Look
 from foregate.agent.surveyor import moved_on
 from foregate.agent.tools.confine import judged
 from foregate.agent.tools.output import capped
@@ -47,9 +48,17 @@ class NotStarted:
 
 
 async def execute(
-    session: Session, permit: Permit, facts: CallFacts, actor: Actor = "model"
+    session: Session,
+    permit: Permit,
+    facts: CallFacts,
+    actor: Actor = "model",
+    *,
+    early: bool = False,
+    look: Look | None = None,
 ) -> ToolResult | NotStarted:
     """Run the call a permit is for; return its result, or why it was not started after all.
+
+    `early` is a look of a response that still arrives; a call for which such a `look` was taken is answered from it.
 
     Appends `tool_started` durably before the effect and `tool_finished` (or `outcome_unknown`) after it.
     Raises NoPermit when the permit is used, unknown or for another call.
@@ -71,18 +80,21 @@ async def execute(
         kept = keep(now.resources, facts, session.workspace, session.policy, session.blobs, inverse)
     except WorkspaceError as error:
         return NotStarted("tool_failed", str(error))
-    await session.record(Draft("tool_started", actor, started(permit, facts, kept)))
+    if facts.changes:
+        session.looks.clear()  # what was seen before a change may not be so after it
+    mark: dict[str, Json] = {"early": True} if early else {"look": look.judged} if look is not None else {}
+    await session.record(Draft("tool_started", actor, {**started(permit, facts, kept), **mark}))
     await session.log.settle(session.lease)
     clock = time.monotonic_ns()
     try:
         with judged(now):
             async with asyncio.timeout(facts.spec.timeout if facts.spec else None):
-                result = await session.tools.run(call)
+                result = await session.tools.run(call) if look is None else look.result
     except TimeoutError:
         result = ToolResult(False, "the tool did not finish in time", error="timeout", unknown=facts.changes)
     except asyncio.CancelledError:
         await session.record(Draft("outcome_unknown", "foregate", lost(facts, "cancelled"))) if facts.changes else (
-            await session.record(finished(facts, ToolResult(False, "cancelled", error="cancelled"), 0, actor))
+            await session.record(finished(facts, ToolResult(False, "cancelled", error="cancelled"), 0, actor, mark))
         )
         raise
     except RuntimeLost as error:
@@ -97,7 +109,7 @@ async def execute(
         why = result.content[:200] if code else result.error or result.content[:200]
         await session.record(Draft("outcome_unknown", "foregate", lost(facts, why, code)))
     else:
-        await session.record(finished(facts, result, elapsed, actor))
+        await session.record(finished(facts, result, elapsed, actor, mark))
     return result
 
 
@@ -128,8 +140,11 @@ def side_effect_class(facts: CallFacts) -> str:
     return "idempotent" if facts.capabilities.idempotent else "at_most_once"
 
 
-def finished(facts: CallFacts, result: ToolResult, elapsed: int, actor: Actor) -> Draft:
-    """Return the event of a call that ran: what it said, observed and changed. `duration` in milliseconds."""
+def finished(facts: CallFacts, result: ToolResult, elapsed: int, actor: Actor, mark: Mapping[str, Json]) -> Draft:
+    """Return the event of a call that ran: what it said, observed and changed. `duration` in milliseconds.
+
+    `mark` says of a look that it was early, or which early look it is answered from.
+    """
     body: dict[str, Json] = {
         "call": facts.call.id,
         "tool": facts.call.name,
@@ -140,6 +155,7 @@ def finished(facts: CallFacts, result: ToolResult, elapsed: int, actor: Actor) -
         "origin": result.origin.value,
         "evidence": [codec.dump(record) for record in result.evidence],
         "changes": [codec.dump(change) for change in result.changes],
+        **mark,
     }
     if result.error:
         body["error"] = result.error

@@ -8,6 +8,7 @@ from contextlib import suppress
 from foregate.agent import limits
 from foregate.agent.carry_out import carry_out, give_up
 from foregate.agent.context.compression import compressed
+from foregate.agent.early_looks import EarlyLooks
 from foregate.agent.executor import RUNTIME_LOST
 from foregate.agent.outcome import Outcome, Report
 from foregate.agent.outcomes import hear_from_there
@@ -20,6 +21,7 @@ from foregate.schemas.errors import ModelError, RuntimeLost
 from foregate.schemas.event import Draft
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.message import ModelRequest
+from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.need import Need
 from foregate.telemetry.diagnostics import diagnostics
 
@@ -110,11 +112,19 @@ async def ask_model(session: Session) -> Outcome | None:
         await session.record(Draft("context_compressed", "foregate", due))
     request = ModelRequest(session.state.messages, tools, words_only)
     try:
-        response = await session.model.respond(request, session.on_text)
+        response = await respond(session, request)
     except ModelError as error:
         return await session.end("failed", blocker=str(error), need="a model that answers")
     await said(session, response)
     return None
+
+
+async def respond(session: Session, request: ModelRequest) -> ModelResponse:
+    """Ask the model; where looks may be taken early, they are over when the response is there."""
+    if not (session.early and request.tools):
+        return await session.model.respond(request, session.on_text)
+    async with EarlyLooks(session) as follower:
+        return await session.model.respond(request, follower)
 
 
 async def decide(session: Session, open_turn: OpenTurn) -> Outcome | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from foregate.agent.executor import NotStarted, execute
+from foregate.agent.look import Look
 from foregate.agent.session import Session
+from foregate.agent.surveyor import moved_on
 from foregate.agent.task_state import OpenTurn
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.event import Draft
@@ -21,14 +23,21 @@ async def run_one(session: Session, open_turn: OpenTurn, verdict: Verdict) -> No
         if facts.changes:
             open_turn.not_made(verdict.call)
         return
-    if reason := not_now(session, open_turn, facts):
+    look = taken(session, facts)
+    if look is None and (reason := not_now(session, open_turn, facts)):
         code, message = reason
         await session.record(answered(session, facts.call, code, message))
         return
     permit = Permit(verdict.call, verdict.digest, open_turn.judged, open_turn.survey_hash)
-    done = await execute(session, permit, facts)
+    done = await execute(session, permit, facts, look=look)
     if isinstance(done, NotStarted):
         await session.record(answered(session, facts.call, done.code, done.message))
+
+
+def taken(session: Session, facts: CallFacts) -> Look | None:
+    """Return the look that was taken early and shows what this call would, None where there is none. It serves once."""
+    look = session.looks.pop(facts.call.digest, None)
+    return look if look is not None and not moved_on(look.survey, facts.survey, {}) else None
 
 
 def not_now(session: Session, open_turn: OpenTurn, facts: CallFacts) -> tuple[str, str] | None:

@@ -14,6 +14,7 @@ from foregate.agent.advice import advise
 from foregate.agent.child import Delegating, child, may_delegate
 from foregate.agent.context.tokens import Measure
 from foregate.agent.desk import Desk
+from foregate.agent.look import Look
 from foregate.agent.outcome import Outcome, Report
 from foregate.agent.prompts import PROMPTS_HASH, SYSTEM
 from foregate.agent.recovery import resume
@@ -85,6 +86,8 @@ class Session:
         self.facts: Mapping[str, CallFacts] = {}
         self.on_text: Callable[[str], None] | None = None
         self.desk: Desk | None = None
+        self.early = False
+        self.looks: dict[str, Look] = {}
 
     async def start(self, **about: Json) -> None:
         """Write the first event: everything needed to judge this session again elsewhere."""
@@ -228,8 +231,13 @@ class Session:
             **more,
         )
 
-    def judged(self, turn: Turn, judgement: Judgement, *, stuck: str = "", notice: str = "") -> Draft:
-        """Return the one event a judged turn leaves; `notice` is what the model is told with it."""
+    def judged(
+        self, turn: Turn, judgement: Judgement, *, stuck: str = "", notice: str = "", early: bool = False
+    ) -> Draft:
+        """Return the one event a judged turn leaves; `notice` is what the model is told with it.
+
+        `early` is set for a look of a response that still arrives.
+        """
         stored = turn.stored()
         open_turn = self.state.open
         if open_turn is not None and turn.actor == "model" and len(turn.calls) < len(open_turn.response.calls):
@@ -246,6 +254,8 @@ class Session:
             body["stuck"] = stuck
         if notice:
             body["notice"] = notice
+        if early:
+            body["early"] = True
         return Draft("turn_judged", "foregate", body)
 
     async def meet(self, need: Need, turn: Turn) -> Outcome | None:

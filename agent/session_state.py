@@ -275,8 +275,9 @@ class SessionState:
         self.permits.pop((permit["judged"], permit["call"]), None)
         self.in_flight[body["call"]] = event
         task = self.task
-        task.count(tool_calls=1)
-        task.runs[permit["digest"]] = task.runs.get(permit["digest"], 0) + 1
+        task.count(tool_calls="look" not in body)  # what was seen early ran then
+        if not body.get("early"):
+            task.runs[permit["digest"]] = task.runs.get(permit["digest"], 0) + 1
         if self.open is not None:
             self.open.started[body["call"]] = event.seq
         if task.plan is not None and (used := self.uses.get(body["call"])):
@@ -290,6 +291,8 @@ class SessionState:
         assert self.task is not None
         task = self.task
         started = self.in_flight.pop(body["call"], None)
+        if body.get("early"):
+            return  # the model has not seen it: it counts from the call that is answered with it
         side_effect = started is not None and started.body["class"] != "pure"
         records, changes = records_of(body.get("evidence", ())), changes_of(body.get("changes", ()))
         if changes or any(self._new(record.resource, record.hash) for record in records):

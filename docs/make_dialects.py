@@ -67,6 +67,22 @@ RULES = """\
 - **Thoughts** (`<think>`) are kept apart: recorded, never shown as an answer, and nothing in them runs.
 - **Streaming** changes nothing: however a text is split, it is read the same. Only words are shown as they come.
 
+## Looks before the response is whole
+
+With `streaming: {execute: observations}` in the [configuration](#the-configuration) a call that only looks is judged
+and begun as soon as it is complete, while the model still writes. The default is `off`: nothing runs before its
+response is whole. Either way the model is told the same, and the same happens:
+
+- Taken early are looks that stand before everything else in a response: the first call that may change something, asks,
+  is held or waits for a result ends it. A child task is never begun early.
+- Each is judged as a turn of its own, which asks nobody anything; its events carry `early`. The call it was taken for
+  is judged with its response as ever, and answered from the look (`look` names it) where its target is as it was then.
+- What was seen is no evidence and no source of names before its call is answered with it: a model that writes
+  `read_file` and `edit_file` in one breath has not read what it edits.
+- A response that begins again, or is cut off, leaves nothing open. What was seen for nothing stays in the log.
+
+Natively a call is complete when the next one begins; in text, at the end of its tag or of its JSON.
+
 ## Order, and results of earlier calls
 
 Calls run as they are written. `<parallel>` around calls that need not wait for each other says so, and `<sequential>`
@@ -98,10 +114,7 @@ dialect:
   parameters: {read_file: {file: path}}
 ```
 
-A table that holds what cannot be a tag is refused when the file is read. `streaming.execute` is `off`: no call runs
-before its response is whole, however early it can be read; `observations` is refused by this version.
-
-With the tables above:
+A table that holds what cannot be a tag is refused when the file is read. With the tables above:
 """
 
 

@@ -29,6 +29,9 @@ class Meaning:
         self._used: set[tuple[int, str]] = set()
         self._running: dict[str, str] = {}
         self._unknown: set[str] = set()
+        self._early: dict[str, tuple[int, str, str]] = {}
+        self._looks: dict[int, tuple[str, str, str]] = {}
+        self._seen: dict[str, str] = {}
         self._handlers = {kind: getattr(self, f"_{kind}", None) for kind in KINDS}
 
     def check(self, event: Event) -> list[Finding]:
@@ -106,6 +109,8 @@ class Meaning:
             yield "permit_used_twice", f"`{call}` ran on a permit that was used before"
         elif permit["call"] != call or self._permits.get(key) != (permit["digest"], permit["survey_hash"]):
             yield "no_permit", f"`{call}` ran, but no judgement before it allowed this call"
+        if body.get("early") or "look" in body:
+            yield from self._looked(call, body)
         if call in self._calls and call not in self._open:
             yield "ran_after_answer", f"`{call}` ran after it was answered"
         if self._running.get(call, "pure") != "pure":
@@ -114,8 +119,29 @@ class Meaning:
         self._permits.pop(key, None)
         self._running[call] = body["class"]
 
+    def _looked(self, call: str, body: Mapping[str, Json]) -> Iterator[Finding]:
+        """Yield what is wrong with a look taken early, or with a call that is answered from one."""
+        tool, digest = body["tool"], body["permit"]["digest"]
+        if body["class"] != "pure":
+            yield "early_change", f"`{call}` is said to be a mere look, and it may have had an effect"
+        if body.get("early"):
+            self._early[call] = body["permit"]["judged"], tool, digest
+            return
+        found = self._looks.pop(body["look"], ("", "", ""))
+        if found[:2] == (tool, digest):
+            self._seen[call] = found[2]
+        else:
+            yield "no_look", f"`{call}` is answered from a look that was not taken, was another, or has served already"
+
     def _tool_finished(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
-        yield from self._ended(body["call"])
+        call = body["call"]
+        if call in self._early or call in self._seen:
+            showed = strict_json.sha256(body["content"].encode())
+            if self._seen.pop(call, showed) != showed:
+                yield "no_look", f"`{call}` is answered with something else than the look it is answered from showed"
+            if (early := self._early.pop(call, None)) is not None:
+                self._looks[early[0]] = *early[1:], showed
+        yield from self._ended(call)
 
     def _outcome_unknown(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
         self._unknown.add(body["call"])
@@ -174,6 +200,8 @@ class Meaning:
         """Leaves end with the task they were given in."""
         self._permits.clear()
         self._used.clear()
+        self._early.clear()
+        self._looks.clear()
 
 
 def _in_the_way(decisions: Iterable[Mapping[str, Json]]) -> tuple[set[str], set[str]]:

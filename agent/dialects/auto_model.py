@@ -34,9 +34,9 @@ class AutoModel:
         if request.schema is not None or request.purpose != "chat":
             return await self.inner.respond(request, on_text)
         if self._taught is None:
-            shown = Shown(self._dialects[0].reader(request.tools), on_text)
+            shown = Shown(lambda: self._dialects[0].reader(request.tools), on_text)
             try:
-                response = await self.inner.respond(request, shown.feed if on_text is not None else None)
+                response = await self.inner.respond(request, shown if on_text is not None else None)
             except ToolsRefused:
                 self._taught = DialectModel(self.inner, self._dialects[0])
             else:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from foregate.agent.dialects.dialect import Dialect, Reader
+from foregate.schemas.follower import Follower
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Model
@@ -28,8 +29,8 @@ class DialectModel:
         """Answer; only words are handed to `on_text`, never tags. Raises ModelError as the model behind it does."""
         if request.schema is not None or request.purpose != "chat":
             return await self.inner.respond(request, on_text)
-        shown = Shown(self.dialect.reader(request.tools), on_text)
-        said = await self.inner.respond(self.translated(request), shown.feed if on_text is not None else None)
+        shown = Shown(lambda: self.dialect.reader(request.tools), on_text)
+        said = await self.inner.respond(self.translated(request), shown if on_text is not None else None)
         response = understood(said, self.dialect, request.tools)
         shown.end(response.text)
         return response
@@ -62,22 +63,32 @@ class Interpreted:
         return understood(replace(response, text=text, calls=(), order=None), self.dialect, request.tools)
 
 
-class Shown:
-    """Hands the words of a response to whoever reads along, as they come; what is no word, never."""
+class Shown(Follower):
+    """Hands on the words and calls of a text in a dialect as they come; what is no word is never handed on as one."""
 
-    def __init__(self, reader: Reader, on_text: Callable[[str], None] | None) -> None:
-        self._reader, self._on_text, self._shown = reader, on_text, ""
+    def __init__(self, reader: Callable[[], Reader], to: Callable[[str], None] | None) -> None:
+        super().__init__(to)
+        self._new, self._reader, self._shown, self._told = reader, reader(), "", 0
 
-    def feed(self, piece: str) -> None:
-        """Take in the next piece of the text."""
-        if self._on_text is not None and (words := self._reader.feed(piece)):
+    def __call__(self, piece: str) -> None:
+        """The next piece of the text has come."""
+        if words := self._reader.feed(piece):
             self._shown += words
-            self._on_text(words)
+            super().__call__(words)
+        calls = self._reader.calls
+        while self._told < len(calls):
+            self._told += 1
+            self.call(calls[self._told - 1])
+
+    def restart(self, why: str) -> None:
+        """The text begins again, and so does its reading."""
+        self._reader, self._shown, self._told = self._new(), "", 0
+        super().restart(why)
 
     def end(self, text: str) -> None:
         """Hand over what is left of the words, now that all of them are known."""
-        if self._on_text is not None and text.startswith(self._shown) and len(text) > len(self._shown):
-            self._on_text(text[len(self._shown) :])
+        if text.startswith(self._shown) and len(text) > len(self._shown):
+            super().__call__(text[len(self._shown) :])
 
 
 def understood(response: ModelResponse, dialect: Dialect, tools: Sequence[ToolSpec]) -> ModelResponse:

@@ -73,7 +73,7 @@ class TagReader:
     @property
     def calls(self) -> Sequence[ToolCall]:
         """The calls that are complete by now, in written order."""
-        return tuple(self._gathered.calls)
+        return self._gathered.calls
 
     def feed(self, text: str) -> str:
         """Take in the next piece; return the words in it that may be shown now."""

@@ -35,8 +35,9 @@ class OpenAIModel:
 
     `timeout` is the longest silence and `longest` the longest time of one attempt, in seconds. `stream` None streams
     when somebody reads along. `limit` bounds the characters of text, and as many again of tool calls, of one response.
-    Prices are micro-units per million tokens. `on_restart` is told in a sentence when text already handed to `on_text`
-    is void because the answer begins again; without it a line in the text says so. `proxy` is the only proxy used.
+    Prices are micro-units per million tokens. When text already handed to
+    `on_text` is void because the answer begins again, a `Follower` is told so, and anybody else in a line of the text.
+    `proxy` is the only proxy used.
     Raises UsageError for an address or key that cannot be one.
     """
 
@@ -55,11 +56,9 @@ class OpenAIModel:
         output_price: int = 0,
         limit: int = strict_json.MAX_BYTES,
         proxy: str | None = None,
-        on_restart: Callable[[str], None] | None = None,
         sleep: Sleep = asyncio.sleep,
         clock: Clock = time.monotonic,
     ) -> None:
-        self.on_restart = on_restart
         self._model = model.strip()
         self._endpoint = Endpoint.of(base_url, api_key)
         self._timeouts = (timeout, connect_timeout, longest)
@@ -82,7 +81,7 @@ class OpenAIModel:
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
         """Answer; raise ModelError, in one sentence that says what to do, when that finally fails."""
         await self.resolve()
-        wire, emitter = WireRequest.of(request), Emitter(on_text, self.on_restart)
+        wire, emitter = WireRequest.of(request), Emitter(on_text)
         stream = on_text is not None if self._stream is None else self._stream
 
         async def attempt() -> ModelResponse:

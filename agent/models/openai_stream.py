@@ -11,6 +11,7 @@ from foregate.agent.models.openai_errors import NO_JSON, in_band
 from foregate.agent.models.openai_wire import WireNames, mend
 from foregate.agent.models.retry import Transient
 from foregate.schemas.errors import ModelError
+from foregate.schemas.follower import Follower
 from foregate.schemas.model_response import FINISH_REASONS, REFUSED, ModelResponse, Usage
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
@@ -43,27 +44,28 @@ class Prices:
 
 
 class Emitter:
-    """Hands text on piece by piece. Before text that takes the place of text already handed on, it says so."""
+    """Hands on words and calls as they come. Before what takes the place of some already handed on, it says so."""
 
-    def __init__(self, on_text: Callable[[str], None] | None, on_restart: Callable[[str], None] | None) -> None:
-        self._on_text, self._on_restart = on_text, on_restart
-        self._said = False
+    def __init__(self, on_text: Callable[[str], None] | None) -> None:
+        self._follower = Follower(on_text)
+        self._begun = False
 
     def begin(self) -> None:
-        """Begin an attempt: what an earlier one said is void, and whoever reads along is told."""
-        if not self._said or self._on_text is None:
-            return
-        self._said = False
-        if self._on_restart is not None:
-            self._on_restart("the answer was cut off and begins again")
-        else:
-            self._on_text("\n[the answer was cut off and begins again]\n")
+        """Begin an attempt: what an earlier one said is void, and whoever follows is told."""
+        if self._begun:
+            self._begun = False
+            self._follower.restart("the answer was cut off and begins again")
 
     def say(self, piece: str) -> None:
-        """Hand on a piece."""
-        if piece and self._on_text is not None:
-            self._said = True
-            self._on_text(piece)
+        """Hand on a piece of text."""
+        if piece:
+            self._begun = True
+            self._follower(piece)
+
+    def call(self, call: ToolCall) -> None:
+        """Hand on a call that is complete."""
+        self._begun = True
+        self._follower.call(call)
 
 
 @dataclass(slots=True)
@@ -100,6 +102,7 @@ class Assembler:
         self._half = ""
         self._words = self._called = 0
         self._refused = False
+        self._in_turn = True
         self._usage: Json = None
         self._model = self._finish = ""
         self.complete = False
@@ -187,6 +190,8 @@ class Assembler:
         call = None if whole else self._known(item.get("index"), wire_id, name, piece)
         if call is None:
             self._called += CALL_OVERHEAD
+            if not whole:
+                self._announce()
             call = _Call()
             self._calls.append(call)
         if self._called > self._limit:
@@ -198,6 +203,13 @@ class Assembler:
             call.name += name
         if piece:
             call.pieces.append(piece)
+
+    def _announce(self) -> None:
+        """Hand on the newest call when another begins; from one on whose arguments are not all there, all wait."""
+        if self._calls and self._in_turn:
+            self._in_turn = self._calls[-1].complete()
+            if self._in_turn:
+                self._emitter.call(self._parsed(self._calls[-1]))
 
     def _known(self, index: Json, wire_id: str, name: str, piece: str) -> _Call | None:
         """Return the call a piece continues, None when it begins one.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from foregate.schemas.errors import ForegateError
+from foregate.schemas.follower import Follower
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.strict_json import Json
@@ -33,7 +34,7 @@ class ScriptedModel:
         self._rest = list(self.steps)[::-1]
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
-        """Return the next step's response; raise ScriptError when the script is over."""
+        """Return the next step's response, its words and calls handed on; raise ScriptError when the script is over."""
         self.requests.append(request)
         if not self._rest:
             raise ScriptError(f"the script is over, and the model was asked for a {request.purpose} response once more")
@@ -43,6 +44,9 @@ class ScriptedModel:
         response = step(request) if callable(step) else step
         if on_text is not None and response.text:
             on_text(response.text)
+        if isinstance(on_text, Follower):
+            for call in response.calls:
+                on_text.call(call)
         return response
 
     def finish(self) -> None:

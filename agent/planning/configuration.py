@@ -269,9 +269,6 @@ def _contradictions(tree: Tree) -> Iterator[tuple[int, str]]:
             Names.from_json(reduce(lambda table, theirs: {theirs: table}, reversed(path), ours))
         except UsageError as error:
             yield located(tree, ("dialect", *path), f"`dialect`: {error}")
-    if tree.data["streaming"]["execute"] != "off":
-        why = "no call is started before its response is whole in this version, a look neither; set it to `off`"
-        yield located(tree, ("streaming", "execute"), f"`streaming.execute`: {why}")
     planning, most = tree.data["planning"], tree.data["validation"]["max_tasks"]
     if planning["min_tasks"] > planning["max_tasks_asked"]:
         path = ("planning", "min_tasks")

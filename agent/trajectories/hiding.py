@@ -15,6 +15,7 @@ from foregate.telemetry.masking import mask
 
 OTHER = "_OTHER"
 """Stands for a name that is in no closed list: it could be anybody's words."""
+_FINISHED = ("call", "ok", "duration", "exit_code", "dropped", "used", "origin", "early", "look")
 _CHOICES = ("yes", "no", "grant", "anyway", "stop", "more", "step", "edit")
 _ERRORS = (
     *("timeout", "cancelled", "tool_error", "arguments", "exit_code", "http_status", "unreachable", "broken"),
@@ -128,7 +129,7 @@ class Bare:
             {**_only(verdict, ("call", "standing", "gate")), "ruling": _ruling(verdict["ruling"])}
             for verdict in judgement["verdicts"]
         ]
-        return {"turn": turn, "judgement": {"verdicts": verdicts, "decisions": decisions}}
+        return {"turn": turn, "judgement": {"verdicts": verdicts, "decisions": decisions}, **_only(body, ("early",))}
 
     def _decision(self, decision: Mapping[str, Json]) -> Json:
         kept = _only(decision, ("gate", "code", "mode", "numbers", "rules"))
@@ -150,10 +151,10 @@ class Bare:
         return {"answer": kept, **_only(body, ("usage", "model_calls"))}
 
     def _tool_started(self, body: Mapping[str, Json]) -> Json:
-        return {**_only(body, ("call", "class", "effect")), "tool": self._tool(body["tool"])}
+        return {**_only(body, ("call", "class", "effect", "early", "look")), "tool": self._tool(body["tool"])}
 
     def _tool_finished(self, body: Mapping[str, Json]) -> Json:
-        kept = _only(body, ("call", "ok", "duration", "exit_code", "dropped", "used", "origin"))
+        kept = _only(body, _FINISHED)
         error = {"error": _one_of(body["error"], _ERRORS)} if body.get("error") else {}
         return {**kept, **error, "tool": self._tool(body["tool"]), "content": ""}
 

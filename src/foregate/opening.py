@@ -239,6 +239,7 @@ async def _open(
             await session.start(**setting.about, **spoken_as, **ran)
         if runtime is not None:
             await introduce(runtime, log, name)
+        session.early = configuration.streaming.execute == "observations"
         roles = Roles(configuration, session, setting.environ, speak)
         session.desk = PlanDesk(configuration, roles.model)
         if setting.dry_run and not session.state.dry_run:

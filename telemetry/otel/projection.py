@@ -274,7 +274,8 @@ class Projection:
         if self._content:
             text = body["reason"] if unknown else body["content"]
             span.set_attribute(names.TOOL_RESULT, content.shown(text, view.patterns))
-            task.said.append(content.told(body["call"], text, view.patterns))
+            if not body.get("early"):
+                task.said.append(content.told(body["call"], text, view.patterns))
         self._end(span, now, failure)
         if not unknown:
             about = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: rows.one_of(body["tool"], view.tools)}

@@ -1,9 +1,9 @@
 """A process whose children each run one small session on a real home and workspace, and may kill themselves in it.
 
 A line on its input is a JSON object: `home`, `workspace`, `stamps` (a file that grows by a line with every run of the
-tool `stamp`), `staged` (whether a response comes in stages) and `die`: [] for never, else how and after which event
-number, or in which tool. What became of the child is a line on its output: `killed`, or what it said. Children are
-forked, so that only the first pays for the imports.
+tool `stamp`), `staged` (whether a response comes in stages), `early` (whether looks are taken while it arrives) and
+`die`: [] for never, else how and after which event number, or in which tool. What became of the child is a line on its
+output: `killed`, or what it said. Children are forked, so that only the first pays for the imports.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from foregate.policy.load import default_policy
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.event import Event
+from foregate.schemas.follower import Follower
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
@@ -65,7 +66,7 @@ class Careful:
                     settled.add(names[message.call])
         for step in STEPS:
             if step[0] not in settled:
-                return calls(step, text=TALK)
+                return told(calls(step, text=TALK), on_text)
         return says("done")
 
 
@@ -78,7 +79,15 @@ class Staged(Careful):
             return await super().respond(request, on_text)
         form = {"form": "k", "note": "$result_of_step_1"}
         order = Block("parallel", (Block("sequential", (0, 1)),))
-        return replace(calls(STEPS[0], ("stamp", form), text=TALK), order=order, deferred=(1,))
+        return told(replace(calls(STEPS[0], ("stamp", form), text=TALK), order=order, deferred=(1,)), on_text)
+
+
+def told(response: ModelResponse, on_text: object) -> ModelResponse:
+    """Return the response, its calls told to whoever follows it."""
+    if isinstance(on_text, Follower):
+        for call in response.calls:
+            on_text.call(call)
+    return response
 
 
 def die() -> None:
@@ -143,6 +152,9 @@ async def session(order: Mapping[str, Any]) -> dict[str, Any]:
         listeners=[killer(home, how, where)] if how in ("at_once", "written") else (),
         environ={"FOREGATE_HOME": str(home)},
     )
+    if order.get("early"):
+        (home.parent / "early.yaml").write_text("version: 1\nstreaming: {execute: observations}\n")
+        setting.config = home.parent / "early.yaml"
     setting.resume = "last" if (home / "events.db").exists() and rows(home) else ""
     opened = await open_session(setting)
     inner = opened.session

@@ -22,9 +22,9 @@ DRIVER = Path(__file__).with_name("killed_driver.py")
 class Place:
     """A home, a workspace and a file of stamps, all new; `do` runs the session there in a process of its own."""
 
-    def __init__(self, root: Path, driver: subprocess.Popen[str], *, staged: bool = False) -> None:
+    def __init__(self, root: Path, driver: subprocess.Popen[str], *, staged: bool = False, early: bool = False) -> None:
         root.mkdir()
-        self._staged = staged
+        self._kind = {"staged": staged, "early": early}
         self.home, self.workspace, self.stamps = root / "home", root / "workspace", root / "stamps"
         self.workspace.mkdir()
         self.stamps.touch()
@@ -34,7 +34,7 @@ class Place:
     def do(self, *die: Any) -> Any:
         """Run the session, killed as `die` says, and return what became of it."""
         paths = {"home": self.home, "workspace": self.workspace, "stamps": self.stamps}
-        order = {name: str(path) for name, path in paths.items()} | {"die": die, "staged": self._staged}
+        order = {name: str(path) for name, path in paths.items()} | {"die": die, **self._kind}
         assert self._driver.stdin is not None
         assert self._driver.stdout is not None
         self._driver.stdin.write(f"{json.dumps(order)}\n")
@@ -85,16 +85,16 @@ def taken_up(left: list[Event], events: list[Event]) -> None:
     assert allowed == {permit["call"] for permit in permits if permit["judged"] == last.seq}
 
 
-@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize(("staged", "early"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("how", ["at_once", "written"])
 async def test_a_process_killed_after_any_event_leaves_a_log_that_verifies_and_goes_on_and_nothing_runs_twice(
-    how: str, staged: bool, tmp_path: Path, driver: subprocess.Popen[str]
+    how: str, staged: bool, early: bool, tmp_path: Path, driver: subprocess.Popen[str]
 ) -> None:
-    whole = Place(tmp_path / "whole", driver, staged=staged).do()
+    whole = Place(tmp_path / "whole", driver, staged=staged, early=early).do()
     assert whole["outcome"] == "completed"
     parked = 0
     for number in range(1, whole["events"] + 1):
-        place = Place(tmp_path / str(number), driver, staged=staged)
+        place = Place(tmp_path / str(number), driver, staged=staged, early=early)
         assert place.do(how, number) == "killed"
         left = await place.log()
         assert (number if how == "written" else 0) <= len(left) <= number + 1

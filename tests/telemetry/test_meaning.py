@@ -56,6 +56,55 @@ def test_a_call_judged_started_and_finished_is_sound() -> None:
     assert names(response(READ), judged(), started(2), ENDED, ("task_ended", {}), TASK) == []
 
 
+EARLY: tuple[Kind, dict[str, Any]] = (
+    "turn_judged",
+    {
+        "turn": {"response": 0, "surveys": [], "actor": "runner", "proposed": [{**READ, "id": "e0.1"}]},
+        "judgement": {"verdicts": [{"call": "e0.1", "digest": DIGEST, "standing": "allow"}], "decisions": []},
+        "survey_hash": NO_SURVEYS,
+    },
+)
+
+
+def looked(judged_at: int, effect: str = "pure") -> tuple[Kind, dict[str, Any]]:
+    """Return the start of the early look at READ."""
+    permit = {"call": "e0.1", "digest": DIGEST, "judged": judged_at, "survey_hash": NO_SURVEYS}
+    return "tool_started", {"call": "e0.1", "tool": "read_file", "permit": permit, "class": effect, "early": True}
+
+
+def shown(call: str, content: str = "x") -> tuple[Kind, dict[str, Any]]:
+    """Return the end of a look."""
+    return "tool_finished", {"call": call, "content": content}
+
+
+def from_look(judged_at: int, look: int, tool: str = "read_file") -> tuple[Kind, dict[str, Any]]:
+    """Return the start of READ, answered from a look."""
+    kind, body = started(judged_at)
+    return kind, {**body, "tool": tool, "look": look}
+
+
+def test_a_call_may_be_answered_from_a_look_taken_before_its_response() -> None:
+    seen = [EARLY, looked(1), shown("e0.1"), response(READ), judged(4), from_look(5, 1), shown("c1.1")]
+    assert names(*seen, ("task_ended", {})) == []
+
+
+def test_an_answer_from_another_look_or_with_other_words_than_it_showed_is_found() -> None:
+    seen = [EARLY, looked(1), shown("e0.1"), response(READ), judged(4)]
+    assert names(*seen, from_look(5, 1), shown("c1.1", "y")) == [(7, "no_look")]
+    assert names(*seen, from_look(5, 2), shown("c1.1")) == [(6, "no_look")]
+    assert names(*seen, from_look(5, 1, "http_get"), shown("c1.1")) == [(6, "no_look")]
+    assert names(response(READ), judged(), from_look(2, 1), shown("c1.1")) == [(3, "no_look")]
+
+
+def test_a_look_that_serves_two_calls_is_found() -> None:
+    seen = [EARLY, looked(1), shown("e0.1"), response(READ), judged(4), from_look(5, 1), shown("c1.1")]
+    assert names(*seen, response(READ), judged(8), from_look(9, 1), shown("c1.1")) == [(10, "no_look")]
+
+
+def test_an_early_look_that_may_have_had_an_effect_is_found() -> None:
+    assert names(EARLY, looked(1, "at_most_once"), shown("e0.1")) == [(2, "early_change")]
+
+
 def test_a_start_after_the_answer_is_found() -> None:
     assert names(response(READ), judged(), NOT_RUN, started(2)) == [(4, "ran_after_answer")]
 

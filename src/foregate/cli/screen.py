@@ -54,7 +54,9 @@ class Screen:
         self.rows(hanging(content, self.console.width, style))
 
     def hear(self, event: Event) -> None:
-        """Show what an event says; a listener of the session."""
+        """Show what an event says; a listener of the session. An early look is shown with the call it answers."""
+        if event.body.get("early"):
+            return
         if event.kind == "model_response" and not self._end_text() and self.narrate:
             self.show(event.body["text"])
         if event.kind == "model_response" and "continues" not in event.body and self.specs is not None:

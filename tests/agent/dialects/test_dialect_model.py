@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from foregate.agent.dialects.action_tags import ActionTags
 from foregate.agent.dialects.dialect_model import DialectModel
 from foregate.agent.dialects.json_dialect import JsonDialect
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import ScriptedModel, says
+from foregate.schemas.follower import Follower
 from foregate.schemas.message import Message, ModelRequest
+from foregate.schemas.model_response import ModelResponse
+from tests.agent.dialects.specs import TOOLS
 from tests.agent.world import World
 
 
@@ -41,6 +46,27 @@ async def test_words_are_shown_as_they_come_and_calls_never() -> None:
     response = await model.respond(ModelRequest([Message("system", "s"), Message("user", "u")]), shown.append)
     assert "".join(shown) == response.text == "Now.  Then."
     assert response.finish_reason == "tool_calls"
+
+
+class Cut:
+    """A model whose text is cut off within a tag and begins again."""
+
+    name = "cut"
+
+    async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
+        assert isinstance(on_text, Follower)
+        on_text("I look. <read_file>a.t")
+        on_text.restart("again")
+        on_text("I look. <read_file>a.txt</read_file>")
+        return says("I look. <read_file>a.txt</read_file>")
+
+
+async def test_a_text_that_begins_again_is_read_from_its_beginning() -> None:
+    shown: list[str] = []
+    request = ModelRequest([Message("system", "s"), Message("user", "u")], TOOLS)
+    response = await DialectModel(Cut(), ActionTags()).respond(request, shown.append)
+    assert "".join(shown).split() == ["I", "look.", "[again]", "I", "look."]
+    assert [(call.name, call.arguments) for call in response.calls] == [("read_file", {"path": "a.txt"})]
 
 
 @pytest.mark.parametrize(

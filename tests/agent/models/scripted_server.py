@@ -30,7 +30,10 @@ class Reply:
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream of events; `end` is `done`, `open` (no `[DONE]`), `cut` (the connection breaks) or `hang`."""
+    """A stream of events, which waits where it comes to an `asyncio.Event`.
+
+    `end` is `done`, `open` (no `[DONE]`), `cut` (the connection breaks) or `hang`.
+    """
 
     events: Sequence[Any]
     end: str = "done"
@@ -148,6 +151,9 @@ class ScriptedServer:
             return
         _head(writer, 200, {"Content-Type": EVENTS, "Transfer-Encoding": "chunked"})
         for event in step.events:
+            if isinstance(event, asyncio.Event):
+                await event.wait()
+                continue
             data = event if isinstance(event, bytes) else b"data: " + json.dumps(event).encode() + b"\n\n"
             _chunk(writer, data)
             await writer.drain()

@@ -15,8 +15,10 @@ from foregate.agent.models.openai_stream import Assembler, Emitter, Prices
 from foregate.agent.models.openai_wire import WireNames
 from foregate.agent.models.retry import Retries, Transient
 from foregate.schemas.errors import ModelError
+from foregate.schemas.follower import Follower
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.tool_call import ToolCall
 from tests.agent.models.scripted_server import Reply, ScriptedServer, Stream, delta, failure, message, piece
 from tests.agent.models.test_openai import HELLO, model_at, tool
 
@@ -26,7 +28,7 @@ USAGE = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
 
 def assembled(*chunks: Any, names: tuple[str, ...] = ("read", "write")) -> ModelResponse:
     """The response chunks make, without a server."""
-    assembler = Assembler(WireNames(names), Emitter(None, None), Endpoint.of(None, "k"), 10_000)
+    assembler = Assembler(WireNames(names), Emitter(None), Endpoint.of(None, "k"), 10_000)
     for chunk in chunks:
         assembler.add(chunk)
     return assembler.response("m", Prices(), ())
@@ -108,7 +110,7 @@ def test_reasoning_refusal_and_content_in_parts_have_their_places() -> None:
 
 def test_a_surrogate_pair_split_over_pieces_is_one_character() -> None:
     heard: list[str] = []
-    assembler = Assembler(WireNames([]), Emitter(heard.append, None), Endpoint.of(None, "k"), 100)
+    assembler = Assembler(WireNames([]), Emitter(heard.append), Endpoint.of(None, "k"), 100)
     for char in ("a\ud83d", "\ude00b", "\ud83d"):
         assembler.add(delta(content=char))
     assert assembler.response("m", Prices(), ()).text == "a\U0001f600b\ufffd"
@@ -127,12 +129,39 @@ async def test_a_stream_that_breaks_is_asked_again_and_the_reader_is_told_once()
     assert response.text == "hello"
 
 
-async def test_a_restart_goes_to_whoever_wants_to_know() -> None:
-    heard: list[str] = []
-    told: list[str] = []
+class Told(Follower):
+    """Keeps what a response told while it arrived."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[str] = []
+
+    def __call__(self, piece: str) -> None:
+        self.heard.append(piece)
+
+    def call(self, call: ToolCall) -> None:
+        self.heard.append(f"{call.name} {call.raw}")
+
+    def restart(self, why: str) -> None:
+        self.heard.append(why)
+
+
+async def test_a_restart_goes_to_a_follower_beside_the_words() -> None:
+    told = Told()
     async with ScriptedServer(Stream([delta(content="hel")]), Stream([delta("stop", content="hello")])) as server:
-        await model_at(server, on_restart=told.append).respond(HELLO, heard.append)
-    assert (heard, told) == (["hel", "hello"], ["the answer was cut off and begins again"])
+        await model_at(server).respond(HELLO, told)
+    assert told.heard == ["hel", "the answer was cut off and begins again", "hello"]
+
+
+async def test_a_call_is_handed_on_when_the_next_begins_and_only_if_it_is_whole_by_then() -> None:
+    told = Told()
+    whole = [piece(0, '{"a":', id="c", name="write"), piece(0, "1}"), piece(1, "{}", id="d", name="write")]
+    mixed = [piece(2, '{"a":', id="e", name="write"), piece(3, "{}", id="f", name="write"), piece(2, "2}")]
+    late = [piece(4, "{}", id="g", name="write")]
+    async with ScriptedServer(Stream([*whole, *mixed, *late, delta("tool_calls")])) as server:
+        response = await model_at(server).respond(TOOLS, told)
+    assert told.heard == ['write {"a":1}', "write {}"]
+    assert [call.raw for call in response.calls] == ['{"a":1}', "{}", '{"a":2}', "{}", "{}"]
 
 
 async def test_calls_of_a_broken_stream_are_never_returned() -> None:

@@ -69,7 +69,6 @@ def test_the_file_named_goes_before_the_variable_and_the_variable_before_the_use
         ("mode: a\nversion: 2\n", "(and 1 more: `foregate config check "),
         ("- a\n", ":1: not a mapping; a configuration file holds keys"),
         ("mode: {\n", "this is not YAML"),
-        ("\nstreaming:\n  execute: observations\n", ":3: `streaming.execute`: no call is started before its response"),
         ("streaming: {execute: reads}\n", "allowed is one of `off`, `observations`"),
         ("dialect: {tags: {a b: read_file}}\n", ":1: `dialect`: `tags` holds `a b`, which cannot be a tag"),
     ],
