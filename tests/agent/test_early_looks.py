@@ -166,10 +166,10 @@ class Meddling:
     name = "meddling"
 
     def __init__(self, response: ModelResponse, do: Callable[[], Any]) -> None:
-        self._responses, self._do = [response, says("ok")], do
+        self.responses, self._do = [response, says("ok")], do
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
-        response = self._responses.pop(0)
+        response = self.responses.pop(0)
         if response.calls:
             assert isinstance(on_text, Follower)
             for call in response.calls:
@@ -249,3 +249,32 @@ async def test_a_child_task_is_never_begun_early_and_takes_looks_early_itself() 
     (child,) = [name for name in await world.log.sessions() if name != "s"]
     finished = [event.body for event in await world.log.read(child) if event.kind == "tool_finished"]
     assert [body["target"] for body in finished if body.get("look")] == ["b.txt"]
+
+
+async def test_a_look_the_tasks_limits_leave_no_room_for_is_not_taken() -> None:
+    world = World(policy=policy_with({"limits.tool_calls": 1}))
+    await early(world, [calls(READ, READ_B, text=TALK)])
+    assert [event.body["target"] for event in await looks(world)] == ["a.txt"]
+
+
+async def test_words_that_came_before_a_look_count_as_said_when_it_is_judged() -> None:
+    world = World(policy=policy_with({"narration.scope": "first_response"}))
+    await early(world, [calls(READ, text=TALK), says("ok")])
+    assert len(await looks(world)) == 1
+    world = World(policy=policy_with({"narration.scope": "first_response"}))
+    await early(world, [calls(READ), calls(READ, text=TALK), says("ok")])
+    standings = [e.body["judgement"]["verdicts"][0]["standing"] for e in await looks(world, "turn_judged")]
+    assert standings == ["hold", "allow"]
+
+
+async def test_what_was_seen_for_one_response_answers_no_call_of_the_next() -> None:
+    world = World()
+
+    async def more(follower: Follower) -> None:
+        follower.call(ToolCall.of(*READ_B))
+
+    model = Meddling(calls(READ, text=TALK), more)
+    model.responses.insert(1, calls(UNKNOWN, READ_B, text=TALK))
+    await early(world, model)
+    assert [event.body["target"] for event in await looks(world)] == ["a.txt", "b.txt"]
+    assert world.effects == [ToolCall.of(*wanted).digest for wanted in (READ, READ_B, READ_B)]
