@@ -74,7 +74,8 @@ class Projection:
         self._in_session(view, event)
         if view.task is not None:
             self._in_task(view, view.task, event, now)
-        view.last = now
+        if not event.body.get("early"):  # the request goes on beside it
+            view.last = now
 
     def _view(self, event: Event) -> SessionView:
         if (known := self._sessions.get(event.session)) is not None:

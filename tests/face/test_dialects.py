@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from foregate import Agent
 from foregate.agent.planning.configuration import load_configuration
+from foregate.cli.screen import Screen
 from foregate.schemas.errors import ForegateError, UsageError
+from foregate.schemas.event import Event
 from foregate.telemetry.memory_log import MemoryLog
 from tests.agent.models.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message
 from tests.agent.models.test_openai import model_at
@@ -127,6 +132,38 @@ async def test_words_of_a_model_in_auto_are_shown_as_they_stream_and_its_calls_n
         (await agent.open()).on_text = shown.append
         await agent.run("what does a.txt say?")
     assert "".join(shown).replace("\n", "") == "I look.Seen."
+
+
+@pytest.mark.parametrize("dialect", sorted(READS.keys() - {"json"}))
+async def test_a_look_is_taken_early_where_the_configuration_says_so_and_is_shown_with_its_call(
+    where: dict[str, Any], dialect: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("version: 1\nstreaming: {execute: observations}\n")
+    screen, looked = Screen(Console(file=StringIO(), width=80)), asyncio.Event()
+
+    def heard(event: Event) -> None:
+        screen.hear(event)
+        if event.kind == "tool_finished":
+            looked.set()
+
+    events = [delta(content=f"I look. {READS[dialect]}"), looked, delta("stop", content=" So much for that.")]
+    async with (
+        asyncio.timeout(60),  # the server does not go on before the look is over
+        ScriptedServer(Stream(events), message("It says teh cat.")) as server,
+        Agent(model=model_at(server), dialect=dialect, config=config, **where) as agent,
+    ):
+        (await agent.open()).listeners.append(heard)
+        assert (await agent.run("what does a.txt say?")).text == "It says teh cat."
+        marks = [(e.kind, "early" in e.body, "look" in e.body) for e in await where["log"].read(agent.session)]
+    assert [mark for mark in marks if mark[1] or mark[2]] == [
+        ("turn_judged", True, False),
+        ("tool_started", True, False),
+        ("tool_finished", True, False),
+        ("tool_started", False, True),
+        ("tool_finished", False, True),
+    ]
+    assert screen.console.file.getvalue().count("ran     read_file a.txt") == 1  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("endpoint", sorted(REFUSALS))

@@ -108,3 +108,16 @@ def test_a_text_is_masked_before_it_is_cut() -> None:
     text = shown("x" * (SHOWN - 10) + SECRET, PATTERNS)
     assert SECRET[:8] not in text
     assert len(text) <= SHOWN + len(" [cut]")
+
+
+async def test_what_was_seen_early_is_told_once_and_within_the_request_it_was_seen_in(receiver: Receiver) -> None:
+    telemetry = to(receiver, content=True)
+    model = [calls(("read_file", {"path": "a.txt"})), ModelResponse("ok")]
+    session = await World().open(model, listeners=[telemetry.hear])
+    session.early = True
+    await run(session, "what does a.txt say?")
+    await telemetry.close()
+    first, second = [span for span in receiver.spans if span.name.startswith("chat")]
+    assert [message["role"] for message in json.loads(second.about[names.INPUT_MESSAGES])] == ["tool"]
+    looks = [span for span in receiver.spans if span.name == "execute_tool read_file"]
+    assert [first.start <= look.start <= first.end for look in looks] == [True, False]
