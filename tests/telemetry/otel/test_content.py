@@ -118,6 +118,7 @@ async def test_what_was_seen_early_is_told_once_and_within_the_request_it_was_se
     await run(session, "what does a.txt say?")
     await telemetry.close()
     first, second = [span for span in receiver.spans if span.name.startswith("chat")]
-    assert [message["role"] for message in json.loads(second.about[names.INPUT_MESSAGES])] == ["tool"]
+    said = [json.loads(request.about[names.INPUT_MESSAGES]) for request in (first, second)]
+    assert [[message["role"] for message in messages] for messages in said] == [["user"], ["tool"]]
     looks = [span for span in receiver.spans if span.name == "execute_tool read_file"]
     assert [first.start <= look.start <= first.end for look in looks] == [True, False]
