@@ -60,23 +60,24 @@ def load(noun: type[T], data: Json) -> T:
 def _writer_of(noun: type[Struct], exclude: frozenset[str] = frozenset()) -> Writer:
     """Return what writes a noun: field by field, what equals its default left out whoever made it.
 
-    (The library's own way to leave defaults out compares identity, so that equal nouns could differ in bytes.)
+    (The library's own way to leave defaults out compares identity, so that equal nouns could differ in bytes.) It is
+    made as one function without a loop, as `dataclasses` makes its own: a loop over the fields takes nearly three times
+    as long, and everything recorded goes through here.
     """
-    fields = [
-        (field.encode_name, _default(field), _writer(field.type))
-        for field in msgspec.structs.fields(noun)
-        if field.name not in exclude
-    ]
-    read = attrgetter(*(name for name, _, _ in fields)) if exclude else msgspec.structs.astuple
-
-    def write(value: Struct) -> Json:
-        return {
-            name: item if inner is None else inner(item)
-            for (name, default, inner), item in zip(fields, read(value), strict=True)
-            if item is not default and item != default
-        }
-
-    return write
+    known: dict[str, Any] = {}
+    lines = ["def write(value):", "    found = {}"]
+    for at, field in enumerate(msgspec.structs.fields(noun)):
+        if field.name in exclude:
+            continue
+        known[f"default{at}"], known[f"inner{at}"] = _default(field), _writer(field.type)
+        item = "item" if known[f"inner{at}"] is None else f"inner{at}(item)"
+        lines += [
+            f"    if (item := value.{field.name}) is not default{at} and item != default{at}:",
+            f"        found[{field.encode_name!r}] = {item}",
+        ]
+    exec("\n".join([*lines, "    return found"]), known)  # noqa: S102 - of the names of our own fields only
+    writer: Writer = known["write"]
+    return writer
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:
