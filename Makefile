@@ -20,7 +20,7 @@ check: $(READY)
 	@$(BIN)/mypy tests/typing/api.py
 
 bench: $(READY)
-	@for name in overhead replay whatif verify planning parsing start friction guard; do $(BIN)/python -s -E benchmarks/$$name.py || exit 1; done
+	@for name in overhead replay whatif verify planning parsing early start friction guard; do $(BIN)/python -s -E benchmarks/$$name.py || exit 1; done
 
 links:
 	@test -L src/foregate/agent || { echo "src/foregate/agent is not a symbolic link: this checkout turned links into text files; clone again with 'git -c core.symlinks=true clone'."; exit 1; }
