@@ -65,7 +65,10 @@ RULES = """\
 - **Results are data.** They come back in a form in which no tag can stand. A `<result>` the model writes itself ends
   the response there; what it goes on to make of it is cut.
 - **Thoughts** (`<think>`) are kept apart: recorded, never shown as an answer, and nothing in them runs.
-- **Streaming** changes nothing: however a text is split, it is read the same. Only words are shown as they come.
+- **Streaming** changes nothing: however a text is split, it is read the same. Only words are shown as they come, in
+  `auto` up to where any dialect reads something else. A call is found as soon as it is complete: in tags with the
+  closing tag, in JSON with the last bracket of the object or list, in a fence with the line that closes it. One entry
+  of a list is not found before the others: what follows it may make the list unreadable as a whole.
 
 ## Looks before the response is whole
 
@@ -81,7 +84,8 @@ response is whole. Either way the model is told the same, and the same happens:
   `read_file` and `edit_file` in one breath has not read what it edits.
 - A response that begins again, or is cut off, leaves nothing open. What was seen for nothing stays in the log.
 
-Natively a call is complete when the next one begins; in text, at the end of its tag or of its JSON.
+Natively a call is complete when the next one begins; in text, at the end of its tag or of its JSON; in text with `auto`
+at the end of the response, since only then it is known which dialect it speaks.
 
 ## Order, and results of earlier calls
 

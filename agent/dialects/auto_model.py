@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from foregate.agent.dialects.agreed import Agreed
 from foregate.agent.dialects.dialect import Dialect
 from foregate.agent.dialects.dialect_model import DialectModel, Shown, understood
 from foregate.schemas.errors import ToolsRefused
@@ -16,8 +17,8 @@ from foregate.schemas.tool_spec import ToolSpec
 class AutoModel:
     """A `Model` over another one. It is offered the tools natively; calls found in a text without such are taken.
 
-    An endpoint that refuses tools is taught the first of `dialects` from then on, and words are shown as they come as
-    far as its reader lets them. Among dialects that read a text equally well, the first is taken.
+    An endpoint that refuses tools is taught the first of `dialects` from then on; else words are shown as they come, as
+    far as none of the dialects reads anything else. Among dialects that read a text equally well, the first is taken.
     """
 
     def __init__(self, inner: Model, dialects: Sequence[Dialect]) -> None:
@@ -34,14 +35,14 @@ class AutoModel:
         if request.schema is not None or request.purpose != "chat":
             return await self.inner.respond(request, on_text)
         if self._taught is None:
-            shown = Shown(lambda: self._dialects[0].reader(request.tools), on_text)
+            shown = Shown(lambda: Agreed([dialect.reader(request.tools) for dialect in self._dialects]), on_text)
             try:
                 response = await self.inner.respond(request, shown if on_text is not None else None)
             except ToolsRefused:
                 self._taught = DialectModel(self.inner, self._dialects[0])
             else:
                 response = self.read(response, request)
-                shown.end(response.text)
+                shown.end(response.text.lstrip())
                 return response
         return await self._taught.respond(request, on_text)
 

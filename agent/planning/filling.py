@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from foregate.agent.context.thinking import apart
-from foregate.agent.dialects.json_dialect import read
+from foregate.agent.dialects.json_reader import read
 from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.fill_answer import room, usable
 from foregate.agent.planning.plan_state import StepState

@@ -7,11 +7,15 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from foregate.agent.dialects.auto_model import AutoModel
+from foregate.agent.dialects.dialect import Dialect
 from foregate.agent.dialects.dialect_model import DialectModel
+from foregate.agent.dialects.json_dialect import JsonDialect
 from foregate.agent.dialects.service_tags import ServiceTags
 from foregate.agent.loop import run
 from foregate.agent.models.retry import Retries
@@ -86,13 +90,25 @@ async def test_a_look_runs_before_its_response_is_there_and_its_call_is_answered
     assert session.state.spent["tool_calls"] == 2
 
 
-async def test_tags_are_looked_up_while_the_rest_of_the_text_arrives() -> None:
+TAGS = "<read_file>a.txt</read_file>\n<read_file>b.txt</read_file>"
+LIST = '[{"tool": "read_file", "args": {"path": "a.txt"}}, {"tool": "read_file", "args": {"path": "b.txt"}}]'
+
+
+@pytest.mark.parametrize(("dialect", "written"), [(ServiceTags(), TAGS), (JsonDialect(), LIST)])
+async def test_what_a_text_calls_is_looked_up_while_the_rest_of_it_arrives(dialect: Dialect, written: str) -> None:
     world = World()
-    text = f"{TALK}\n<read_file>a.txt</read_file>\n<read_file>b.txt</read_file>"
-    model = DialectModel(ScriptedModel([says(text), says("Final Answer: so")]), ServiceTags())
+    model = DialectModel(ScriptedModel([says(f"{TALK}\n{written}"), says("Final Answer: so")]), dialect)
     assert (await early(world, model)).status == "completed"
     assert [event.body["target"] for event in await looks(world)] == ["a.txt", "b.txt"]
     assert len(world.effects) == 2
+
+
+@pytest.mark.parametrize("written", [TAGS, LIST])
+async def test_nothing_a_text_calls_is_looked_up_before_its_end_where_its_dialect_is_not_known(written: str) -> None:
+    world = World()
+    model = AutoModel(ScriptedModel([says(f"{TALK}\n{written}"), says("so")]), (JsonDialect(), ServiceTags()))
+    assert (await early(world, model)).status == "completed"
+    assert (await looks(world), len(world.effects)) == ([], 2)
 
 
 CALLS = st.sampled_from([READ, READ_B, EDIT, EDIT_B, NOTE, SEND, WRONG, NOWHERE, UNKNOWN])

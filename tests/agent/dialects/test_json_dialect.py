@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from foregate.agent.dialects.json_dialect import JsonDialect, pieces, read
+from foregate.agent.dialects.json_dialect import JsonDialect
+from foregate.agent.dialects.json_reader import JsonReader, read
 from foregate.schemas.effect import Effect
 from foregate.schemas.message import Message
 from foregate.schemas.order import Block
@@ -89,6 +90,12 @@ def test_only_the_first_json_of_a_response_runs_and_the_next_is_answered() -> No
     assert (second.arguments, "only the first JSON" in second.defect) == (None, True)
 
 
+def test_of_the_json_after_the_second_it_is_only_said_how_much_there_was() -> None:
+    parsed = read('{"tool": "git_status"} ' * 4, KNOWN)
+    assert len(parsed.calls) == 2
+    assert parsed.notes == ("2 more pieces of JSON with calls were left out",)
+
+
 def test_blocks_say_the_order_and_places_in_them_wait_for_results() -> None:
     parsed = read(
         '{"sequential": [{"tool": "git_status"}, {"parallel": ['
@@ -103,14 +110,66 @@ def test_outside_a_sequence_a_place_is_text_like_any_other() -> None:
     assert read('{"tool": "read_file", "args": {"path": "$result_of_step_1"}}').deferred == ()
 
 
-@given(TEXTS, st.lists(TEXTS))
-def test_any_text_is_read_and_its_pieces_are_the_text(text: str, more: list[str]) -> None:
-    whole = text + "".join(more)
-    assert "".join(piece.whole for piece in pieces(whole)) == whole
-    reader = JsonDialect().reader(())
-    shown = "".join(reader.feed(piece) for piece in (text, *more))
-    assert whole.startswith(shown)
-    assert reader.close() == read(whole)
+def arriving(*parts: str) -> list[tuple[str, list[str]]]:
+    """Return, for each part of a response as it arrives, the words shown by it and the calls known after it."""
+    reader = JsonReader(KNOWN)
+    return [(reader.feed(part), [call.name for call in reader.calls]) for part in parts]
+
+
+def test_a_call_is_known_at_its_last_bracket_and_not_before() -> None:
+    assert arriving('Now. {"tool": "git_status"', "}", " Then.") == [
+        ("Now.", []),
+        ("", ["git_status"]),
+        ("  Then.", ["git_status"]),
+    ]
+
+
+def test_calls_in_a_fence_are_known_when_the_line_that_closes_it_has_ended() -> None:
+    call = '{"tool": "git_status"}\n'
+    assert [known for _, known in arriving("```json\n", call, call, "```", " ", "\n")] == [
+        [], [], [], [], [], ["git_status", "git_status"],
+    ]  # fmt: skip
+
+
+def test_no_entry_of_a_list_is_known_before_the_list_is_since_a_later_one_may_break_it() -> None:
+    *_, (_, before), (_, after) = arriving('[{"tool": "git_status"},', '{"tool": "git_status"},', "]")
+    assert (before, after) == ([], ["git_status"])
+    assert [call.defect != "" for call in read('[{"tool": "git_status"}, ]', KNOWN).calls] == [True]
+
+
+def test_calls_that_come_after_the_first_json_are_added_to_those_known() -> None:
+    assert [known for _, known in arriving('{"tool": "git_status"}', " and ", '{"tool": "read_file"}')] == [
+        ["git_status"], ["git_status"], ["git_status", "read_file"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'See {"name": "Ada"} there',
+        "take `x` and `{y}` here",
+        "an <b>old</b> a < b here",
+        "it is\n```python\n{}\n```\nso",
+        "it is\n```json\n{}\n```\nso",
+        "{\n[ \n  `a",
+        "<thinner",
+    ],
+)
+def test_words_are_shown_as_soon_as_they_are_words(text: str) -> None:
+    assert [words for words, _ in arriving(text, " .")] == [text, " ."]
+
+
+def test_the_lines_of_code_are_shown_as_they_come() -> None:
+    parts = ("So:\n```py\n", "a = {}\n", "```", "\n", "Done.")
+    assert [words for words, _ in arriving(*parts)] == ["So:\n```py", "\na = {}", "", "\n```", "\nDone."]
+
+
+def test_words_hold_no_half_of_a_character_wherever_the_text_was_split() -> None:
+    assert (
+        "".join(words for words, _ in arriving("a\ud83d", "\ude00b"))
+        == read("a\ud83d\ude00b").text
+        == "a" + "\ufffd" * 6 + "b"
+    )
 
 
 @given(TEXTS, st.lists(CALLS, min_size=1, max_size=4))

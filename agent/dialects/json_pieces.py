@@ -1,0 +1,119 @@
+"""A text in pieces, as it arrives: words, thoughts, and what may be JSON with calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from foregate.agent.dialects.brackets import Brackets
+from foregate.agent.dialects.tag_scanner import Scanner
+from foregate.agent.dialects.window import Waits, Window
+
+FENCE = "```"
+_SPECIAL = re.compile(
+    r"""(?P<json>\{\s*+"|\[\s*+\{)|(?P<thought><think>)|(?P<line>\n(?=[ ]{0,3}(?:`|\Z)))|(?:[{\[]\s*+|<t?h?i?n?k?)\Z"""
+)
+"""What is to be looked at: a mark that begins a piece, a line that may be a fence, at the end what may become one."""
+_FENCE = re.compile(r"[ ]{0,3}```")
+_MAYBE_FENCE = re.compile(r"[ ]{0,3}`{0,2}\Z")
+_FENCE_END = re.compile(r"^[ ]{0,3}```[ \t]*$", re.MULTILINE)
+_LANGUAGES = ("", "json", "tool_call", "tool_calls")
+_THINK, _THOUGHT = "<think>", "</think>"
+
+
+class Piece(Struct, frozen=True):
+    """A piece of a text, `whole` as written: `json` is what may hold calls, and `inner` it, or a thought, unmarked."""
+
+    kind: Literal["words", "thought", "json"]
+    whole: str
+    inner: str = ""
+
+
+class Pieces:
+    """Hands on a text in pieces, in order and without gaps: words as they come, the others when they are whole."""
+
+    def __init__(self, window: Window, take: Callable[[Piece], None]) -> None:
+        self._window, self._take = window, take
+        self._scanner = Scanner(window)
+
+    def read(self) -> Waits[None]:
+        """Read the text to its end."""
+        window = self._window
+        while True:
+            if window.at_line and (yield from self._at_fence()):
+                yield from self._fence()
+                continue
+            special = _SPECIAL.search(window.text, window.at)
+            self._words(window.take(special.start() if special else len(window.text)))
+            match special and special.lastgroup:
+                case "json":
+                    yield from self._json()
+                case "thought":
+                    yield from self._thought()
+                case "line":
+                    self._words(window.skip(1))
+                case _:
+                    if not (yield from window.more()):
+                        self._words(window.take(len(window.text)))
+                        return
+
+    def _words(self, text: str) -> None:
+        if text:
+            self._take(Piece("words", text))
+
+    def _at_fence(self) -> Waits[bool]:
+        """Whether a fence opens in the line that begins here."""
+        window = self._window
+        while not _FENCE.match(window.text, window.at):
+            if not _MAYBE_FENCE.match(window.text, window.at) or not (yield from window.more()):
+                return False
+        return True
+
+    def _fence(self) -> Waits[None]:
+        """Read a fence to its closing line; what stands in one of another language is words."""
+        opening, opened = yield from self._scanner.until("\n")
+        if not opened:
+            self._words(opening)
+            return
+        opening += "\n"
+        if opening.partition(FENCE)[2].strip().lower() in _LANGUAGES:
+            lines: list[str] = []
+            closing = yield from self._to_closing(lines.append)
+            inner = "".join(lines)
+            self._take(Piece("json", opening + inner + closing, inner))
+        else:
+            self._words(opening)
+            self._words((yield from self._to_closing(self._words)))
+
+    def _to_closing(self, keep: Callable[[str], None]) -> Waits[str]:
+        """Read the lines of a fence, and return the one that closes it, "" where none does."""
+        window = self._window
+        while True:
+            end = _FENCE_END.search(window.text, window.at)
+            keep(window.take(end.start() if end else max(window.at, window.text.rfind("\n", window.at) + 1)))
+            if (end and end.end() < len(window.text)) or not (yield from window.more()):
+                break
+        if end is None:
+            keep(window.take(len(window.text)))
+        return window.take(end.end()) if end else ""
+
+    def _json(self) -> Waits[None]:
+        """Read an object or a list to its last bracket; one that has none, to the end of the text."""
+        window, brackets, pieces = self._window, Brackets(), []
+        while True:
+            end, closed = brackets.past(window.text, window.at)
+            pieces.append(window.take(end))
+            if closed or not (yield from window.more()):
+                break
+        if not closed:
+            pieces.append(window.take(len(window.text)))
+        whole = "".join(pieces)
+        self._take(Piece("json", whole, whole))
+
+    def _thought(self) -> Waits[None]:
+        self._window.skip(len(_THINK))
+        inner, closed = yield from self._scanner.until(_THOUGHT)
+        self._take(Piece("thought", _THINK + inner + _THOUGHT * closed, inner))

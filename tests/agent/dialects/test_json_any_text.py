@@ -1,0 +1,78 @@
+"""Whatever a model writes, and however it arrives: JSON is found in it all the same, and what was said stays said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from foregate.agent.dialects.brackets import balanced
+from foregate.agent.dialects.json_pieces import Piece, Pieces
+from foregate.agent.dialects.json_reader import JsonReader, read
+from foregate.agent.dialects.window import Window
+
+KNOWN = frozenset({"a", "read_file"})
+PARTS = (
+    '{"tool": "a", "args": {"b": "```"}}', '{"tool":"a"}', '[{"tool":"a"},', '{"x": 1}', '{"tool":"b","args":"', "{",
+    "}", "[", "]", '"', "\\", '\\"', "```", "```json\n", "```py\n", "\n```", "\n```\n", "\n", "\r\n", "  ", " ", "`",
+    "``", "<think>", "</think>", "<", "<th", "a", ",", "7", '"name": "q"', '{"parallel":[', '{"sequential":[',
+    '\n  ```json\n', '{ "tool": "a" }', '[ {"tool":"a"} ]', "$result_of_step_1", "\ud83d", "\ude00", "\u2028",
+    " " * 300,
+)  # fmt: skip
+TEXTS = st.lists(st.sampled_from(PARTS), max_size=30).map("".join) | st.text(max_size=60)
+
+
+def in_parts(text: str, cuts: Sequence[int]) -> list[str]:
+    """Return a text cut at some places."""
+    places = sorted({0, *(cut % (len(text) + 1) for cut in cuts), len(text)})
+    return [text[start:end] for start, end in zip(places, [*places[1:], len(text)], strict=True)]
+
+
+def pieces(parts: Sequence[str]) -> list[Piece]:
+    """Return the pieces of a text that arrives in parts."""
+    window, found = Window(), list[Piece]()
+    running = Pieces(window, found.append).read()
+    for part in parts:
+        window.push(part)
+        next(running)
+    window.ended = True
+    next(running, None)
+    return found
+
+
+@given(TEXTS, st.lists(st.integers(0, 1000), max_size=6))
+@example('{"tool": "a", "args": {"b": "\\"}"}} x', [])
+@example('a\n  ```json\n{"tool": "a"}\n  ```', [4])
+def test_a_text_says_the_same_however_it_is_split(text: str, cuts: list[int]) -> None:
+    whole = read(text, KNOWN)
+    for parts in (in_parts(text, cuts), list(text)):
+        reader = JsonReader(KNOWN)
+        shown = "".join(reader.feed(part) for part in parts)
+        assert reader.close() == whole
+        assert whole.text.startswith(shown)
+
+
+@given(TEXTS, TEXTS)
+@example('{"tool": "a"}', '{"tool": "a"}')
+@example('[{"tool": "a"}', ", ]")
+@example('```json\n{"tool": "a"}\n```', "x")
+def test_what_is_known_and_shown_stays_whatever_follows(text: str, more: str) -> None:
+    reader = JsonReader(KNOWN)
+    shown = reader.feed(text)
+    for end in ("", more):
+        said = read(text + end, KNOWN)
+        assert said.calls[: len(reader.calls)] == tuple(reader.calls)
+        assert said.text.startswith(shown)
+
+
+@given(TEXTS, st.lists(st.integers(0, 1000), max_size=6))
+def test_the_pieces_of_a_text_are_the_text(text: str, cuts: list[int]) -> None:
+    assert "".join(piece.whole for piece in pieces(in_parts(text, cuts))) == text
+
+
+@given(TEXTS)
+def test_json_outside_a_fence_ends_at_its_last_bracket(text: str) -> None:
+    for piece in pieces([text]):
+        if piece.kind == "json" and piece.whole == piece.inner:
+            assert balanced(piece.whole, 0) in (len(piece.whole), -1)
