@@ -11,6 +11,7 @@ from pathlib import Path
 
 from foregate.agent.dialects.action_tags import ActionTags
 from foregate.agent.dialects.dialect import Dialect
+from foregate.agent.dialects.json_dialect import JsonDialect
 from foregate.agent.dialects.service_tags import ServiceTags
 from foregate.agent.memory_workspace import MemoryWorkspace
 from foregate.agent.tools.builtin import builtin_tools
@@ -37,7 +38,7 @@ def runs(size: int) -> str:
     return "".join("`" * length + "a" for length in range(longest, 0, -1)) + "<b>"
 
 
-KINDS: Mapping[str, Kind] = {
+TAGS: Mapping[str, Kind] = {
     "one file": repeated("<write_file><path>a</path><content>\n", "if a < b:  # <b>&lt;\n", "</content></write_file>"),
     "many calls": repeated("", "Now.\n<read_file>\n<path>src/a.py</path>\n</read_file>\n", ""),
     "words": repeated("", "A *word*, `code <x>`, and a < b; <b>bold</b>.\n\n```\n<read_file>a</read_file>\n```\n", ""),
@@ -64,6 +65,31 @@ KINDS: Mapping[str, Kind] = {
     "quotes in a command": repeated("<run_command>", "'a b' \"c\" ", "</run_command>"),
     "runs of backticks": runs,
 }
+CALL = '{"tool": "read_file", "args": {"path": "a"}}'
+JSON: Mapping[str, Kind] = {
+    "one file": repeated(
+        '{"tool": "write_file", "args": {"path": "a", "content": "', 'if a < b:  # {\\"x\\"}\\n', '"}}'
+    ),
+    "a list of calls": repeated("[", f"{CALL}, ", f"{CALL}]"),
+    "calls in a fence": repeated("```json\n", f"{CALL}\n", "```\n"),
+    "calls one behind another": repeated("", f"{CALL}\n", ""),
+    "objects that hold no calls": repeated("", '{"a": 1} and ', ""),
+    "words": TAGS["words"],
+    "braces": repeated("", "{", ""),
+    "braces in an object": repeated('{"a":', "{", ""),
+    "objects in lists": repeated("", '[{"a":', ""),
+    "blanks after braces": repeated("", "{" + " " * 300, '"'),
+    "backslashes and quotes": repeated('{"tool": "read_file", "args": {"path": "', '\\\\\\"', '"}}'),
+    "quotes": repeated('{"a": "', '""', ""),
+    "halves of characters": repeated('{"tool": "read_file", "args": {"path": "', "\ud83d\ude00", '"}}'),
+    "fences": TAGS["fences"],
+    "fences of no language": repeated("", "```\n```\n", ""),
+    "fences in a fence": repeated("```json\n", "``` \n ```x\n", ""),
+    "blanks after a fence": repeated("```x\n```", " ", "x\n```\n"),
+    "thoughts": repeated("", "<think>a</think>", ""),
+    "a thought": repeated("<think>", "</thin<think>", ""),
+}
+KINDS: Mapping[Dialect, Mapping[str, Kind]] = {JsonDialect(): JSON, ActionTags(): TAGS, ServiceTags(): TAGS}
 
 
 def read(dialect: Dialect, text: str, piece: int) -> int:
@@ -94,10 +120,10 @@ def ratio(dialect: Dialect, kind: Kind, piece: int) -> float:
 
 def main() -> None:
     """Print, for each dialect, the worst ratio of all kinds of text, whole and in pieces."""
-    for dialect in (ActionTags(), ServiceTags()):
+    for dialect, kinds in KINDS.items():
         worst: dict[int, tuple[float, str]] = {}
         for piece in (0, 7):
-            worst[piece] = max((ratio(dialect, kind, piece), name) for name, kind in KINDS.items())
+            worst[piece] = max((ratio(dialect, kind, piece), name) for name, kind in kinds.items())
         (whole, kind), (pieces, other) = worst[0], worst[7]
         print(
             f"parsing   {max(whole, pieces):5.2f}x  (bound {BOUND}x)   {dialect.name}: {whole:.2f} whole ({kind}), "
