@@ -106,8 +106,6 @@ The section `dialect` of the configuration, `~/.config/foregate/config.yaml` or
 ```yaml
 dialect:
   name: service_tags
-  # `execute_command` is a line for `run_shell`, which is judged as a shell; else it is split into words.
-  shell: false
   # From a tag to a tool.
   tags: {cat: read_file}
   # From a service to one of ours, or to an MCP server.
@@ -118,7 +116,11 @@ dialect:
   parameters: {read_file: {file: path}}
 ```
 
-A table that holds what cannot be a tag is refused when the file is read. With the tables above:
+A table that holds what cannot be a tag is refused when the file is read. So is one that leads `execute_command` to
+`run_shell`: that is the policy's to say (`commands.execute_command: run_shell`), and a workspace's file can only take
+it back. Under any other name a tag of `run_shell` is a tag of that tool, judged as a shell line.
+
+With the tables above:
 """
 
 
@@ -171,7 +173,8 @@ ACTIONS = (
     ),
     Example(
         "`execute_command` runs one program: the line is split into words as a shell would, and that is all of a\n"
-        "shell there is. Pipes, chains and redirections are refused, with how to say it instead:",
+        "shell there is. Pipes, chains and redirections are refused, with how to say it instead, unless the policy\n"
+        "says `commands.execute_command: run_shell`; then it is a line for that tool, and judged as one:",
         "action_tags",
         "<execute_command>ls -l 'my notes'</execute_command>\n<execute_command>ls | wc -l</execute_command>",
     ),

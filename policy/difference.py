@@ -65,6 +65,7 @@ def with_values(policy: Policy, wanted: Mapping[Path, Data]) -> Policy:
 _BESIDE = (
     "limits",
     "approval.expires",
+    "commands.execute_command",
     "commands.timeout",
     "commands.environment",
     "http",

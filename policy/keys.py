@@ -16,11 +16,15 @@ _MOST_NAMES = 16
 
 
 class Keys:
-    """The keys of one kind of file; `whole` is what a sentence calls the whole of it."""
+    """The keys of one kind of file; `whole` is what a sentence calls the whole of it.
 
-    def __init__(self, model: type[BaseModel], whole: str) -> None:
+    `gone` tells of dotted keys there were once what stands in their place, as the end of a sentence.
+    """
+
+    def __init__(self, model: type[BaseModel], whole: str, gone: Mapping[str, str] | None = None) -> None:
         self.model = model
         self.whole = whole
+        self.gone = gone or {}
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
@@ -79,6 +83,8 @@ class Keys:
 
     def unknown(self, path: Path, node: Mapping[str, Any]) -> str:
         """Return the sentence about an unknown key."""
+        if (instead := self.gone.get(dotted(path))) is not None:
+            return f"the key `{dotted(path)}` is gone; {instead}"
         names = self.known_names(node)
         near = difflib.get_close_matches(str(path[-1]), names, n=1)
         where = f"`{shown(dotted(path[:-1]))}`" if len(path) > 1 else self.whole

@@ -283,10 +283,14 @@ class Context(Section):
 
 
 class Commands(Section):
-    """Which commands only observe, how long one may run (seconds), and the environment it sees."""
+    """Which commands only observe, how long one may run (seconds), and the environment it sees.
+
+    `execute_command` is the tool behind the tag of that name.
+    """
 
     read_only: dict[str, CommandEntry]
     wrappers: tuple[str, ...]
+    execute_command: Literal["run_command", "run_shell"]
     timeout: Annotated[int, Field(ge=1)]
     environment: tuple[str, ...]
 

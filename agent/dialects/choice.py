@@ -22,8 +22,8 @@ DIALECTS: tuple[str, ...] = get_args(DialectName)
 def speaking(model: Model, name: str, names: Names | None = None, *, shell: bool = False) -> Model:
     """Return a model that makes its calls in a dialect; `native` is the model itself.
 
-    `names` and `shell` are those of the configuration. The rehearsal model, which reads no prompt, is interpreted.
-    Raises UsageError for a dialect nobody knows.
+    `names` are those of the configuration; with `shell`, the policy's word, `execute_command` is a line for a shell.
+    The rehearsal model, which reads no prompt, is interpreted. Raises UsageError for a dialect nobody knows.
     """
     if name not in DIALECTS:
         raise UsageError(f"there is no dialect `{name[:40]}`; choose one of {', '.join(DIALECTS)}")

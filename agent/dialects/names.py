@@ -11,6 +11,8 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import Json
 
 _TABLES = ("tags", "services", "tools", "parameters")
+_POLICYS = "execute_command"
+"""The tag of which the policy says whether a shell gets it, so that no table of names can."""
 
 
 class Names(Struct, frozen=True):
@@ -36,8 +38,12 @@ class Names(Struct, frozen=True):
         parameters = data.get("parameters", {})
         if not isinstance(parameters, Mapping):
             raise UsageError("`parameters` leads from a tool to a table of its parameters' names")
+        tags = _texts(data.get("tags", {}), "tags")
+        if any(tag.lower() == _POLICYS and tool == "run_shell" for tag, tool in tags.items()):
+            where = "`commands.execute_command: run_shell` in a policy file"
+            raise UsageError(f"`tags` cannot lead `{_POLICYS}` to `run_shell`; the policy does, by {where}")
         return cls(
-            _texts(data.get("tags", {}), "tags"),
+            tags,
             _texts(data.get("services", {}), "services"),
             _texts(data.get("tools", {}), "tools"),
             {str(tool): _texts(table, f"parameters.{tool}") for tool, table in parameters.items()},

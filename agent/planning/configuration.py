@@ -110,7 +110,6 @@ class DialectSection(Section):
     """How a model makes its calls. The tables lead from the names a model uses to ours, see `Names`."""
 
     name: DialectName
-    shell: bool
     tags: dict[str, str]
     services: dict[str, str]
     tools: dict[str, str]
@@ -140,7 +139,11 @@ class Configuration(Section):
 
 _DEFAULT = "default.yaml"
 
-KEYS = Keys(Configuration, "the configuration")
+_GONE = {
+    "dialect.shell": "leave it out, and put `commands.execute_command: run_shell` into a policy file where it was true"
+}
+
+KEYS = Keys(Configuration, "the configuration", _GONE)
 """The keys of a configuration file."""
 
 

@@ -178,12 +178,12 @@ async def _open(
     source: ToolSource
     began = await beginning_of(log, name) if setting.resume else {}
     dialect = setting.dialect or (began.get("dialect", "native") if setting.resume else configuration.dialect.name)
-    speak = partial(spoken_in, dialect, configuration)
-    spoken = speak(model)
     workspace = Workspace(began["workspace"] if setting.resume else setting.workspace)
     servers: McpTools | None = None
     try:
         loaded, policy = choose_policy(setting, workspace.root)
+        speak = partial(spoken_in, dialect, configuration, policy)
+        spoken = speak(model)
         named = None if isinstance(setting.policy, Policy) else policy_file(setting.policy, setting.environ)
         configured, remarks = configured_servers(setting)
         modules = [file for file in map(file_of, setting.tool_modules) if file is not None]
@@ -275,15 +275,15 @@ async def _open(
     )
 
 
-def spoken_in(dialect: str, configuration: Configuration, model: Model) -> Model:
+def spoken_in(dialect: str, configuration: Configuration, policy: Policy, model: Model) -> Model:
     """Return the model as one that makes its calls in a dialect; raise UsageError for one nobody knows."""
     if dialect == "native":
         return model
     from foregate.agent.dialects.choice import speaking
     from foregate.agent.dialects.names import Names
 
-    section = configuration.dialect
-    return speaking(model, dialect, Names.from_json(section.model_dump(exclude={"name", "shell"})), shell=section.shell)
+    names = Names.from_json(configuration.dialect.model_dump(exclude={"name"}))
+    return speaking(model, dialect, names, shell=policy.commands.execute_command == "run_shell")
 
 
 async def beginning_of(log: Log, name: str) -> Mapping[str, Json]:

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from foregate import Agent
+from foregate.agent.models.scripted import ScriptedModel, says
 from foregate.agent.planning.configuration import load_configuration
 from foregate.cli.screen import Screen
 from foregate.schemas.errors import ForegateError, UsageError
@@ -292,6 +293,7 @@ async def test_a_plan_is_asked_for_as_strict_json_and_its_tasks_are_filled_in_in
         ({"name": "action_tags", "tags": ["read_file"]}, "dialect.tags"),
         ({"name": "service_tags", "parameters": {"read_file": {"file": ""}}}, "`parameters.read_file` holds `file`"),
         ({"names": {}}, "names"),
+        ({"tags": {"execute_command": "run_shell"}}, "the policy does, by `commands.execute_command: run_shell`"),
         ({"name": "native", "services": {"a b": "files"}}, "config.yaml:1: `dialect`: `services` holds `a b`"),
     ],
 )
@@ -310,3 +312,28 @@ async def test_a_dialect_nobody_knows_is_one_sentence(where: dict[str, Any]) -> 
     with pytest.raises(UsageError, match="there is no dialect `xml`; choose one of native, json, action_tags"):
         await Agent(dialect="xml", **where).open()
     assert load_configuration(None, {}).dialect.name == "native"
+
+
+async def test_the_policy_in_force_says_whether_a_shell_gets_execute_command(
+    where: dict[str, Any], tmp_path: Path
+) -> None:
+    policy, line = tmp_path / "policy.yaml", "<execute_command>ls | wc -l</execute_command>"
+    policy.write_text("commands: {execute_command: run_shell}")
+
+    async def called(**more: Any) -> tuple[str, str, bool]:
+        """Return the session, which tool the line is a call of, and whether it was refused as what needs a shell."""
+        model = ScriptedModel([says(line), says("I see.")])
+        agent = Agent(model=model, **{"dialect": "action_tags", **where, **more})
+        await agent.run("count the files")
+        (call,) = [e for e in await where["log"].read(agent.session) if e.kind == "model_response"][-2].body["calls"]
+        assert agent._opened is not None
+        await agent._opened.close(end=False)
+        return agent.session, call["name"], "each with a tag of its own" in model.requests[-1].messages[-1].text
+
+    assert (await called())[1:] == ("run_command", True)
+    assert (await called(policy=policy, dialect="auto"))[1:] == ("run_shell", False)
+    name, *found = await called(policy=policy)
+    assert found == ["run_shell", False]
+    assert (await called(resume=name, dialect=None))[1:] == ("run_command", True)
+    (where["workspace"] / ".foregate.yaml").write_text("commands: {execute_command: run_command}")
+    assert (await called(policy=policy))[1:] == ("run_command", True)

@@ -65,6 +65,7 @@ CHANGES = [
     ("commands: {read_only: {ls: null}}", "commands: {read_only: {rm: {options: []}}}", ""),
     ("commands: {read_only: {ls: {options: [-a]}}}", "commands: {read_only: {ls: {options: [-a, -Z]}}}", ""),
     ("commands: {environment: [PATH]}", "commands: {environment: [PATH, AWS_SECRET]}", ""),
+    ("commands: {execute_command: run_command}", "commands: {execute_command: run_shell}", ""),
     ("tools: {x: {needs_approval: true}}", "tools: {x: {needs_approval: false}}", ""),
     ("tools: {x: {reversible: false}}", "tools: {x: {reversible: true}}", ""),
     ("tools: {x: {effect: unknown}}", "tools: {x: {effect: observation}}", ""),

@@ -21,6 +21,7 @@ def test_a_table_is_read_with_all_its_parts() -> None:
     assert names.tools["web.find"] == "search.query"
     assert names.parameters == {"search.query": {"q": "query"}}
     assert Names.from_json({}) == Names()
+    assert Names.from_json({"tags": {"execute_command": "mine", "sh": "run_shell"}}).tags["sh"] == "run_shell"
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,7 @@ def test_a_table_is_read_with_all_its_parts() -> None:
         ({"services": {"a": 3}}, "cannot be a tag"),
         ({"parameters": ["a"]}, "`parameters` leads from a tool"),
         ({"parameters": {"read_file": "path"}}, "`parameters.read_file` is no table"),
+        ({"tags": {"Execute_Command": "run_shell"}}, "the policy does, by `commands.execute_command: run_shell`"),
     ],
 )
 def test_what_is_no_table_of_names_is_refused_in_one_sentence(data: Json, says: str) -> None:

@@ -56,6 +56,7 @@ def test_the_file_named_goes_before_the_variable_and_the_variable_before_the_use
     ("text", "sentence"),
     [
         ("validation: {max_task: 3}\n", ":1: the key `validation.max_task` is unknown; did you mean `max_tasks`?"),
+        ("dialect:\n  shell: true\n", ":2: the key `dialect.shell` is gone; leave it out, and put `commands.exec"),
         ("zzzzzz: 1\n", ":1: the key `zzzzzz` is unknown; the keys of the configuration are `version`, `dialect`"),
         ("mode: sometimes\n", ':1: `mode` is `"sometimes"`; allowed is one of `direct`, `plan`, `auto`'),
         (
