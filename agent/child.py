@@ -131,7 +131,10 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
         if known:
             await inner.resume()
         else:
-            await inner.start(parent=session.lease.session, parent_event=session.state.seq)
+            spoken = {"dialect": session.state.dialect} if session.state.dialect != "native" else {}
+            await inner.start(parent=session.lease.session, parent_event=session.state.seq, **spoken)
+        if session.state.dialect != inner.state.dialect:
+            await inner.record(Draft("policy_changed", "parent", {"dialect": session.state.dialect}))
         if session.state.dry_run and not inner.state.dry_run:
             await inner.record(Draft("policy_changed", "parent", {"dry_run": True}))
         if session.state.mode != "direct" and inner.state.mode != "plan":

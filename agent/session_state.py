@@ -53,7 +53,7 @@ class SessionState:
         self.atoms = AtomTable()
         self.grants: list[Grant] = []
         self.auto = self.dry_run = False
-        self.mode: str = "direct"
+        self.mode, self.dialect = "direct", "native"
         self.task: TaskState | None = None
         self.tasks = 0
         self.open: OpenTurn | None = None
@@ -114,13 +114,14 @@ class SessionState:
     def _session_started(self, event: Event, body: Mapping[str, Json]) -> None:
         self.session, self.started = event.session, body
         self.catalogue_hash, self.prompts_hash = body["catalogue_hash"], body["prompts_hash"]
+        self.dialect = body.get("dialect", self.dialect)
 
     def _catalog_changed(self, event: Event, body: Mapping[str, Json]) -> None:
         self.catalogue_hash = body["catalogue_hash"]
 
     def _policy_changed(self, event: Event, body: Mapping[str, Json]) -> None:
         self.auto, self.dry_run = body.get("auto", self.auto), body.get("dry_run", self.dry_run)
-        self.mode = body.get("mode", self.mode)
+        self.mode, self.dialect = body.get("mode", self.mode), body.get("dialect", self.dialect)
         if self.task is not None and body.get("mode") == "direct":
             self.task.wants_plan = False
 

@@ -42,8 +42,9 @@ call becomes the same call, is judged by the same gates, and gets exactly one an
 
 `foregate chat`, `run`, `resume`, `plan`, `execute` and `plans` take `--dialect`, an `Agent` takes `dialect=`, and the
 [configuration](#the-configuration) sets it for good. It is recorded when a session begins, and a session that is
-resumed keeps it, unless another is asked for. Helpers (`delegate`) and the model that fills in the calls of a plan
-speak it too; the planner and the critic answer in strict JSON as always.
+resumed keeps it, unless another is asked for: that is recorded as well and kept from then on, so that the log says how
+each response was read. `audit show` and `/history` name it. Helpers (`delegate`) and the model that fills in the calls
+of a plan speak it too; the planner and the critic answer in strict JSON as always.
 
 In a text dialect no tools are sent. The system message teaches the dialect with a section made from the tools'
 specifications; past calls and their answers travel as text. `auto` offers the tools natively. An endpoint that says it

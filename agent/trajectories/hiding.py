@@ -98,7 +98,7 @@ class Bare:
         return _one_of(name, self._tools)
 
     def _session_started(self, body: Mapping[str, Json]) -> Json:
-        kept = _only(body, ("model", "depth", "parent", "parent_event", "prompts_hash"))
+        kept = _only(body, ("model", "depth", "dialect", "parent", "parent_event", "prompts_hash"))
         tools = [{"name": name} for name in sorted(self._tools)]
         return {**kept, "system": "", "catalogue": tools}
 
@@ -188,7 +188,7 @@ class Bare:
 
 _KEPT: Mapping[str, tuple[str, ...]] = {
     "task_started": ("task", "depth"),
-    "policy_changed": ("auto", "dry_run", "mode"),
+    "policy_changed": ("auto", "dry_run", "mode", "dialect"),
     "context_compressed": ("strategy", "limit", "counted_by", "before", "after", "left_out"),
     "plan_confirmed": ("approved", "dry_run"),
     "session_ended": ("events",),

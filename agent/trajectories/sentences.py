@@ -34,10 +34,12 @@ def sentence(event: Event) -> str:
             return f"The task ended: {body['status']}{f' ({note})' if note else ''}."
         case "catalog_changed":
             return "The tools changed."
-    return f"The policy or a switch changed{_switched(body)}."
+    switches = switched(body)
+    return f"The policy or a switch changed{': ' if switches else ''}{switches}."
 
 
-def _switched(body: Mapping[str, Json]) -> str:
+def switched(body: Mapping[str, Json]) -> str:
+    """Return the switches an event sets, "" for none."""
     switches = [f"{name} {'on' if body[name] else 'off'}" for name in ("auto", "dry_run") if name in body]
-    switches += [f"mode {body['mode']}"] if "mode" in body else []
-    return f": {', '.join(switches)}" if switches else ""
+    switches += [f"{name} {body[name]}" for name in ("mode", "dialect") if name in body]
+    return ", ".join(switches)

@@ -49,7 +49,7 @@ class Setting:
     Configuration, a file, or None for FOREGATE_CONFIG, the user's own and the defaults. `mcp` is a file that lists MCP
     servers, None for none: only a command line looks for one where none is named. `resume` names a session of the log.
     `mode` and `dialect` are those of a new session, None for the configuration's; one that is resumed keeps its own,
-    unless it is given another dialect. `runtime` is the address of the process the tools run in; `insecure_runtime`
+    and another dialect it is given. `runtime` is the address of the process the tools run in; `insecure_runtime`
     allows one beyond this machine without TLS. `serving` judges by what remains of a policy where no model is talked
     with; `about` goes into the first event. `log` and `blobs` None are those of the home; a log of one's own may come
     without blobs, kept in memory. `tool_modules` are modules, by name or path, whose tools come beside `tools`.
@@ -177,13 +177,13 @@ async def _open(
     runtime = recorded = None
     source: ToolSource
     began = await beginning_of(log, name) if setting.resume else {}
-    dialect = setting.dialect or (began.get("dialect", "native") if setting.resume else configuration.dialect.name)
     workspace = Workspace(began["workspace"] if setting.resume else setting.workspace)
     servers: McpTools | None = None
     try:
         loaded, policy = choose_policy(setting, workspace.root)
-        speak = partial(spoken_in, dialect, configuration, policy)
-        spoken = speak(model)
+        speak = partial(spoken_in, configuration, policy)
+        dialect = setting.dialect or ("" if setting.resume else configuration.dialect.name)
+        speak(dialect or "native", model)  # one nobody knows is refused before anything is written
         named = None if isinstance(setting.policy, Policy) else policy_file(setting.policy, setting.environ)
         configured, remarks = configured_servers(setting)
         modules = [file for file in map(file_of, setting.tool_modules) if file is not None]
@@ -223,7 +223,7 @@ async def _open(
             log=log,
             lease=lease,
             blobs=blobs,
-            model=spoken,
+            model=model,
             tools=source,
             policy=policy,
             workspace=workspace,
@@ -240,7 +240,10 @@ async def _open(
         if runtime is not None:
             await introduce(runtime, log, name)
         session.early = configuration.streaming.execute == "observations"
-        roles = Roles(configuration, session, setting.environ, speak)
+        if dialect and dialect != session.state.dialect:
+            await session.record(Draft("policy_changed", "person", {"dialect": dialect}))
+        session.model = speak(session.state.dialect, model)
+        roles = Roles(configuration, session, setting.environ, partial(speak, session.state.dialect))
         session.desk = PlanDesk(configuration, roles.model)
         if setting.dry_run and not session.state.dry_run:
             await session.record(Draft("policy_changed", "person", {"dry_run": True}))
@@ -267,7 +270,7 @@ async def _open(
         bool(setting.resume),
         configuration,
         roles,
-        dialect,
+        session.state.dialect,
         (*notes, *said, *remarks),
         _telemetry=telemetry,
         _servers=servers,
@@ -275,7 +278,7 @@ async def _open(
     )
 
 
-def spoken_in(dialect: str, configuration: Configuration, policy: Policy, model: Model) -> Model:
+def spoken_in(configuration: Configuration, policy: Policy, dialect: str, model: Model) -> Model:
     """Return the model as one that makes its calls in a dialect; raise UsageError for one nobody knows."""
     if dialect == "native":
         return model

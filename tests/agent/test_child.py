@@ -84,8 +84,11 @@ async def test_a_childs_need_pauses_the_parent_and_both_go_on_in_another_process
     assert (await world.kinds())[-1] == "task_paused"
     await world.kill(session)
     again = await world.open([says("fixed below"), says("fixed")], ["yes"], resume=True)
+    await again.record(Draft("policy_changed", "person", {"dialect": "json"}))
     assert (await go_on(again)).text == "fixed"
     assert world.workspace.files["a.txt"] == b"the cat"
+    child = await world.log.read(next(name for name in await world.log.sessions() if "." in name))
+    assert [(e.kind, e.actor) for e in child if e.body.get("dialect") == "json"] == [("policy_changed", "parent")]
 
 
 async def test_a_childs_question_is_answered_by_the_parents_next_message() -> None:

@@ -13,7 +13,7 @@ from foregate.cli.columns import columns
 from foregate.cli.layout import folded, hanging, packed
 from foregate.cli.rows import LONGEST, notable, rows, ruling
 from foregate.cli.sheet import KEYS_WITH_GRANT
-from foregate.cli.timeline import compressed_row, messages_of, rows_of
+from foregate.cli.timeline import aside_rows, messages_of, rows_of
 from foregate.cli.visible import hidden, visible
 from foregate.schemas import codec
 from foregate.schemas.decision import CallRuling, Decision
@@ -189,7 +189,22 @@ def test_the_history_says_where_and_how_much_the_model_was_no_longer_sent() -> N
         "  left   for the model 12 older messages left out and 1 long answer shortened: 1600 tokens were 700 then "
         "(estimated, limit 1500)",
     ]
-    row = compressed_row(event("context_compressed", {**LEFT_OUT, "counted_by": "o200k_base", "left_out": []}), 0)
+    (row,) = aside_rows(event("context_compressed", {**LEFT_OUT, "counted_by": "o200k_base", "left_out": []}), 0)
     assert row.plain.endswith(
         "for the model 1 long answer shortened: 1600 tokens were 700 then (counted by o200k_base, limit 1500)"
     )
+
+
+def test_the_history_and_the_audit_say_what_was_switched_and_which_dialect_is_read_from_there() -> None:
+    events = [
+        event("session_started", {"dialect": "json", "system": "s"}),
+        event("policy_changed", {"dialect": "auto"}, "person"),
+        event("policy_changed", {"dry_run": True}, "person"),
+        event("policy_changed", {"policy": {}, "before": "x"}),
+        event("session_started", {"system": "s"}),
+        event("tool_started", {"dialect": "json"}),
+    ]
+    said = ["dialect json", "dialect auto", "dry_run on"]
+    assert [row.plain for row in messages_of(events, 80)] == [f"  set    {words}" for words in said]
+    listed = [row.plain.split(None, 1) for one in events for row in aside_rows(one, 0)]
+    assert listed == [["3", words] for words in said]

@@ -247,6 +247,31 @@ async def test_a_session_that_is_resumed_keeps_its_dialect(where: dict[str, Any]
     assert not any("tools" in body for body in server.requests)
 
 
+async def test_a_session_resumed_in_another_dialect_says_so_in_its_log_and_goes_on_with_it(
+    where: dict[str, Any],
+) -> None:
+    async def answered(text: str, dialect: str | None = None, resume: str = "") -> tuple[str, str]:
+        """Return the session and what it came to, given what the model says first."""
+        agent = Agent(model=ScriptedModel([says(text), says("Seen.")]), dialect=dialect, resume=resume, **where)
+        outcome = await agent.run("what does a.txt say?")
+        assert agent._opened is not None
+        await agent._opened.close(end=False)
+        return agent.session, outcome.text
+
+    name, said = await answered(READS["json"], "json")
+    assert said == "Seen."
+    assert (await answered(READS["action_tags"], "action_tags", name))[1] == "Seen."
+    assert (await answered(READS["action_tags"], None, name))[1] == "Seen."
+    assert (await answered(READS["action_tags"], "native", name))[1] == READS["action_tags"]
+    assert (await answered(READS["action_tags"], None, name))[1] == READS["action_tags"]
+    told = [(e.kind, e.actor, e.body["dialect"]) for e in await where["log"].read(name) if "dialect" in e.body]
+    assert told == [
+        ("session_started", "foregate", "json"),
+        ("policy_changed", "person", "action_tags"),
+        ("policy_changed", "person", "native"),
+    ]
+
+
 async def test_a_child_speaks_the_dialect_of_its_parent(where: dict[str, Any]) -> None:
     delegates = '{"tool": "delegate", "args": {"task": "read a.txt"}}'
     async with (
@@ -254,6 +279,8 @@ async def test_a_child_speaks_the_dialect_of_its_parent(where: dict[str, Any]) -
         Agent(model=model_at(server), dialect="json", **where) as agent,
     ):
         assert (await agent.run("have somebody read a.txt")).text == "The child read it."
+    log = where["log"]
+    assert [(await log.read(name))[0].body["dialect"] for name in await log.sessions()] == ["json", "json"]
     assert not any("tools" in body for body in server.requests)
     assert '- "read_file"' in server.requests[1]["messages"][0]["content"]
 

@@ -53,11 +53,13 @@ def show(
     notes: Annotated[bool, typer.Option("--notes", help="Show the replay notes instead of the decisions.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the decision points of a session, one line each; without a filter also what the model was not sent."""
+    """Show the decision points of a session, one line each; without a filter also switches, the dialect calls are read
+    in, and what the model was not sent.
+    """
     from rich.console import Console
 
     from foregate.cli.scripting import one_line
-    from foregate.cli.timeline import compressed_row, row_of
+    from foregate.cli.timeline import ASIDE, aside_rows, row_of
     from foregate.home import find_session
     from foregate.schemas import codec
     from foregate.telemetry.decisions import chosen, decision_points
@@ -77,11 +79,11 @@ def show(
         filtered = bool(as_json or gate or code or severity)
 
         def passing(event: Event) -> Event:
-            if event.kind == "context_compressed" and not filtered:
-                console.print(compressed_row(event, width), soft_wrap=True)
+            for row in () if filtered else aside_rows(event, width):
+                console.print(row, soft_wrap=True)
             return event
 
-        events = map(passing, log.events(name, kinds=("turn_judged", "context_compressed")))
+        events = map(passing, log.events(name, kinds=("turn_judged", *ASIDE)))
         points = decision_points(events)
         for point in chosen(points, gate=gate or (), code=code or (), severity=severity or ()):
             if as_json:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
+from foregate.agent.trajectories.sentences import switched
 from foregate.cli.colours import BAD, CARE, NAME
 from foregate.cli.flow import barred
 from foregate.cli.layout import labelled
 from foregate.cli.rows import compression, line
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, Kind
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.decisions import DecisionPoint, decision_points
 
@@ -51,11 +52,21 @@ def compressed_as(event: Event) -> str:
     return f"{compression(body)}: {body['before']} tokens were {body['after']} then ({how}, limit {body['limit']})"
 
 
-def compressed_row(event: Event, width: int) -> Text:
-    """Return that as one line among decision points."""
-    row = line(f"{event.seq:<{_ADDRESS}}", "", compressed_as(event), width)
-    row.stylize("dim")
-    return row
+ASIDE: tuple[Kind, ...] = ("session_started", "policy_changed", "context_compressed")
+"""Kinds of the events that may have something to say beside decisions and messages."""
+
+
+def aside(event: Event) -> str:
+    """Return what such an event says: the dialect a session begins in, a switch, a conversation that grew too long."""
+    return compressed_as(event) if event.kind == "context_compressed" else switched(event.body)
+
+
+def aside_rows(event: Event, width: int) -> Iterator[Text]:
+    """Yield that as one line among decision points, nothing where there is nothing to say."""
+    if said := aside(event) if event.kind in ASIDE else "":
+        row = line(f"{event.seq:<{_ADDRESS}}", "", said, width)
+        row.stylize("dim")
+        yield row
 
 
 def points_json(events: Iterable[Event]) -> list[Json]:
@@ -74,8 +85,9 @@ def messages_of(events: Iterable[Event], width: int) -> Iterator[Text]:
         elif event.kind == "tool_finished":
             ran = f"{body['tool']} {body['target']}".strip()
             yield from labelled("tool", f"{ran} ({body['call']})", width, room=_WHO)
-        elif event.kind == "context_compressed":
-            yield from labelled("left", compressed_as(event), width, "dim", room=_WHO)
+        elif event.kind in ASIDE and (said := aside(event)):
+            label = "left" if event.kind == "context_compressed" else "set"
+            yield from labelled(label, said, width, "dim", room=_WHO)
         elif event.kind == "task_ended" and body["status"] != "completed":
             yield from labelled("task", f"{body['status']}: {body['note']}", width, room=_WHO)
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.loop import run
+from foregate.agent.session import Session
 from foregate.agent.trajectories.atif import document, validate
 from foregate.agent.trajectories.export import Export, Family, Wanted
 from foregate.agent.trajectories.fold import trajectory_of
@@ -22,7 +23,7 @@ from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.turns import recorded
-from tests.agent.trajectories.stories import STORIES, Story, approved, logged, told
+from tests.agent.trajectories.stories import STORIES, Story, approved, dry, logged, told
 from tests.agent.world import World
 
 SECRET = f"sk-{'a1B2' * 8}"
@@ -127,6 +128,20 @@ async def test_what_was_masked_at_the_export_or_changed_since_is_named() -> None
     (made,) = exported(world)
     del made["steps"][-1]
     assert not next(restored(made)).whole
+
+
+async def test_the_dialect_stays_where_content_is_left_out_and_comes_back_where_not() -> None:
+    async def switched(world: World) -> Session:
+        session = await dry(world)
+        await session.record(Draft("policy_changed", "person", {"dialect": "action_tags"}))
+        return session
+
+    world, _ = await told(switched)
+    for content in (True, False):
+        last = next(exported(world, content=content))["steps"][-1]
+        assert last["message"] == "The policy or a switch changed: dialect action_tags."
+    (again,) = restored(next(exported(world)))
+    assert again.events[-1].body == {"dialect": "action_tags"}
 
 
 async def test_a_document_of_another_program_or_without_content_is_refused_in_one_sentence() -> None:
