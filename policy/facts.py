@@ -108,16 +108,10 @@ def effect_of(call: ToolCall, spec: ToolSpec | None, entry: ToolEntry | None, su
     """Return what the call would do: manifest or declaration, then what is raised by command, tool and resources."""
     if spec is None:
         return Effect.UNKNOWN
-    own = believed(spec, policy)
-    if entry is not None and entry.effect is not None:
-        effect = entry.effect
-    elif own:
-        effect = spec.effect
-    else:
-        effect = Effect.UNKNOWN
+    effect = declared_effect(spec, entry, policy)
     if survey.command is not None:
         classified = commands.effect_of(survey.command, policy)
-        trusted = own and (entry is None or entry.effect is None)
+        trusted = believed(spec, policy) and (entry is None or entry.effect is None)
         effect = classified if trusted else worst(effect, classified)
     elif effect is not Effect.UNKNOWN:
         for resource in survey.resources:
@@ -125,6 +119,13 @@ def effect_of(call: ToolCall, spec: ToolSpec | None, entry: ToolEntry | None, su
     if survey.declared_effect is not None:
         effect = worst(effect, survey.declared_effect)
     return effect
+
+
+def declared_effect(spec: ToolSpec, entry: ToolEntry | None, policy: Policy) -> Effect:
+    """Return the effect of a tool before a call is looked at: as the operator's entry says, else as believed of it."""
+    if entry is not None and entry.effect is not None:
+        return entry.effect
+    return spec.effect if believed(spec, policy) else Effect.UNKNOWN
 
 
 def access_of(resource: SurveyedResource) -> Effect:

@@ -35,12 +35,6 @@ NO_ENDPOINT = (
 )
 
 
-UNDECLARED = (
-    "the tools of a runtime count as undeclared, so every call asks, also a look; where the runtime is yours, "
-    "`runtime.declarations: believe` in your policy takes its word, and `tools:` declares them one by one"
-)
-
-
 @dataclass(slots=True)
 class Setting:
     """What a session is opened with. `model` is a Model, a name at the configured endpoint, or None.
@@ -167,7 +161,7 @@ async def _open(
     from foregate.guarding import guarded
     from foregate.policy.policy import Policy
     from foregate.policy.record import record, with_protected
-    from foregate.remote import introduce, ran_in, reached, remote_tools
+    from foregate.remote import introduce, ran_in, reached, remarks_on, remote_tools
     from foregate.roles import Roles
     from foregate.servers import configured_servers, own_files, start_servers
     from foregate.telemetry.otel.switch import open_telemetry
@@ -195,8 +189,7 @@ async def _open(
         runtime = await reached(setting, policy, recorded)
         if runtime is not None:
             source = remote_tools(runtime)
-            remarks += [UNDECLARED] if policy.runtime.declarations == "raise" else []
-            remarks += ["MCP servers are left out: all tools come from the runtime"] if configured else []
+            remarks += remarks_on(policy, configured)
         elif recorded:
             source = Toolbox([])
         else:

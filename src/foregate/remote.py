@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from foregate.schemas.errors import UsageError
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 
 _OWN_HASH = 16
 """Characters of the hash of a session's first event that tell it from others of its name."""
+
+UNDECLARED = (
+    "the tools of a runtime count as undeclared, so every call asks, also a look; where the runtime is yours, "
+    "`runtime.declarations: believe` in your policy takes its word, and `tools:` declares them one by one"
+)
 
 
 async def ran_in(log: Log, name: str) -> str:
@@ -49,6 +55,12 @@ async def reached(setting: Setting, policy: Policy, recorded: str | None) -> Con
     connection = Connection(address, token, policy.runtime)
     await connection.open()
     return connection
+
+
+def remarks_on(policy: Policy, servers: Sequence[object]) -> list[str]:
+    """Return what a person should know who uses a runtime under a policy, with MCP servers configured here."""
+    told = [UNDECLARED] if policy.runtime.declarations == "raise" else []
+    return told + (["MCP servers are left out: all tools come from the runtime"] if servers else [])
 
 
 def remote_tools(connection: Connection) -> ToolSource:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from foregate.agent.mcp.mcp_tools import McpTools
     from foregate.agent.mcp.server import Server
     from foregate.opening import Setting
+    from foregate.policy.policy import Policy
     from foregate.schemas.strict_json import Json
     from foregate.schemas.tool_spec import ToolSpec
 
@@ -37,15 +39,23 @@ def list_tools(
     workspace: options.WorkspaceFolder = Path(),
     policy: options.PolicyFile = None,
     mcp: options.McpFile = None,
+    runtime: options.Runtime = "",
+    insecure_runtime: options.InsecureRuntime = False,
     tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the tools a session is offered, with effect, capabilities and source; MCP servers are started for it."""
     from foregate.opening import Setting
 
-    wait(
-        _list(Setting(workspace=workspace, policy=policy, mcp=options.servers(mcp), tool_modules=tools or ()), as_json)
+    setting = Setting(
+        workspace=workspace,
+        policy=policy,
+        mcp=options.servers(mcp),
+        runtime=runtime,
+        insecure_runtime=insecure_runtime,
+        tool_modules=tools or (),
     )
+    wait(_list(setting, as_json))
 
 
 @app.command("pin")
@@ -82,26 +92,46 @@ def diff(
     )
 
 
-@asynccontextmanager
-async def started(setting: Setting, only: str = "") -> AsyncIterator[tuple[list[ToolSpec], McpTools | None]]:
-    """Yield the specifications of the tools of this process, and the MCP servers, started, or only the one named.
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a session would be offered under `policy`: tools of this process or of a runtime, and MCP servers, started.
 
-    Raises UsageError where there is no such server.
+    `notes` are sentences a person should read.
+    """
+
+    policy: Policy
+    specs: Sequence[ToolSpec]
+    servers: McpTools | None
+    notes: Sequence[str] = ()
+
+
+@asynccontextmanager
+async def started(setting: Setting, only: str = "") -> AsyncIterator[Offer]:
+    """Yield what a session would be offered, with all MCP servers or only the one named.
+
+    Raises UsageError where there is no such server, and where a runtime cannot be used.
     """
     from foregate.agent.child import DELEGATE, may_delegate
     from foregate.agent.workspace import Workspace
     from foregate.home import Home
     from foregate.opening import choose_policy, toolbox
+    from foregate.remote import reached, remarks_on, remote_tools
     from foregate.schemas.errors import UsageError
     from foregate.servers import configured_servers, start_servers
 
     space = Workspace(setting.workspace)
-    servers = None
+    servers = runtime = None
+    notes: Sequence[str] = ()
     try:
         _, policy = choose_policy(setting, space.root)
-        specs = [tool.spec for tool in toolbox(setting, space, policy, Home(Home.path()).memory)]
-        specs += [DELEGATE] if may_delegate(policy) else []
         configured, _ = configured_servers(setting)
+        runtime = await reached(setting, policy, None)
+        if runtime is not None:
+            specs = list(remote_tools(runtime).specs())
+            configured, notes = [], remarks_on(policy, configured)
+        else:
+            specs = [tool.spec for tool in toolbox(setting, space, policy, Home(Home.path()).memory)]
+        specs += [DELEGATE] if may_delegate(policy) else []
         if only:
             names = [server.name for server in configured]
             configured = [server for server in configured if server.name == only]
@@ -110,10 +140,12 @@ async def started(setting: Setting, only: str = "") -> AsyncIterator[tuple[list[
                 raise UsageError(f"there is no MCP server `{only}`; there are: {known}")
         if configured:
             servers = await start_servers(configured, setting, policy, space)
-        yield specs, servers
+        yield Offer(policy, specs, servers, notes)
     finally:
         if servers is not None:
             await servers.close()
+        if runtime is not None:
+            await runtime.close()
         space.close()
 
 
@@ -122,18 +154,22 @@ async def _list(setting: Setting, as_json: bool) -> None:
     from foregate.cli.visible import visible
     from foregate.schemas import codec
 
-    async with started(setting) as (specs, servers):
-        rows: list[Json] = [codec.dump(spec) for spec in specs]
-        told = [row_of(spec) for spec in specs]
+    async with started(setting) as offer:
+        policy, servers = offer.policy, offer.servers
+        rows: list[Json] = [{**codec.dump(spec), "in_force": in_force(spec, policy)} for spec in offer.specs]
+        told = [row_of(spec, policy) for spec in offer.specs]
         for server in servers.servers if servers is not None else ():
             for spec, tool in described(servers, server):
-                rows.append({**codec.dump(spec), "state": tool["state"], "problem": tool["problem"]})
-                told.append(row_of(spec, f"{tool['state']}{': ' if tool['problem'] else ''}{tool['problem']}"))
+                about = {"in_force": in_force(spec, policy), "state": tool["state"], "problem": tool["problem"]}
+                rows.append({**codec.dump(spec), **about})
+                told.append(row_of(spec, policy, f"{tool['state']}{': ' if tool['problem'] else ''}{tool['problem']}"))
         failed = servers.failed if servers is not None else {}
         if as_json:
             rows += [{"provenance": f"mcp:{name}", "state": "failed", "problem": why} for name, why in failed.items()]
             typer.echo(one_line(rows))
             return
+        for note in offer.notes:
+            typer.echo(note, err=True)
         told += [f"{visible(name):<18} not available: {visible(why)}" for name, why in failed.items()]
     for line in told:
         typer.echo(line)
@@ -152,14 +188,29 @@ def described(servers: McpTools | None, server: Server) -> list[tuple[ToolSpec, 
     ]
 
 
-def row_of(spec: ToolSpec, state: str = "") -> str:
-    """Return the row of a tool: name, strongest effect, what it declares, and whose it is where it is not built in."""
-    from foregate.cli.visible import visible
+def in_force(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
+    """Return what a policy makes of what a tool declares: its effect before a look at a call, and each capability."""
+    from foregate.policy.facts import believed, capabilities_in_force, declared_effect
 
-    able = spec.capabilities if spec.own else None
-    flags = [flag for flag in FLAGS if able is not None and getattr(able, flag)] if able else ["undeclared"]
-    source = "" if spec.provenance == "builtin" else f"  {spec.provenance}{', ' if state else ''}{state}"
-    return visible(f"{spec.name:<18} {spec.effect.value:<12} {', '.join(flags)}{source}")
+    entry = policy.tools.get(spec.name)
+    able = capabilities_in_force(spec, entry, believed(spec, policy))
+    flags = {flag: getattr(able, flag) for flag in able.__struct_fields__}
+    return {"effect": declared_effect(spec, entry, policy).value, "capabilities": flags}
+
+
+def row_of(spec: ToolSpec, policy: Policy, state: str = "") -> str:
+    """Return the row of a tool: name, effect and capabilities as the policy has them, whose it is, and who says so."""
+    from foregate.cli.visible import visible
+    from foregate.policy.facts import believed
+
+    entry, found = policy.tools.get(spec.name), in_force(spec, policy)
+    undeclared = entry is None and (not believed(spec, policy) or spec.capabilities is None)
+    flags = ["undeclared"] if undeclared else [flag for flag in FLAGS if found["capabilities"][flag]]
+    about = [] if spec.provenance == "builtin" else [spec.provenance]
+    about += [state] if state else []
+    about += [f"says {spec.effect.value}"] if spec.elsewhere and not believed(spec, policy) else []
+    about += ["as the policy says"] if entry is not None else []
+    return visible(f"{spec.name:<18} {found['effect']:<12} {', '.join(flags)}{'  ' if about else ''}{', '.join(about)}")
 
 
 async def _pin(setting: Setting, name: str, tool: str, yes: bool, as_json: bool) -> None:
@@ -176,7 +227,8 @@ async def _pin(setting: Setting, name: str, tool: str, yes: bool, as_json: bool)
     from foregate.schemas.errors import UsageError
 
     screen, terminal = Screen(console(stderr=as_json)), Terminal()
-    async with started(setting, name) as (_, servers):
+    async with started(setting, name) as offer:
+        servers = offer.servers
         server = running(servers, name)
         Home.open(setting.environ)
         assert servers is not None
@@ -210,7 +262,8 @@ async def _diff(setting: Setting, name: str, as_json: bool) -> int:
 
     screen = Screen(console())
     found: list[Json] = []
-    async with started(setting, name) as (_, servers):
+    async with started(setting, name) as offer:
+        servers = offer.servers
         for server in servers.servers if servers is not None else ():
             if name:
                 running(servers, name)
