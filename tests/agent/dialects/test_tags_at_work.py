@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -89,6 +90,26 @@ async def test_a_file_is_created_as_written_and_a_program_runs(work: Work, folde
         "create_directory", "write_file", "run_command"
     ]  # fmt: skip
     assert "main.go" in told(model).split("run_command")[1]
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="there is no go here; install it to run `go mod tidy`")
+async def test_a_program_is_created_and_go_tidies_its_module_after_a_yes(work: Work, folder: Path) -> None:
+    (folder / "unused").mkdir()
+    (folder / "unused/go.mod").write_text("module example.org/unused\n")
+    lines = ["module example.org/hello", "go 1.19", "require example.org/unused v1.0.0"]
+    (folder / "go.mod").write_text("\n\n".join([*lines, "replace example.org/unused => ./unused\n"]))
+    _, _, log = await work(
+        TAGS,
+        "<create_file>\n  <path>main.go</path>\n  <content>\npackage main\n\nfunc main() {}\n</content>\n"
+        "</create_file>\n\n<execute_command>\n  <command>go mod tidy</command>\n</execute_command>",
+        "It is tidy.",
+    )
+    events = await log.read("s")
+    judged = next(e.body["judgement"]["decisions"] for e in events if e.kind == "turn_judged")
+    asked = [ruling["code"] for row in judged if row["gate"] == "approval" for ruling in row["rulings"]]
+    finished = [(e.body["tool"], e.body["ok"], e.body["content"]) for e in events if e.kind == "tool_finished"][-1]
+    assert (asked[-1], finished) == ("approval_granted", ("run_command", True, ""))
+    assert "require" not in (folder / "go.mod").read_text()
 
 
 async def test_a_file_is_read_changed_and_deleted(work: Work, folder: Path) -> None:
