@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from foregate.cli import options
+from foregate.cli.session_options import opens_session
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
     from foregate.opening import Setting
 
 
+@opens_session()
 def chat(
-    model: options.Model = None,
-    workspace: options.WorkspaceFolder = Path(),
-    policy: options.PolicyFile = None,
-    config: options.ConfigFile = None,
-    dialect: options.Dialect = None,
-    mcp: options.McpFile = None,
-    runtime: options.Runtime = "",
-    insecure_runtime: options.InsecureRuntime = False,
-    tools: options.ToolModules = None,
+    setting: Setting,
     resume: Annotated[
         str, typer.Option("--resume", metavar="SESSION", help="Go on with a session of the log; `last` is the newest.")
     ] = "",
@@ -33,21 +26,9 @@ def chat(
     ] = False,
 ) -> None:
     """Talk with the agent; what it wants to do is judged first, and you are asked where it matters."""
-    from foregate.opening import Setting
 
-    setting = Setting(
-        workspace=workspace,
-        model=model,
-        policy=policy,
-        config=config,
-        dialect=dialect,
-        mcp=options.servers(mcp),
-        runtime=runtime,
-        insecure_runtime=insecure_runtime,
-        tool_modules=tools or (),
-        resume=resume,
-        dry_run=dry_run,
-    )
+    setting.resume = resume
+    setting.dry_run = dry_run
     if as_json:
         raise typer.Exit(wait(_stream(setting)))
     wait(_chat(setting))

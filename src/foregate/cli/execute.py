@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foregate.cli import options
+from foregate.cli.session_options import opens_session
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
@@ -43,43 +44,24 @@ class Source:
     actor: Actor = "person"
 
 
+@opens_session()
 def execute(
+    setting: Setting,
     plan: Annotated[str, typer.Argument(metavar="FILE|PLAN", help="A plan file, or a plan of the log by its name.")],
     yes: Yes = False,
     step: Step = False,
     settings: Set = None,
     dry_run: options.DryRun = False,
-    model: options.Model = None,
-    workspace: options.WorkspaceFolder = Path(),
-    policy: options.PolicyFile = None,
-    config: options.ConfigFile = None,
-    dialect: options.Dialect = None,
-    mcp: options.McpFile = None,
-    runtime: options.Runtime = "",
-    insecure_runtime: options.InsecureRuntime = False,
-    tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show a plan, ask for a yes, and run it task by task; every call is judged. Ctrl-C pauses, twice cancels."""
     from foregate.cli.plan_finding import find_plan, recorded
     from foregate.cli.plan_work import plan_text
-    from foregate.opening import Setting
     from foregate.schemas.errors import UsageError
 
     if yes and step:
         raise UsageError("--yes and --step exclude each other; choose one")
-    setting = Setting(
-        workspace=workspace,
-        model=model,
-        policy=policy,
-        config=config,
-        dialect=dialect,
-        mcp=options.servers(mcp),
-        runtime=runtime,
-        insecure_runtime=insecure_runtime,
-        tool_modules=tools or (),
-        dry_run=dry_run,
-    )
+    setting.dry_run = dry_run
     file = Path(plan)
     source = Source(plan_text(file), plan, settings or ()) if file.is_file() else None
     if source is None:

@@ -9,45 +9,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foregate.cli import options
+from foregate.cli.session_options import opens_session
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
     from foregate.opening import Setting
 
 
+@opens_session()
 def plan(
+    setting: Setting,
     words: Annotated[
         list[str], typer.Argument(metavar='"REQUEST" | check FILE', help="What to plan, or a plan file to check.")
     ],
     save: Annotated[
         Path | None, typer.Option("--save", metavar="FILE", help="Also write the plan to this new file.")
     ] = None,
-    model: options.Model = None,
-    workspace: options.WorkspaceFolder = Path(),
-    policy: options.PolicyFile = None,
-    config: options.ConfigFile = None,
-    dialect: options.Dialect = None,
-    mcp: options.McpFile = None,
-    runtime: options.Runtime = "",
-    insecure_runtime: options.InsecureRuntime = False,
-    tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Have a plan made, checked and shown; nothing of it runs. `check FILE` only checks one."""
-    from foregate.opening import Setting
     from foregate.schemas.errors import UsageError
 
-    setting = Setting(
-        workspace=workspace,
-        model=model,
-        policy=policy,
-        config=config,
-        dialect=dialect,
-        mcp=options.servers(mcp),
-        runtime=runtime,
-        insecure_runtime=insecure_runtime,
-        tool_modules=tools or (),
-    )
     if words[0] == "check" and (len(words) != 2 or save is not None):
         raise UsageError("name one plan file to check, and nothing to save")
     if words[0] == "check":

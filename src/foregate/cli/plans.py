@@ -10,6 +10,7 @@ import typer
 
 from foregate.cli import options
 from foregate.cli.execute import Step, Yes
+from foregate.cli.session_options import opens_session
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from foregate.agent.planning.history import PlanEntry
     from foregate.agent.planning.plan_report import PlanReport
     from foregate.cli.plan_work import PlanWork
+    from foregate.opening import Setting
     from foregate.schemas.task_plan import FailureChoice
 
 app = typer.Typer(help="List plans, and go on with one.", no_args_is_help=True, rich_markup_mode=None)
@@ -103,43 +105,26 @@ def show(plan: PlanName, as_json: options.AsJson = False) -> None:
 
 
 @app.command("resume")
+@opens_session(without=("workspace",))
 def resume(
+    setting: Setting,
     plan: PlanName,
     say: Annotated[str, typer.Option("--say", metavar="WORDS", help="The answer to what the plan asked.")] = "",
     failed: Annotated[
         str, typer.Option("--failed", metavar="CHOICE", help="After a failure: go-on, retry, rollback or stop.")
     ] = "",
     step: Step = False,
-    model: options.Model = None,
-    policy: options.PolicyFile = None,
-    config: options.ConfigFile = None,
-    dialect: options.Dialect = None,
-    mcp: options.McpFile = None,
-    runtime: options.Runtime = "",
-    insecure_runtime: options.InsecureRuntime = False,
-    tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Go on with a plan that was paused, or whose process ended. What is done is not done again."""
     from foregate.cli.plan_finding import newest_plan
     from foregate.cli.plan_going import gone_on
-    from foregate.opening import Setting
     from foregate.schemas.errors import UsageError
 
     if failed and failed not in WAYS:
         raise UsageError(f"--failed is one of {', '.join(WAYS)}")
     name = newest_plan(plan).session
-    setting = Setting(
-        model=model,
-        policy=policy,
-        config=config,
-        dialect=dialect,
-        mcp=options.servers(mcp),
-        runtime=runtime,
-        insecure_runtime=insecure_runtime,
-        tool_modules=tools or (),
-        resume=name,
-    )
+    setting.resume = name
 
     async def go(work: PlanWork) -> PlanReport:
         from foregate.agent.planning.control import decide
@@ -171,38 +156,21 @@ async def asked(work: PlanWork, question: str) -> str:
 
 
 @app.command("retry")
+@opens_session(without=("workspace",))
 def retry(
+    setting: Setting,
     plan: PlanName,
     task: Annotated[int, typer.Option("--task", metavar="N", help="Only this task.")] = 0,
     yes: Yes = False,
     step: Step = False,
-    model: options.Model = None,
-    policy: options.PolicyFile = None,
-    config: options.ConfigFile = None,
-    dialect: options.Dialect = None,
-    mcp: options.McpFile = None,
-    runtime: options.Runtime = "",
-    insecure_runtime: options.InsecureRuntime = False,
-    tools: options.ToolModules = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Try the tasks again that failed or were aborted, after another yes. What is done is not done again."""
     from foregate.cli.plan_finding import newest_plan
     from foregate.cli.plan_going import gone_on
-    from foregate.opening import Setting
 
     name = newest_plan(plan).session
-    setting = Setting(
-        model=model,
-        policy=policy,
-        config=config,
-        dialect=dialect,
-        mcp=options.servers(mcp),
-        runtime=runtime,
-        insecure_runtime=insecure_runtime,
-        tool_modules=tools or (),
-        resume=name,
-    )
+    setting.resume = name
 
     async def go(work: PlanWork) -> PlanReport | None:
         from foregate.agent.planning.control import retry as make_pending

@@ -7,37 +7,21 @@ from typing import TYPE_CHECKING
 import typer
 
 from foregate.cli import options
+from foregate.cli.session_options import opens_session
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
     from foregate.opening import Setting
 
 
+@opens_session(without=("workspace",))
 def resume(
+    setting: Setting,
     session: options.SessionName,
-    model: options.Model = None,
-    policy: options.PolicyFile = None,
-    config: options.ConfigFile = None,
-    dialect: options.Dialect = None,
-    mcp: options.McpFile = None,
-    runtime: options.Runtime = "",
-    insecure_runtime: options.InsecureRuntime = False,
-    tools: options.ToolModules = None,
 ) -> None:
     """Answer what a session waits for, and see its task through; `foregate chat --resume` goes on talking."""
-    from foregate.opening import Setting
 
-    setting = Setting(
-        model=model,
-        policy=policy,
-        config=config,
-        dialect=dialect,
-        mcp=options.servers(mcp),
-        runtime=runtime,
-        insecure_runtime=insecure_runtime,
-        tool_modules=tools or (),
-        resume=session,
-    )
+    setting.resume = session
     raise typer.Exit(wait(_resume(setting)))
 
 

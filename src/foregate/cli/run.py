@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from foregate.cli import options
+from foregate.cli.session_options import opens_session
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
@@ -17,24 +17,16 @@ if TYPE_CHECKING:
     from foregate.opening import Opened, Setting
 
 
+@opens_session()
 def run(
+    setting: Setting,
     task: Annotated[str, typer.Argument(metavar="TASK", help="What to do; `-` reads it from standard input.")],
-    model: options.Model = None,
-    workspace: options.WorkspaceFolder = Path(),
-    policy: options.PolicyFile = None,
-    config: options.ConfigFile = None,
-    dialect: options.Dialect = None,
-    mcp: options.McpFile = None,
-    runtime: options.Runtime = "",
-    insecure_runtime: options.InsecureRuntime = False,
-    tools: options.ToolModules = None,
     dry_run: options.DryRun = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
     events: Annotated[bool, typer.Option("--events", help="Print every event as a line of JSON.")] = False,
 ) -> None:
     """Do one task without a person: what would need one is denied and reported. The exit code tells the status."""
     from foregate.cli.exit_codes import STATUS
-    from foregate.opening import Setting
     from foregate.schemas.errors import UsageError
 
     if as_json and events:
@@ -42,18 +34,7 @@ def run(
     text = sys.stdin.read() if task == "-" else task
     if not text.strip():
         raise UsageError("the task is empty; say what to do")
-    setting = Setting(
-        workspace=workspace,
-        model=model,
-        policy=policy,
-        config=config,
-        dialect=dialect,
-        mcp=options.servers(mcp),
-        runtime=runtime,
-        insecure_runtime=insecure_runtime,
-        tool_modules=tools or (),
-        dry_run=dry_run,
-    )
+    setting.dry_run = dry_run
     outcome = wait(_run(setting, text, as_json, events))
     raise typer.Exit(STATUS[outcome.status])
 

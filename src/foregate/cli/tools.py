@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from foregate.cli import options, tools_serve
+from foregate.cli.session_options import opens_session
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The tools the agent is offered.", no_args_is_help=True, rich_markup_mode=None)
 
+_TALKING = ("model", "config", "dialect")
+"""Options about a model, of which a list of tools needs none."""
+_OTHERS = (*_TALKING, "runtime", "insecure_runtime", "tools")
+"""Those, and options about tools that come from no MCP server."""
 FLAGS = ("external_side_effect", "needs_approval", "high_impact_write", "idempotent", "reversible", "personal_memory")
 ServerName = Annotated[str, typer.Argument(metavar="SERVER", help="An MCP server by its name.", show_default=False)]
 
@@ -35,61 +39,36 @@ def about() -> None:
 
 
 @app.command("list")
-def list_tools(
-    workspace: options.WorkspaceFolder = Path(),
-    policy: options.PolicyFile = None,
-    mcp: options.McpFile = None,
-    runtime: options.Runtime = "",
-    insecure_runtime: options.InsecureRuntime = False,
-    tools: options.ToolModules = None,
-    as_json: options.AsJson = False,
-) -> None:
+@opens_session(without=_TALKING)
+def list_tools(setting: Setting, as_json: options.AsJson = False) -> None:
     """List the tools a session is offered, with effect, capabilities and source; MCP servers are started for it."""
-    from foregate.opening import Setting
-
-    setting = Setting(
-        workspace=workspace,
-        policy=policy,
-        mcp=options.servers(mcp),
-        runtime=runtime,
-        insecure_runtime=insecure_runtime,
-        tool_modules=tools or (),
-    )
     wait(_list(setting, as_json))
 
 
 @app.command("pin")
+@opens_session(without=_OTHERS)
 def pin(
+    setting: Setting,
     server: ServerName,
     tool: Annotated[str, typer.Argument(metavar="[TOOL]", help="Only this tool of it.", show_default=False)] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Pin without asking, for scripts.")] = False,
-    workspace: options.WorkspaceFolder = Path(),
-    policy: options.PolicyFile = None,
-    mcp: options.McpFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what an MCP server says of its tools now, and pin it: from then on they are offered, exactly so."""
-    from foregate.opening import Setting
-
-    wait(_pin(Setting(workspace=workspace, policy=policy, mcp=options.servers(mcp)), server, tool, yes, as_json))
+    wait(_pin(setting, server, tool, yes, as_json))
 
 
 @app.command("diff")
+@opens_session(without=_OTHERS)
 def diff(
+    setting: Setting,
     server: Annotated[
         str, typer.Argument(metavar="[SERVER]", help="An MCP server by its name; all without.", show_default=False)
     ] = "",
-    workspace: options.WorkspaceFolder = Path(),
-    policy: options.PolicyFile = None,
-    mcp: options.McpFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show how tools of MCP servers differ from what was pinned. The exit code is 1 where any does."""
-    from foregate.opening import Setting
-
-    raise typer.Exit(
-        wait(_diff(Setting(workspace=workspace, policy=policy, mcp=options.servers(mcp)), server, as_json))
-    )
+    raise typer.Exit(wait(_diff(setting, server, as_json)))
 
 
 @dataclass(frozen=True, slots=True)
