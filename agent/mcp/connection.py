@@ -99,11 +99,13 @@ class Connection:
         self._wire: Wire | None = None
         self._task: asyncio.Task[None] | None = None
         self._broke: BaseException | None = None
+        self._forgotten = False
 
     @property
     def alive(self) -> bool:
         """Whether a request can be sent."""
-        return self._ready.is_set() and self._task is not None and not self._task.done() and not self._other.ended
+        ended = self._task is None or self._task.done() or self._other.ended or self._forgotten
+        return self._ready.is_set() and not ended
 
     async def open(self) -> None:
         """Start or reach the server and greet it within its time; raise Unavailable where that fails."""
@@ -142,6 +144,7 @@ class Connection:
                         wire.listed, wire.cursor = [], ""
                         await session.list_tools(params=params)
                 except Exception as error:
+                    self._forgotten = bool(self._server.url)  # one that was started anew knows nothing of this session
                     why = self._other.ended or f"it cannot list its tools ({said(error)})"
                     raise Unavailable(self._told(why)) from None
                 found += wire.listed

@@ -68,8 +68,7 @@ class Server:
     async def _call(self, tool: str, arguments: Mapping[str, Json]) -> ToolResult:
         """Call a tool that is still what was approved."""
         try:
-            connection = await self._connected()
-            self._compare(await self._listed(connection))
+            connection = await self._compared()
             if tool in self._gone:
                 why = (
                     f"nothing was sent: the server `{self.name}` changed what it says of this tool since it was pinned"
@@ -84,6 +83,18 @@ class Server:
                 return ToolResult(False, text, origin=Origin.EXTERNAL, unknown=True)
             text = f"the server `{self.name}` cannot be asked; nothing was sent: {error}"
             return ToolResult(False, text, origin=Origin.EXTERNAL, error="not_sent")
+
+    async def _compared(self) -> Connection:
+        """Return a connection over which the server has just said what its tools are; one that broke is made again."""
+        while True:
+            connection = await self._connected()
+            try:
+                self._compare(await self._listed(connection))
+            except Unavailable:
+                if connection.alive:
+                    raise
+            else:
+                return connection
 
     async def _connected(self) -> Connection:
         """Return a connection that is alive; a server that ended is started again, later each time, a few times."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.models.scripted import calls, says
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.model_response import ModelResponse
 from tests.agent.mcp.conftest import Bench, of
 from tests.policies import policy_with
 
@@ -52,6 +55,32 @@ async def test_a_server_at_a_url_is_called_with_its_headers_and_a_lost_answer_is
     assert [body["tool"] for body in of(events, "outcome_unknown")] == ["web.wait", "web.leave"]
     events, _ = await bench.play(says("x"))
     assert bench.notes[0].startswith("MCP server `web` is not available: All connection attempts failed")
+
+
+def started_again(port: int) -> subprocess.Popen[str]:
+    """Return a server at a port where one has just ended, listening."""
+    command, environment = [sys.executable, str(SERVER), "json"], {**os.environ, "PORT": str(port)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+async def test_a_server_that_was_started_anew_between_two_calls_is_greeted_again_and_called(
+    bench: Bench, port: int
+) -> None:
+    at(bench, port)
+    began: list[subprocess.Popen[str]] = []
+
+    def again(_: ModelRequest) -> ModelResponse:
+        began.append(started_again(port))
+        return calls(("web.add", {"a": 2, "b": 3}))
+
+    events, _ = await bench.play(calls(("web.leave", {})), again, says("x"), replies=["yes"] * 3)
+    with began[0] as process:
+        process.kill()
+    (told,) = of(events, "tool_finished")
+    assert (told["ok"], told["content"]) == (True, '5\n{"result": 5}')
 
 
 async def test_a_server_that_was_gone_before_the_call_got_nothing(bench: Bench, port: int) -> None:
