@@ -133,6 +133,14 @@ def _required(validator: Any, required: Any, instance: Any, schema: Any) -> Iter
             yield ValidationError(f"the argument `{key}` is missing")
 
 
+def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """The library compares each item that cannot be sorted with every other, which a long list makes endless."""
+    if not wanted or not validator.is_type(instance, "array"):
+        return
+    if len({strict_json.canonical(item) for item in instance}) < len(instance):
+        yield ValidationError("two of its items are the same")
+
+
 _Validator: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
     {
@@ -140,6 +148,7 @@ _Validator: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
         "required": _required,
+        "uniqueItems": _unique,
         "$ref": _reference,
         "$dynamicRef": _reference,
     },

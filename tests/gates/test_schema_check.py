@@ -35,3 +35,10 @@ def test_a_part_of_a_schema_cannot_choose_another_dialect_and_with_it_another_pa
     check = SchemaCheck({"type": "object", "properties": {"default": evil}}, closed=False)
     assert "does not match the pattern" in check.defect({"default": "a" * 40 + "!"})
     assert "$schema" not in str(check._validator.schema)
+
+
+def test_items_are_compared_by_what_they_say_and_each_only_once() -> None:
+    check = SchemaCheck({"properties": {"all": {"type": "array", "uniqueItems": True}}}, closed=False)
+    assert "two of its items are the same" in check.defect({"all": [{"a": 1, "b": 2}, {"b": 2, "a": 1.0}]})
+    assert not check.defect({"all": [1, True, "1", [1], None, 0, False]})
+    assert not check.defect({"all": [{"number": number} for number in range(50_000)]})
