@@ -94,6 +94,11 @@ def scrub(text: str) -> str:
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
+def scrub_escapes(text: str) -> str:
+    """Return JSON text in which each escape of a lone surrogate is one of U+FFFD: how others write a cut emoji."""
+    return _SURROGATES.sub(lambda found: found[0] if found[1] is None else "\\ufffd", text) if "\\u" in text else text
+
+
 def _utf8_length(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
@@ -239,4 +244,5 @@ _DECODER = json.JSONDecoder(
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _RECORDS = msgspec.json.Decoder()
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
+_SURROGATES = re.compile(r"\\\\|\\u[dD][89abAB].{2}\\u[dD][c-fC-F].{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
 _BRACKET = re.compile(r"[\[\]{}]")

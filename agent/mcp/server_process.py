@@ -148,7 +148,8 @@ class ServerProcess:
     def _message(self, line: bytes) -> SessionMessage | None:
         """Return the message in a line; what is none, such as a line of a log, is remembered and left out."""
         try:
-            value = strict_json.parse(line.decode(), max_bytes=len(line), max_depth=strict_json.MAX_RECORD_DEPTH)
+            text = strict_json.scrub_escapes(line.decode())
+            value = strict_json.parse(text, max_bytes=len(line), max_depth=strict_json.MAX_RECORD_DEPTH)
             return SessionMessage(jsonrpc_message_adapter.validate_python(value, by_name=False))
         except (InvalidJson, ValueError):
             self.stray = self.stray or line[: 4 * _SEEN].decode("utf-8", "replace").strip()[:_SEEN]

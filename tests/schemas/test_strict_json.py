@@ -114,3 +114,10 @@ def test_scrubbed_text_can_always_be_stored(text: str) -> None:
     scrubbed = strict_json.scrub(text)
     scrubbed.encode("utf-8")
     assert scrubbed == text or any("\ud800" <= char <= "\udfff" for char in text)
+
+
+@given(st.text(alphabet=st.sampled_from('\\u"dD8cf\ud83d\ude00\udfff😀')))
+def test_escapes_of_lone_surrogates_are_read_as_what_stands_for_them_and_nothing_else_changes(text: str) -> None:
+    sent = json.dumps(text)
+    whole = "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in json.loads(sent))
+    assert strict_json.parse(strict_json.scrub_escapes(sent)) == whole

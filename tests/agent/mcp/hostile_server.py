@@ -107,7 +107,7 @@ def call(number, name, arguments):
         content += [
             {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
             {"type": "resource_link", "uri": "http://x.example/a", "name": "a", "size": 5},
-            {"type": "resource", "resource": {"uri": "mem://a", "text": "inside"}},
+            {"type": "resource", "resource": {"uri": "mem://a", "text": "inside \ud83d"}},
             {"type": "resource", "resource": {"uri": "mem://b", "blob": "aGVsbG8=", "mimeType": "x/y"}},
         ]
         result["structuredContent"] = {"n": 1}

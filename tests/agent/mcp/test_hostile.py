@@ -234,7 +234,7 @@ async def test_results_are_text_from_outside_bounded_with_sizes_for_what_is_no_t
         "(image, image/png, 5 bytes, not shown)",
         "(a link to http://x.example/a: a, 5 bytes)",
         "(mem://a)",
-        "inside",
+        "inside \ufffd",
         "(mem://b, x/y, 5 bytes, not shown)",
         '{"n": 1}',
     ]
