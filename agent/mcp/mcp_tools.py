@@ -68,6 +68,9 @@ class McpTools:
                     asked = []
             self.tools += server.approve([d for d in server.definitions if d in stands["pinned"]])
             self._note(server.name, stands, asked)
+            if server.unread:
+                most = f"the first {server.policy.max_tools} (`mcp.max_tools`)"
+                self.notes.append(f"MCP server `{server.name}`: it lists more tools than are read, {most}")
 
     async def close(self) -> None:
         """End all servers."""

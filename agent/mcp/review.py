@@ -45,6 +45,13 @@ def described(definition: Definition, pins: Mapping[str, Pin]) -> Json:
     }
 
 
+def gone(server: str, definitions: Sequence[Definition], pins: Mapping[str, Pin]) -> list[Json]:
+    """Return the tools that are pinned and that their server lists no more, as `described` does."""
+    listed = {definition.name for definition in definitions}
+    bare = {"claims": "", "first_line": "", "before": "", "after": "", "problem": "its server no longer lists it"}
+    return [{"tool": f"{server}.{tool}", "state": "gone", **bare} for tool in pins if tool not in listed]
+
+
 def claims(hints: Mapping[str, bool]) -> str:
     """Return what a server says of a tool's nature, as its claim."""
     words = {

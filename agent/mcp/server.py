@@ -20,11 +20,15 @@ from foregate.schemas.tool_result import ToolResult
 
 
 class Server:
-    """One server. A tool is offered while its definition is the one that was approved; once it differs it is gone."""
+    """One server. A tool is offered while its definition is the one that was approved; once it differs it is gone.
+
+    `unread`: it lists more tools than the policy lets be read.
+    """
 
     def __init__(self, configuration: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path) -> None:
         self.configuration, self.policy, self._environ, self._root = configuration, policy, environ, root
         self.definitions: list[Definition] = []
+        self.unread = False
         self._approved: dict[str, str] = {}
         self._gone: set[str] = set()
         self._connection: Connection | None = None
@@ -41,7 +45,9 @@ class Server:
     async def start(self) -> None:
         """Start the server and learn what it lists; raise Unavailable or UsageError where that fails."""
         self._connection = await self._opened()
-        self.definitions = definitions_of(await self._listed(self._connection), self.configuration, self.policy)
+        listed = await self._listed(self._connection)
+        self.definitions = definitions_of(listed, self.configuration, self.policy)
+        self.unread = len(listed) > self.policy.max_tools
 
     async def close(self) -> None:
         """End the server; doing it twice is harmless."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,8 +31,12 @@ _KINDS = {
 _PROCESS = ("command", "args", "env", "cwd")
 _PLACE = ("url", "headers")
 _BOTH = ("type", "transport", "disabled", "start_timeout", "call_timeout")
-_ELSEWHERE = ("alwaysAllow", "autoApprove")
-"""What other clients know and Foregate leaves out: what may run unasked is the policy's to say."""
+_ELSEWHERE = {
+    **dict.fromkeys(("alwaysAllow", "autoApprove", "trust"), "the policy says what may run unasked"),
+    "timeout": "programs count it in different units; write `call_timeout`, in seconds",
+    "description": "only people read it",
+}
+"""What other clients know and has no effect here, with the reason."""
 
 
 class ServerConfiguration(Struct, frozen=True):
@@ -106,8 +110,10 @@ def read_servers(file: Path) -> tuple[list[ServerConfiguration], list[str]]:
             raise UsageError(f"`{shown}`: the server `{visible(name[:64])}`: {error}") from None
         if server is not None:
             servers.append(server)
-            notes += [f"MCP server `{name}`: `{key}` has no effect; the policy says what may run unasked"
-                      for key in _ELSEWHERE if key in entry]  # fmt: skip
+            notes += [
+                f"MCP server `{name}`: `{key}` has no effect; {_ELSEWHERE[key]}" for key in entry if key in _ELSEWHERE
+            ]
+            notes += [f"MCP server `{name}`: {why}" for why in unexpanded(server)]
     return servers, notes
 
 
@@ -118,13 +124,13 @@ def server_of(name: str, entry: Json) -> ServerConfiguration | None:
     if not isinstance(entry, dict):
         raise ValueError("must be an object with a `command` or a `url`")
     what = "command" if "command" in entry else "url"
-    known = (*(_PROCESS if what == "command" else _PLACE), *_BOTH, *_ELSEWHERE)
+    known = (*(_PROCESS if what == "command" else _PLACE), *_BOTH)
     if "command" in entry and "url" in entry:
         raise ValueError("has a `command` and a `url`; keep one")
     if what not in entry:
         raise ValueError("has neither `command` nor `url`; write one")
-    if unknown := [key for key in entry if key not in known]:
-        raise ValueError(f"the key `{visible(unknown[0][:64])}` is unknown; the keys are {', '.join(known[:-2])}")
+    if unknown := [key for key in entry if key not in known and key not in _ELSEWHERE]:
+        raise ValueError(f"the key `{visible(unknown[0][:64])}` is unknown; the keys are {', '.join(known)}")
     for key in ("type", "transport"):
         if key in entry and _KINDS.get(str(entry[key])) != what:
             raise ValueError(f"`{key}` is none that is spoken here; use stdio with `command`, http with `url`")
@@ -139,6 +145,18 @@ def server_of(name: str, entry: Json) -> ServerConfiguration | None:
     server = ServerConfiguration(name, args=tuple(args), **read)
     _check(server)
     return None if entry.get("disabled") else server
+
+
+def unexpanded(server: ServerConfiguration) -> Iterator[str]:
+    """Yield the rest of a sentence for each value that looks as if a variable were taken from the environment there."""
+    for key, words in (
+        ("command", (server.command,)),
+        ("args", server.args),
+        ("cwd", (server.cwd,)),
+        ("url", (server.url,)),
+    ):
+        if found := next((found for word in words if (found := _VARIABLE.search(word))), None):
+            yield f"`{visible(found[0][:64])}` in `{key}` is taken as it stands; only `env` and `headers` are filled in"
 
 
 def expanded(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:

@@ -54,6 +54,18 @@ def test_tools_are_listed_pinned_and_compared(cli: Cli, servers: Path) -> None:
     assert "\u202e" not in out
 
 
+def test_a_pinned_tool_its_server_lists_no_more_differs_and_one_of_a_server_that_fails_is_not_judged(
+    cli: Cli, servers: Path
+) -> None:
+    cli("tools", "pin", "bad", "look", "--yes")
+    other = {"command": sys.executable, "args": ["-I", "-m", "mcp_server_time", "--local-timezone", "UTC"]}
+    servers.write_text(json.dumps({"mcpServers": {"bad": other}}))
+    cli("tools", "pin", "bad", "--yes")
+    assert cli("tools", "diff", "bad")[:2] == (1, "  gone      bad.look\n            its server no longer lists it\n")
+    servers.write_text(json.dumps({"mcpServers": {"bad": {"command": "/nowhere/at/all"}}}))
+    assert [row["state"] for row in json.loads(cli("tools", "diff", "--json")[1])] == ["failed"]
+
+
 def test_a_person_reads_the_list_without_anything_invisible(cli: Cli, servers: Path) -> None:
     code, out, _ = cli("tools", "list")
     assert code == 0

@@ -214,7 +214,8 @@ async def _pin(setting: Setting, name: str, tool: str, yes: bool, as_json: bool)
         pins = servers.pins.of(name)
         known = [d for d in server.definitions if not tool or d.name == tool]
         if not known:
-            raise UsageError(f"the server `{name}` has no tool `{tool}`; `foregate tools list` names those there are")
+            which = f"no tool `{tool}`; `foregate tools list` names those there are" if tool else "no tools"
+            raise UsageError(f"the server `{name}` has {which}")
         asked = [d for d in known if state_of(d, pins) in ("new", "changed")]
         need = review(server.configuration, known, pins)
         if asked and not yes:
@@ -233,6 +234,7 @@ async def _pin(setting: Setting, name: str, tool: str, yes: bool, as_json: bool)
 
 
 async def _diff(setting: Setting, name: str, as_json: bool) -> int:
+    from foregate.agent.mcp.review import gone
     from foregate.cli.colours import console
     from foregate.cli.diff import unified
     from foregate.cli.screen import Screen
@@ -247,6 +249,8 @@ async def _diff(setting: Setting, name: str, as_json: bool) -> int:
             if name:
                 running(servers, name)
             found += [tool for _, tool in described(servers, server) if tool["state"] != "pinned"]
+            if servers is not None and server.name not in servers.failed:
+                found += gone(server.name, server.definitions, servers.pins.of(server.name))
         failed = servers.failed if servers is not None else {}
     if as_json:
         keys = ("tool", "state", "problem")

@@ -275,6 +275,8 @@ async def test_pages_without_end_are_read_up_to_the_bound(bench: Bench) -> None:
     servers = await bench.listed(policy_with({"mcp.max_tools": 25, "mcp.stop_timeout": 1}))
     await servers.close()
     assert len(servers.servers[0].definitions) == 25
+    await bench.play(says("x"), keys={"mcp.max_tools": 25})
+    assert bench.notes[-1] == ("MCP server `bad`: it lists more tools than are read, the first 25 (`mcp.max_tools`)")
 
 
 async def test_a_server_and_what_it_started_are_gone_afterwards(bench: Bench) -> None:

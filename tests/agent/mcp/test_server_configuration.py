@@ -35,6 +35,16 @@ def test_what_people_have_is_read(tmp_path: Path) -> None:
     assert read(tmp_path, {"command": "a", "disabled": True}) == ([], [])
 
 
+def test_what_other_programs_have_and_has_no_effect_is_said_to_have_none(tmp_path: Path) -> None:
+    foreign = {"timeout": 60, "description": "x", "trust": True, "alwaysAllow": ["a"]}
+    (server,), notes = read(tmp_path, {"command": "a", "args": ["b", "${HOME}/c"], "env": {"A": "${HOME}"}, **foreign})
+    assert [note.split("`")[3] for note in notes] == ["timeout", "description", "trust", "alwaysAllow", "${HOME}"]
+    assert "write `call_timeout`, in seconds" in notes[0]
+    assert "`args` is taken as it stands" in notes[-1]
+    assert server.args == ("b", "${HOME}/c")
+    assert read(tmp_path, {"url": "https://a.example/${K:-x}"})[1][0].startswith("MCP server `x`: `${K:-x}` in `url`")
+
+
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
