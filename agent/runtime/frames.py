@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct
 
 from foregate.schemas import codec, strict_json
 from foregate.schemas.errors import InvalidJson
@@ -128,8 +128,9 @@ FromRuntime = Welcome | Attached | Seen | Response | Refused
 
 
 def encode(frame: Frame) -> str:
-    """Return a message as text."""
-    return strict_json.encode_record({"type": type(frame).__name__.lower(), **codec.dump(frame)}).decode()
+    """Return a message as text, with every field of its kind: who reads it need not know what is left out."""
+    unset = {one.encode_name: one.default for one in msgspec.structs.fields(frame) if one.default is not NODEFAULT}
+    return strict_json.encode_record({"type": type(frame).__name__.lower(), **unset, **codec.dump(frame)}).decode()
 
 
 def from_agent(message: str | bytes, bound: int) -> FromAgent:

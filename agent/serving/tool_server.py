@@ -24,7 +24,7 @@ from foregate.telemetry.diagnostics import diagnostics
 
 OPENING = "Calls of another agent, which this session judges and runs for it."
 """What stands where a task's request would: nobody's words, and no ground for anything."""
-_RESTARTED = "it had not begun when the process that serves ended; send it again under another id"
+_RESTARTED = "it had changed nothing when the process that serves ended; send it again under another id"
 _UNBEGUN = ("not_run_cancelled", "it was cancelled before it began")
 _RESULT = ("ok", "content", "evidence", "changes", "origin", "error", "dropped", "exit_code")
 _ANSWERS = ("tool_finished", "call_answered", "outcome_unknown", "outcome_resolved")

@@ -72,6 +72,7 @@ class WebSocketServer:
         tools = tuple(codec.dump(spec) for spec in specs)
         self._welcome = Welcome(VERSION, __version__, policy.max_message, tools)
         self._seats: dict[str, Seat] = {}
+        self._connections: set[ServerConnection] = set()
         self._entering = asyncio.Lock()
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> Server:
@@ -99,12 +100,13 @@ class WebSocketServer:
             raise UsageError(f"`{host}:{port}` cannot be listened at ({error.strerror}); choose another port") from None
 
     async def close(self) -> None:
-        """Stop what runs and give every session back."""
+        """Stop what runs, give every session back and let go of every connection."""
         for seat in list(self._seats.values()):
             if seat.away is not None:
                 seat.away.cancel()
             await seat.leave()
         self._seats.clear()
+        await asyncio.gather(*(part(one, _GOING_AWAY, "the runtime ends") for one in self._connections))
 
     def _known(self, connection: ServerConnection, request: HttpRequest) -> HttpResponse | None:
         """Let in who knows the token; whoever does not learns nothing but that."""
@@ -115,6 +117,7 @@ class WebSocketServer:
 
     async def _handle(self, connection: ServerConnection) -> None:
         talk = Talk(connection, self._policy)
+        self._connections.add(connection)
         try:
             await talk.say(self._welcome)
             async for message in connection:
@@ -129,6 +132,7 @@ class WebSocketServer:
         except ForegateError as error:
             await talk.end(str(error) if not isinstance(error, InvalidJson) else f"a message was refused: {error}")
         finally:
+            self._connections.discard(connection)
             if talk.seat is not None:
                 self._left(talk.seat, connection)
 
@@ -148,7 +152,7 @@ class WebSocketServer:
                 seat.away = None
         earlier, seat.connection = seat.connection, connection
         if earlier is not None:
-            await earlier.close(_GOING_AWAY, "the agent speaks through a newer connection")
+            await part(earlier, _GOING_AWAY, "the agent speaks through a newer connection")
         return seat
 
     def _left(self, seat: Seat, connection: ServerConnection) -> None:
@@ -165,6 +169,16 @@ class WebSocketServer:
             if name is not None and seat.connection is None:
                 del self._seats[name]
                 await seat.leave()
+
+
+async def part(connection: ServerConnection, code: int, why: str) -> None:
+    """End a connection with a goodbye, without one where the other side does not read: a close waits behind all that
+    was said before."""
+    try:
+        async with asyncio.timeout(_GOODBYE):
+            await connection.close(code, why)
+    except TimeoutError:
+        connection.transport.abort()
 
 
 class Talk:
@@ -235,4 +249,4 @@ class Talk:
             await self.say(Refused(why[:2000]))
         except ConnectionClosed:
             return
-        await self._connection.close(_POLICY_VIOLATION, why[:_REASON].encode()[:120].decode("utf-8", "ignore"))
+        await part(self._connection, _POLICY_VIOLATION, why[:_REASON].encode()[:120].decode("utf-8", "ignore"))

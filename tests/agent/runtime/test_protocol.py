@@ -233,6 +233,40 @@ async def test_an_agent_that_does_not_read_stops_only_itself(serve: Started) -> 
         deaf.connection.transport.abort()
 
 
+async def test_an_agent_that_does_not_read_keeps_neither_its_next_connection_nor_the_end_waiting(
+    serve: Started, folder: Path
+) -> None:
+    runtime = serve(serving={"ping": 600, "max_waiting": 400})
+    (folder / "big.txt").write_text("x" * 200_000)
+    async with bare(runtime.port, "deaf") as deaf:
+        await deafened(deaf, folder / "once")
+        async with bare(runtime.port, "deaf") as again:
+            assert (await again.call("again", *READ))["ok"]
+            await deafened(again, folder / "twice")
+            assert await asyncio.to_thread(runtime.end) == 0
+            again.connection.transport.abort()
+        deaf.connection.transport.abort()
+
+
+async def test_a_response_has_all_its_fields_whatever_came_of_the_request(serve: Started, folder: Path) -> None:
+    async with bare(serve().port) as talk:
+        fields = {"type", "id", "ok", "state", "data", "errors", "duration"}
+        done, refused = await talk.call("1", *READ), await talk.call("2", "read_file", {"path": "../x"})
+        assert set(done) == set(refused) == fields
+        assert (done["errors"], refused["data"], refused["duration"]) == ([], None, 0)
+
+
+async def deafened(talk: Bare, last: Path) -> None:
+    """Ask for much without reading it, and return when all of it was done."""
+    talk.connection.transport.pause_reading()
+    for number in range(200):
+        await talk.request(f"{last.name}.{number}", "read_file", {"path": "big.txt"})
+    await talk.request(last.name, "write_file", {"path": last.name, "content": ""})
+    async with asyncio.timeout(60):
+        while not last.exists():  # noqa: ASYNC110 - it is another process
+            await asyncio.sleep(0.01)
+
+
 async def flooded(talk: Bare) -> None:
     """Ask without ever reading an answer."""
     for number in range(100_000):
