@@ -44,6 +44,18 @@ def test_the_default_patterns_mask_common_keys(policy: Policy) -> None:
 
 
 @pytest.mark.parametrize(
+    "body", ["MIIEabc+/=\nDEF=", "Proc-Type: 4,ENCRYPTED\nDEK-Info: A-1,B\n\nabc", "MII\\nabc", ""]
+)
+@pytest.mark.parametrize("end", ["-----END EC PRIVATE KEY-----", ""])
+def test_of_a_private_key_nothing_is_left_but_what_stands_around_it(policy: Policy, body: str, end: str) -> None:
+    key = f"-----BEGIN EC PRIVATE KEY-----\n{body}\n{end}"
+    left = mask(f"before {key}, after - all", policy.sensitive.patterns)
+    assert (left.startswith("before [masked "), left.endswith(", after - all")) == (True, True)
+    assert left.count("masked") == 1
+    assert end == "" or "abc" not in left
+
+
+@pytest.mark.parametrize(
     ("kind", "body"),
     [
         ("tool_finished", {"content": KEY}),
