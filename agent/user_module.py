@@ -7,7 +7,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
@@ -55,12 +55,16 @@ def _module(name: str, more: str) -> ModuleType:
 
 @contextmanager
 def elsewhere() -> Iterator[None]:
-    """Run a block in which nothing is imported from the current folder, however Python was started."""
+    """Run a block in which nothing is imported from the current folder, however Python was started.
+
+    What the user's code prints goes to standard error: standard output may be lines that a program reads.
+    """
     before, here = list(sys.path), Path.cwd().resolve()
     writing, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing is left beside the user's file
     sys.path[:] = [entry for entry in before if entry and not _same(entry, here)]
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     finally:
         sys.path[:] = before
         sys.dont_write_bytecode = writing

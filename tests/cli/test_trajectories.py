@@ -82,6 +82,7 @@ def test_a_file_that_is_there_is_left_as_it_is_unless_that_is_asked_for(told: Cl
         (("--format", "openai", "--reward", "json:loads"), "no place for a reward"),
         (("--format", "sao", "--check"), "`--check` goes with"),
         (("--since", "yesterday"), "is no moment"),
+        (("--since", ""), "is no moment"),
         (("--since", "99999999999d"), "is no moment"),
         (("--reward", "nothing"), "names no function"),
         (("--policy", "nowhere.yaml"), "nowhere.yaml"),
@@ -93,12 +94,16 @@ def test_options_that_cannot_be_used_are_one_sentence(told: Cli, arguments: tupl
     assert why in err
 
 
-def test_a_reward_that_fails_leaves_no_file(told: Cli, folder: Path) -> None:
+def test_a_reward_that_fails_leaves_no_file_and_what_one_prints_is_not_part_of_the_export(
+    told: Cli, folder: Path
+) -> None:
     (folder / "r.py").write_text("def score(trajectory):\n    return float('nan')\n")
     code, _, err = told("trajectories", "export", "--reward", "r.py:score", "--output", "o")
     assert (code, len(err.splitlines())) == (2, 1)
     assert sorted(os.listdir(folder)) == ["a.txt", "r.py"]
-    (folder / "r.py").write_text("def score(trajectory):\n    return len(trajectory.responses)\n")
+    (folder / "r.py").write_text(
+        "print(1)\ndef score(trajectory):\n    print(2)\n    return len(trajectory.responses)\n"
+    )
     out = told("trajectories", "export", "last", "--format", "sao", "--reward", "r.py:score")[1]
     rewards = [json.loads(line)["reward"] for line in out.splitlines()]
     assert rewards == [*([0.0] * (len(rewards) - 1)), float(len(rewards))]

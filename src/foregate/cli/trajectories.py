@@ -31,9 +31,9 @@ def export(
     sessions: options.SessionNames = None,
     form: Annotated[str, typer.Option("--format", metavar="atif|sao|openai", help="What each line is.")] = "atif",
     since: Annotated[
-        str,
+        str | None,
         typer.Option("--since", metavar="WHEN", help="Sessions with anything since a date, time or age (`7d`, `12h`)."),
-    ] = "",
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write a new file instead of standard output.")
     ] = None,
@@ -58,7 +58,7 @@ def export(
     from foregate.cli.waiting import wait
     from foregate.home import Home, find_session
 
-    moment_wanted = moment(since) if since else None
+    moment_wanted = moment(since) if since is not None else None
     wanted = _wanted(form, pairs, content, reward, check, policy, workspace)
     home = Home.open()
     log = home.log()
