@@ -9,15 +9,17 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
 from foregate import __version__
 from foregate.agent.runtime.frames import Response
+from foregate.agent.serving.lines import Lines, taken
 from foregate.agent.serving.tool_server import ToolServer
 from foregate.policy.policy import Policy
 from foregate.schemas.effect import Effect
@@ -97,6 +99,7 @@ class McpServer:
         self._waiting: dict[str, Begun] = {}
         self._contexts: dict[str, Context] = {}
         self._reports: deque[asyncio.Task[None]] = deque(maxlen=64)
+        self._write: Any = None
         server.session.listeners.append(self._hear)
 
     async def run(self) -> None:
@@ -108,8 +111,15 @@ class McpServer:
             on_list_tools=self._list,
             on_call_tool=self._call,
         )
-        async with stdio_server() as (read, write):
+        lines = Lines(taken(0), self._policy.serving.max_message, self._refuse)
+        async with stdio_server(stdin=cast("Any", lines)) as (read, write):
+            self._write = write
             await app.run(read, write, app.create_initialization_options(NotificationOptions()))
+
+    async def _refuse(self, id: Any, why: str) -> None:  # noqa: A002
+        """Answer a line that is no message, so that nobody waits for it."""
+        problem = types.ErrorData(code=types.PARSE_ERROR, message=why)
+        await self._write.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=problem)))
 
     async def _list(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[tool_of(spec) for spec in self._specs])

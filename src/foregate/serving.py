@@ -139,7 +139,10 @@ def offered(setting: Setting) -> tuple[list[ToolSpec], Policy]:
 
 
 async def serve_mcp(setting: Setting) -> None:
-    """Serve one client on standard input and output until it is gone; the session's name goes to standard error."""
+    """Serve one client on standard input and output until it is gone; the session's name goes to standard error.
+
+    To be told to end is an interrupt: what runs is stopped, and the session is complete.
+    """
     from foregate.agent.serving.tool_server import ToolServer, Voice
 
     try:
@@ -149,6 +152,7 @@ async def serve_mcp(setting: Setting) -> None:
     specs, policy = offered(setting)
     opened = await open_session(replace(setting, person=Voice()))
     server = ToolServer(opened.session)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     try:
         await server.begin()
         print(f"foregate: session {opened.name}", file=sys.stderr, flush=True)  # noqa: T201

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -206,8 +207,92 @@ def test_standard_output_carries_the_protocol_only(home: Path, folder: Path) -> 
     )
     assert done.returncode == 0
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in done.stdout.splitlines())
-    assert json.loads(done.stdout.splitlines()[0])["id"] == 1
+    assert {json.loads(line)["id"] for line in done.stdout.splitlines()} == {1, None}
     assert "session " in done.stderr
+
+
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+
+
+@contextmanager
+def by_hand(home: Path, folder: Path, **policy: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the server, and greet it line by line."""
+    (home.parent / "p.yaml").write_text(json.dumps(policy))
+    command = [sys.executable, "-Im", "foregate", "tools", "serve", "--mcp", "--workspace", str(folder)]
+    with subprocess.Popen(
+        [*command, "--policy", str(home.parent / "p.yaml")],
+        env=environ(home),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as server:
+        tell(server, id=0, method="initialize", params=HELLO)
+        assert heard(server)["id"] == 0
+        tell(server, method="notifications/initialized")
+        yield server
+        server.kill()
+
+
+def tell(server: subprocess.Popen[bytes], **message: Any) -> None:
+    """Send a message."""
+    assert server.stdin is not None
+    server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    server.stdin.flush()
+
+
+def heard(server: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """Return the next message."""
+    assert server.stdout is not None
+    said: dict[str, Any] = json.loads(server.stdout.readline())
+    return said
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "why"),
+    [
+        (b"no json at all", None, "not valid JSON"),
+        (b"\xff\xfe", None, "not valid JSON"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":"\\ud800"}}', 7, "lone surrogate"),
+        (b'{"jsonrpc":"2.0","id":"x","method":"ping","params":{"a":1,"a":2}}', "x", "twice"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":NaN}}', 7, "NaN"),
+        (b"[" * 5000, None, "deeper"),
+        (b"x" * 300_000, None, "larger than 100000 bytes"),
+    ],
+)
+def test_a_line_that_is_no_strict_json_is_answered_and_the_next_is_served(
+    home: Path, folder: Path, line: bytes, number: Any, why: str
+) -> None:
+    with by_hand(home, folder, serving={"max_message": 100_000}) as server:
+        assert server.stdin is not None
+        server.stdin.write(line + b"\n\n")
+        refused = (tell(server, id=9, method="ping"), heard(server))[1]
+        assert (refused["id"], refused["error"]["code"]) == (number, -32700)
+        assert why in refused["error"]["message"]
+        assert heard(server)["id"] == 9
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_told_to_end_it_stops_what_runs_and_completes_its_session_while_its_client_still_listens(
+    home: Path, folder: Path, number: int
+) -> None:
+    with by_hand(home, folder, commands={"read_only": {"sleep": {"options": []}}}) as server:
+        seconds = str(100_000 + os.getpid())
+        call = {"name": "run_command", "arguments": {"argv": ["sleep", seconds]}, "_meta": {"progressToken": 1}}
+        tell(server, id=1, method="tools/call", params=call)
+        while heard(server).get("params", {}).get("progress") != 1:
+            pass
+        server.send_signal(number)
+        assert server.wait(30) == 130
+    assert not any(f"sleep\0{seconds}".encode() in command_of(entry) for entry in Path("/proc").iterdir())
+    assert foregate(home, "audit", "verify", "last")[1].startswith("verified: ")
+
+
+def command_of(entry: Path) -> bytes:
+    """Return the words of a process, nothing for what is none any more."""
+    try:
+        return (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def test_one_way_of_serving_is_chosen(home: Path, folder: Path) -> None:
