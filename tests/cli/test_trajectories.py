@@ -128,6 +128,15 @@ def test_a_damaged_session_is_named_and_the_others_are_exported(told: Cli, home:
     assert "was not exported: event 3 was changed" in err
 
 
+def test_an_export_that_was_cut_is_not_as_it_was_recorded_wherever_it_was_cut(told: Cli, folder: Path) -> None:
+    whole = json.loads(told("trajectories", "export", "last")[1])
+    for step in range(len(whole["steps"])):
+        cut = [one for number, one in enumerate(whole["steps"]) if number != step]
+        (folder / "o").write_text(json.dumps({**whole, "steps": cut}))
+        code, out, err = told("trajectories", "import", "o")
+        assert (code, "as recorded" in out or "not whole" in out, err) == (8, True, "")
+
+
 @pytest.mark.parametrize("text", ["", "\n\n", "{}\n", "[1]", "x", '{"extra": {"foregate": 3}}'])
 def test_a_file_that_is_no_export_is_refused_in_one_sentence(cli: Cli, folder: Path, text: str) -> None:
     (folder / "o").write_text(text)

@@ -207,14 +207,27 @@ def _restored(file: Path) -> Iterator[Restored]:
 
 
 def _told(session: Restored) -> dict[str, Json]:
+    same = session.whole and not session.altered
     return {
         "session": session.session,
         "events": len(session.events),
-        "turns": sum(1 for _ in session.turns()),
+        "turns": _turns(session, same),
         "altered": list(session.altered),
         "whole": session.whole,
-        "same": session.whole and not session.altered,
+        "same": same,
     }
+
+
+def _turns(session: Restored, same: bool) -> int:
+    """Return how many turns can be read; of a session that is not as it was recorded there may be none."""
+    from foregate.schemas.errors import UsageError
+
+    try:
+        return sum(1 for _ in session.turns())
+    except UsageError:
+        if same:
+            raise
+        return 0
 
 
 def _sentence(told: dict[str, Json]) -> str:
