@@ -152,6 +152,7 @@ async def _open(
     notes: tuple[str, ...],
     own: tuple[Path, ...] = (),
 ) -> Opened:
+    from foregate.agent.outcomes import hear_from_there
     from foregate.agent.planning.plan_desk import PlanDesk
     from foregate.agent.serving.served_policy import served
     from foregate.agent.session import Session, utc_now
@@ -232,6 +233,7 @@ async def _open(
             await session.start(**setting.about, **spoken_as, **ran)
         if runtime is not None:
             await introduce(runtime, log, name)
+            await hear_from_there(session)
         session.early = configuration.streaming.execute == "observations"
         if dialect and dialect != session.state.dialect:
             await session.record(Draft("policy_changed", "person", {"dialect": dialect}))

@@ -7,6 +7,15 @@ from typing import Annotated
 
 import typer
 
+
+def meant(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
+    """Return what an option was given; raise BadParameter for nothing, as an unset variable of a script leaves it."""
+    source = context.get_parameter_source(option.name or "")
+    if value == "" and source is not None and source.name == "COMMANDLINE":
+        raise typer.BadParameter("it was given without a value; write one, or leave the option out")
+    return value
+
+
 Model = Annotated[
     str | None,
     typer.Option("--model", metavar="NAME", help="Model at the configured endpoint; `rehearsal` needs none."),
@@ -16,7 +25,12 @@ WorkspaceFolder = Annotated[
 ]
 PolicyFile = Annotated[
     str | None,
-    typer.Option("--policy", metavar="FILE", help="YAML over the default policy, or `classic`; also FOREGATE_POLICY."),
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="YAML over the default policy, or `classic`; also FOREGATE_POLICY.",
+        callback=meant,
+    ),
 ]
 ConfigFile = Annotated[
     Path | None,
@@ -41,7 +55,13 @@ McpFile = Annotated[
 ]
 Runtime = Annotated[
     str,
-    typer.Option("--runtime", metavar="URL", help="Use the tools of `foregate tools serve --ws`.", show_default=False),
+    typer.Option(
+        "--runtime",
+        metavar="URL",
+        help="Use the tools of `foregate tools serve --ws`.",
+        show_default=False,
+        callback=meant,
+    ),
 ]
 InsecureRuntime = Annotated[
     bool, typer.Option("--insecure-runtime", help="Allow ws:// to another machine: unencrypted.", show_default=False)

@@ -186,9 +186,12 @@ async def test_a_session_resumed_in_another_process_hears_what_came_of_its_call(
         name = opened.name
     gate.let_go()
     wire.down = False
+    async with asyncio.timeout(60):
+        parked = True
+        while parked:
+            async with agent.session(resume=name) as opened:
+                parked = bool(opened.session.state.parked)
     async with agent.session([says("it is done")], resume=name) as opened:
-        while opened.session.state.parked:
-            await find_out(opened.session)
         await run(opened.session, "and?")
         (resolved,) = await events(opened, "outcome_resolved")
         assert (resolved.body["outcome"], gate.effects) == ("done", 1)
