@@ -28,6 +28,8 @@ _KINDS = {
     "streamableHttp": "url",
     "streamable_http": "url",
 }
+_UNSPOKEN = ("sse", "ws", "websocket")
+"""Transports other clients know: a server behind one is left out, and the others of the file are there."""
 _PROCESS = ("command", "args", "env", "cwd")
 _PLACE = ("url", "headers")
 _BOTH = ("type", "transport", "disabled", "start_timeout", "call_timeout")
@@ -104,6 +106,11 @@ def read_servers(file: Path) -> tuple[list[ServerConfiguration], list[str]]:
         raise UsageError(f'`{shown}` lists no servers; write {{"mcpServers": {{NAME: {{"command": ...}}}}}}')
     servers, notes = [], []
     for name, entry in listed.items():
+        if other := next((kind for kind in _transports(entry) if kind in _UNSPOKEN), ""):
+            notes.append(
+                f"MCP server `{visible(name[:64])}` is left out: `{other}` is not spoken here, only stdio and http"
+            )
+            continue
         try:
             server = server_of(name, entry)
         except ValueError as error:
@@ -131,9 +138,8 @@ def server_of(name: str, entry: Json) -> ServerConfiguration | None:
         raise ValueError("has neither `command` nor `url`; write one")
     if unknown := [key for key in entry if key not in known and key not in _ELSEWHERE]:
         raise ValueError(f"the key `{visible(unknown[0][:64])}` is unknown; the keys are {', '.join(known)}")
-    for key in ("type", "transport"):
-        if key in entry and _KINDS.get(str(entry[key])) != what:
-            raise ValueError(f"`{key}` is none that is spoken here; use stdio with `command`, http with `url`")
+    if any(_KINDS.get(str(kind)) != what for kind in _transports(entry)):
+        raise ValueError("its transport is none that is spoken here; use stdio with `command`, http with `url`")
     if not isinstance(entry.get("disabled", False), bool):
         raise ValueError("`disabled` must be true or false")
     read: dict[str, Any] = {key: _text(entry, key) for key in ("command", "cwd", "url") if key in entry}
@@ -145,6 +151,12 @@ def server_of(name: str, entry: Json) -> ServerConfiguration | None:
     server = ServerConfiguration(name, args=tuple(args), **read)
     _check(server)
     return None if entry.get("disabled") else server
+
+
+def _transports(entry: Json) -> Iterator[Json]:
+    """Yield what an entry calls its transport."""
+    if isinstance(entry, dict):
+        yield from (entry[key] for key in ("type", "transport") if key in entry)
 
 
 def unexpanded(server: ServerConfiguration) -> Iterator[str]:

@@ -35,6 +35,15 @@ def test_what_people_have_is_read(tmp_path: Path) -> None:
     assert read(tmp_path, {"command": "a", "disabled": True}) == ([], [])
 
 
+def test_a_server_behind_a_transport_nobody_speaks_here_is_left_out_and_the_others_are_there(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    old = {"type": "sse", "url": "http://a.example/sse"}
+    file.write_text(json.dumps({"mcpServers": {"old": old, "other": {"command": "a"}}}))
+    servers, notes = read_servers(file)
+    assert [server.name for server in servers] == ["other"]
+    assert notes == ["MCP server `old` is left out: `sse` is not spoken here, only stdio and http"]
+
+
 def test_what_other_programs_have_and_has_no_effect_is_said_to_have_none(tmp_path: Path) -> None:
     foreign = {"timeout": 60, "description": "x", "trust": True, "alwaysAllow": ["a"]}
     (server,), notes = read(tmp_path, {"command": "a", "args": ["b", "${HOME}/c"], "env": {"A": "${HOME}"}, **foreign})
@@ -66,7 +75,7 @@ def test_what_other_programs_have_and_has_no_effect_is_said_to_have_none(tmp_pat
         ({"command": "a", "call_timeout": True}, "whole number of seconds"),
         ({"command": "a", "disabled": "yes"}, "true or false"),
         ({"command": "a", "type": "http"}, "none that is spoken here"),
-        ({"url": "http://a.example/sse", "type": "sse"}, "none that is spoken here"),
+        ({"url": "http://a.example/", "type": "carrier pigeon"}, "none that is spoken here"),
         ({"url": "file:///etc/passwd"}, "http or https"),
         ({"url": "https://a:b@c.example/"}, "in `headers`"),
         ({"url": "https://a.example:x/"}, "http or https"),
