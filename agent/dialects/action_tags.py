@@ -27,7 +27,7 @@ _ACTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "git_push": ("git_push", {}),
     "run_tests": ("run_tests", {}),
     "search_replace": ("search_replace", {"path": "paths[]", "regex": "pattern", "replace": "replacement"}),
-    "template": ("render_template", {"template_file": "template", "vars": "variables"}),
+    "template": ("render_template", {"template_file": "template", "file": "template", "vars": "variables"}),
 }
 _WORDS = Shape({"type": "array", "items": {"type": "string"}}, {}, short=True)
 _WORD = Shape({"type": "string"}, {}, short=True)

@@ -14,7 +14,7 @@ DEEPEST = 8
 """Tags in the value of a parameter, at most."""
 Shapes = Callable[[str], Shape]
 """The shape of a call's parameter, by its name in the tag."""
-_STRAY = re.compile(r"<[^<>\n]{0,60}>?|[^<\n]{1,60}")
+_STRAY = re.compile(r"<{1,20}[^<>\n]{0,60}>?|[^<\n]{1,60}")
 
 
 class Cut(Exception):

@@ -20,12 +20,13 @@ _FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?+(`{3,}+|~{3,}+)(
 _MAYBE_FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)]?+)[ \t]*+)?+(?:`*+|~*+)\Z")
 _FENCE_END = re.compile(r"^[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+\r?$", re.MULTILINE)
 _ANSWER = re.compile(
-    r"[ \t>#*_]*+(?:the )?final[ \t_-]*+(?:answers?|anwser|anser|awnser|asnwer|answear|ansewr|answr)\b"
-    r"[ \t*_]*+[:\uff1a][*_]*+",
+    r"[ \t>#*_]{0,16}+(?:the )?(?:final|finial|finall|fianl|finla|fnal)[ \t_-]{0,4}+"
+    r"(?:answers?|answe|answer?e|anwser|anser|awnser|asnwer|answear|ansewr|answr)\b[ \t*_]{0,8}+[:\uff1a][*_]{0,8}+",
     re.IGNORECASE,
 )
 _MAYBE_ANSWER = re.compile(r"[ \t>#*_]*+(?:\Z|[ft])", re.IGNORECASE)
 _LONGEST_ANSWER = 64
+_FENCE_SIZE = 3
 
 
 class Words:
@@ -100,8 +101,9 @@ class Prose:
     def to_mark(self, *, answers: bool) -> Waits[Mark]:
         """Read up to a place where a tag may stand, or past the words that announce the answer."""
         window = self._window
+        after_tag = window.position if self._words.fresh else -1
         while True:
-            if (window.at_line or self._words.fresh) and self._looked != window.position:
+            if (window.at_line or window.position == after_tag) and self._looked != window.position:
                 self._looked = window.position
                 if answers and (yield from self._answer()):
                     return "answer"
@@ -124,14 +126,19 @@ class Prose:
     def _answer(self) -> Waits[bool]:
         window = self._window
         while True:
-            if match := _ANSWER.match(window.text, window.at):
+            match = _ANSWER.match(window.text, window.at)
+            line = window.text.find("\n", window.at, window.at + _LONGEST_ANSWER)
+            short = line < 0 and len(window.text) - window.at < _LONGEST_ANSWER
+            undecided = match.end() == len(window.text) if match else short and self._may_answer()
+            if undecided and (yield from window.more()):
+                continue
+            if match:
                 self._words.part()
                 window.take(match.end())
-                return True
-            line = window.text.find("\n", window.at, window.at + _LONGEST_ANSWER)
-            long = line >= 0 or len(window.text) - window.at >= _LONGEST_ANSWER
-            if long or not _MAYBE_ANSWER.match(window.text, window.at) or not (yield from window.more()):
-                return False
+            return match is not None
+
+    def _may_answer(self) -> bool:
+        return _MAYBE_ANSWER.match(self._window.text, self._window.at) is not None
 
     def _fence(self) -> Waits[bool]:
         """Read a fence that opens here, up to the end of its closing line or of the text."""
@@ -143,20 +150,25 @@ class Prose:
                 break
         if fence is None or (fence[1][0] == "`" and "`" in fence[2]):
             return False
-        mark = fence[1]
         self._words.add(window.take(min(fence.end() + 1, len(window.text))))
+        yield from self._fenced(fence[1])
+        return True
+
+    def _fenced(self, mark: str) -> Waits[None]:
+        """Read what stands in a fence, and its closing line."""
+        window = self._window
         while True:
             ends = (end for end in _FENCE_END.finditer(window.text, window.at) if _closes(end[1], mark))
             end = next(ends, None)
             if end is not None and end.end() < len(window.text):
                 self._read_example(end.end())
-                return True
+                return
             if end is None:
                 self._read_example(max(window.at, window.text.rfind("\n", window.at) + 1))
             if not (yield from window.more()):
                 self.unclosed_fence = end is None
                 self._read_example(len(window.text))
-                return True
+                return
 
     def _read_example(self, end: int) -> None:
         text = self._window.take(end)
@@ -164,7 +176,10 @@ class Prose:
         self._example(text)
 
     def _code(self) -> Waits[None]:
-        """Read inline code, or the backticks alone where no equal number of them follows in the line."""
+        """Read inline code, or the backticks alone where no equal number of them follows in the line.
+
+        Three and more that are the last of their line open a fence, though words stand before them.
+        """
         window = self._window
         while True:
             run = _RUN.match(window.text, window.at)
@@ -195,7 +210,12 @@ class Prose:
                     return
                 self._runs, self._runs_end = runs, window.position + len(window.text) - window.at
                 break
-        self._words.add(window.take(run.end()))
+        if size < _FENCE_SIZE or any(place > window.position for place in self._runs.values()):
+            self._words.add(window.take(run.end()))
+            return
+        line_end = window.at + self._runs_end - window.position
+        self._words.add(window.take(min(line_end + 1, len(window.text))))
+        yield from self._fenced(run[0])
 
 
 def _closes(mark: str, opening: str) -> bool:

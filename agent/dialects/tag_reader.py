@@ -22,7 +22,9 @@ from foregate.schemas.tool_call import ToolCall
 
 DEEPEST = 8
 """Blocks in blocks, at most."""
-_SIGNAL = re.compile(r"</?(?:execute|exec|run)[ _-]?tools?\s*/?>", re.IGNORECASE)
+_SIGNAL = re.compile(r"</?(?:ex[ce]{1,4}u?te?|exec|run)[ _-]?tools?\s*/?>", re.IGNORECASE)
+_CUT_NAME = 3
+"""Letters of a tag's name after which a text that ends within a line was cut in it."""
 _FINAL = ("final_answer", "finalanswer", "final-answer")
 _BROKEN_TAG = re.compile(r"<([A-Za-z_][A-Za-z0-9_.:-]*+)\s[^<>]*+(>?)")
 _ODD_TAG = re.compile(r"<(/?)([^\s<>/=\"'`]{1,100})")
@@ -328,7 +330,7 @@ class TagReader:
         if broken is not None and broken[2] and (form := self._form(broken[1])) is not None:
             yield from self._malformed(broken, form)
             return
-        if (name := self._scanner.begun()) and self._means(name):
+        if (name := self._scanner.begun()) and (self._means(name) or self._begins(name)):
             self._cut = True
             form = self._form(name)
             why = f"the response ended in the tag `<{name}`; send it again, whole"
@@ -347,6 +349,12 @@ class TagReader:
     def _means(self, name: str) -> bool:
         """Whether a tag of that name calls something or holds calls."""
         return self._form(name) is not None or name in BLOCKS or name == GENERIC or self._grammar.is_service(name)
+
+    def _begins(self, name: str) -> bool:
+        """Whether the text, being at its end, may have been cut in the name of a tag that means something."""
+        if len(self._window.left) > len(name) + 1 or (len(name) < _CUT_NAME and not self._window.opens_line):
+            return False
+        return any(tag.startswith(name) for tag in (*self._grammar.tags, *BLOCKS, GENERIC))
 
     def _odd_tag(self) -> Waits[re.Match[str] | None]:
         """Return the name after `<` where it is not all ASCII."""

@@ -23,9 +23,11 @@ from foregate.schemas.order import Block
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
-_RISKY = re.compile(r"<|`{3}|~{3}|final[ \t_-]*a", re.IGNORECASE)
+_RISKY = re.compile(r"<|`{3}|~{3}|f[inal]{2,5}[ \t_-]*a", re.IGNORECASE)
 _ODD = re.compile(r"</?[!-;?-~]*[^\x00-\x7f]")
 """A tag's name beyond ASCII, which may look like another's."""
+_CUT = re.compile(r"<[A-Za-z_][\w.:-]*\Z", re.ASCII)
+"""The name of a tag, cut by the end."""
 
 
 class Spelling(Struct, frozen=True):
@@ -87,7 +89,7 @@ def _words(text: str) -> str:
     """Return words as they are where they read as themselves whatever tools there are, else in CDATA."""
     if text == text.strip() and not _RISKY.search(text):
         return text
-    if _ODD.search(text):
+    if _ODD.search(text) or _CUT.search(text):
         return _cdata(text)
     read = TagReader(_AnyTag())
     read.feed(f'{text}\n\n<{GENERIC} name="end"/>')

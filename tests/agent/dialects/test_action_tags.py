@@ -66,6 +66,10 @@ TAGS = ActionTags()
                 )
             ],
         ),
+        (
+            "<template><file>c.tmpl</file><variables><port>80</port></variables></template>",
+            [("render_template", {"template": "c.tmpl", "variables": {"port": "80"}})],
+        ),
         ("<move_path><source>a</source><destination>b</destination></move_path>", None),
         ('<read_file path="a &quot;b&quot;.txt" offset="3"/>', [("read_file", {"path": 'a "b".txt', "offset": 3})]),
         ('<read_file>{"path": "a"}</read_file>', [("read_file", {"path": "a"})]),
@@ -164,6 +168,9 @@ def test_short_parameters_are_trimmed_and_decode_the_five_entities() -> None:
         "<cre\u0430te_file><path>a</path><run_shell>id</run_shell></cre\u0430te_file>",
         "<read\u200b_file>a</read\u200b_file>",
         "<\uff52ead_file>a</\uff52ead_file>",
+        "As in ```xml\n<read_file>a</read_file>\n```\nand `so` on.",
+        "As in ```xml <read_file>a</read_file>",
+        "a ````\n```\n<read_file>a</read_file>\n````",
         "a < b, List<String>, 1 <2, x<y>z, </read_file>",
         "<think><read_file>a</read_file></think>",
         "<think><read_file>a</read_file>",
@@ -181,6 +188,9 @@ def test_what_is_an_example_or_looks_like_a_tag_never_runs(text: str) -> None:
         "``` is a fence\n```\n<read_file>a</read_file>",
         "```\nx\n```\n<read_file>a</read_file>",
         "```a``` <read_file>a</read_file>",
+        "as ``` does\n```\n<read_file>a</read_file>",
+        "a ``` b ` c\n<read_file>a</read_file>",
+        "a `` b\n<read_file>a</read_file>",
         "~~ <read_file>a</read_file>",
         "a ` b\n<read_file>a</read_file> ` c",
         "> <read_file>a</read_file>",
@@ -212,6 +222,8 @@ def test_examples_in_a_fence_are_said() -> None:
         ("I use <read_file", "ended in the tag `<read_file`"),
         ("<read_file path='a", "ended in the tag `<read_file`"),
         ("<parallel", "ended in the tag `<parallel`"),
+        ("I use <read_fi", "ended in the tag `<read_fi`"),
+        ("I act:\n<c", "ended in the tag `<c`"),
         ("<read_file><path>a", "`<path>` in `<read_file>` was closed"),
         ("<read_file><path>a</path>", "`<read_file>` was closed"),
         ("<create_file><path>a</path><content>x</content></create_fil", "`<create_file>` was closed"),
@@ -245,8 +257,8 @@ def test_a_call_that_cannot_be_read_says_why_and_runs_nothing(text: str, says: s
     assert says in defect(TAGS, text)
 
 
-@pytest.mark.parametrize("text", ["a <b", "<path", "a <", "</read_file", "<read_fil", "<!", "<div class='x"])
-def test_the_beginning_of_another_tag_at_the_end_is_words(text: str) -> None:
+@pytest.mark.parametrize("text", ["a <b", "<path", "a <", "</read_file", "<xyz", "see <re", "<!", "<div class='x"])
+def test_the_beginning_of_what_may_be_no_call_is_words_at_the_end(text: str) -> None:
     parsed = read(TAGS, text)
     assert (parsed.text, parsed.calls) == (text, ())
 

@@ -131,6 +131,7 @@ def test_the_text_of_a_place_stays_as_it_is() -> None:
     [
         "<execute_tools />", "<execute_tools/>", "<execute_tools>", "</execute_tools>", "<EXECUTE_TOOLS />",
         "<execute-tools/>", "<execute tools />", "<executetools/>", "<execute_tool/>", "<run_tools />", "<exec_tools/>",
+        "<excute_tools />", "<excecute_tools/>", "<exeute_tools/>",
     ],
 )  # fmt: skip
 def test_what_stands_after_the_signal_is_cut(signal: str) -> None:
@@ -153,6 +154,7 @@ def test_the_signal_before_any_call_or_in_content_means_nothing() -> None:
     [
         "Final Answer:", "final answer:", "FINAL ANSWER :", "**Final Answer:**", "## Final Answer:", "Final Anwser:",
         "FinalAnswer:", "final_answer:", "The final answer:", "> Final Answers:", "Final Asnwer\uff1a",
+        "Finial Answer:", "Fnal answer:", "Final Answe:", "**Final Answer**:",
     ],
 )  # fmt: skip
 def test_the_final_answer_is_words_without_its_mark(mark: str) -> None:

@@ -28,7 +28,7 @@ MARKS = (
     "<types ", '<var name="x">', "</var>", "<execute_tools />", "Final Answer:", "<![CDATA[", "]]>", "<!--", "-->",
     "```", "```xml", "~~~", "`", "``", "\n", "\r\n", " ", "{", '{"path": "a"}', "}", "&lt;", "&amp;", "<", ">", "/",
     "</", "<!", "<!DOCTYPE x>", '<!ENTITY a "b">', "a", "ls -l", "|", "'", '"', '="', "b/c", "$result_of_step_1",
-    "\ud800", '<call_tool name="x" arguments="{}"/>', "<web.search ", 'query="a"', "/>", "- ", "> ",
+    "**", "Final", " ansewr", ":", "\x0b", "\u2028", " " * 70, "\ud800", '<call_tool name="x" arguments="{}"/>', "<web.search ", 'query="a"', "/>", "- ", "> ",
 )  # fmt: skip
 PIECES = (*(f"<{tag}>" for tag in TAGS.split()), *(f"</{tag}>" for tag in TAGS.split()), *MARKS)
 WRAPPED = st.recursive(
@@ -59,6 +59,10 @@ def read_in_pieces(dialect: Dialect, text: str, cuts: Sequence[int]) -> tuple[Pa
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 @given(text=SOUP, cuts=st.lists(st.integers(0, 1000), max_size=6))
+@example(text="**Final Answer:** yes", cuts=[])
+@example(text="\u2028Final Answer: yes", cuts=[1])
+@example(text=f"{' ' * 70}Final Answer: yes", cuts=[70])
+@example(text="as ```xml\n<read_file>a</read_file>\n```\n<foo>", cuts=[5])
 def test_a_text_says_the_same_however_it_is_split(dialect: Dialect, text: str, cuts: list[int]) -> None:
     whole = read(dialect, text)
     parsed, shown = read_in_pieces(dialect, text, cuts)
@@ -148,6 +152,8 @@ def blocks(draw: st.DrawFn, start: int, end: int, depth: int) -> Block:
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 @given(message=messages())
 @example(message=Message("assistant", "```\nopen"))
+@example(message=Message("assistant", "see <read_fi"))
+@example(message=Message("assistant", "Finial answer: yes", (ToolCall.of("read_file", {"path": "a"}),)))
 @example(message=Message("assistant", "see <read_file>", (ToolCall.of("read_file", {"path": "a"}),)))
 def test_what_is_written_reads_as_the_same(dialect: Dialect, message: Message) -> None:
     parsed = read(dialect, dialect.said(message))
