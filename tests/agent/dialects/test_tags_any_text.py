@@ -28,7 +28,8 @@ MARKS = (
     "<types ", '<var name="x">', "</var>", "<execute_tools />", "Final Answer:", "<![CDATA[", "]]>", "<!--", "-->",
     "```", "```xml", "~~~", "`", "``", "\n", "\r\n", " ", "{", '{"path": "a"}', "}", "&lt;", "&amp;", "<", ">", "/",
     "</", "<!", "<!DOCTYPE x>", '<!ENTITY a "b">', "a", "ls -l", "|", "'", '"', '="', "b/c", "$result_of_step_1",
-    "**", "Final", " ansewr", ":", "\x0b", "\u2028", " " * 70, "\ud800", '<call_tool name="x" arguments="{}"/>', "<web.search ", 'query="a"', "/>", "- ", "> ",
+    "**", "Final", " ansewr", ":", "\x0b", "\u2028", " " * 70, "\ud800", '<call_tool name="x" arguments="{}"/>',
+    "<web.search ", 'query="a"', "/>", "- ", "> ",
 )  # fmt: skip
 PIECES = (*(f"<{tag}>" for tag in TAGS.split()), *(f"</{tag}>" for tag in TAGS.split()), *MARKS)
 WRAPPED = st.recursive(
