@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from msgspec import Struct
+
 from foregate.evidence.atoms import strings
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
 
-_PATH = r"(?:\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]{1,6}\])*"
-_PLACE = re.compile(rf"\$result_of_step_([1-9][0-9]{{0,3}})({_PATH})(?![A-Za-z0-9_])")
+_PATH = r"(?:\.[A-Za-z_][A-Za-z0-9_]*+|\[[0-9]{1,6}\])*+"
+_PLACE = re.compile(rf"\$result_of_step_([0-9]{{1,9}})(?![A-Za-z0-9_])({_PATH})(\[|\.[0-9])?")
+"""The third group is what cannot be read as more of a path."""
 _PART = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]{1,6})\]")
 _LONGEST = 4_000_000
-"""Characters of arguments with the results put in, at most."""
+"""Bytes of arguments with the results put in, at most."""
 
 
 def steps_in(value: Json) -> set[int]:
@@ -36,34 +39,81 @@ def filled(value: Json, results: Mapping[int, str]) -> Json:
     written as text, what is no text as JSON. What was put in is not searched for places. Raises InvalidJson with a
     sentence that says which step or path there is not, or that the whole became too long.
     """
-    result = _filled(value, results)
+    result = _filled(value, _Results(results))
     if len(strict_json.canonical(result)) > _LONGEST:
-        raise InvalidJson(f"with the results put in, the arguments are longer than {_LONGEST} bytes; pass on less")
+        raise _too_long()
     return result
 
 
 def named(value: Json, results: Mapping[int, str]) -> Iterator[tuple[int, str]]:
-    """Yield the number of each step `value` names and each text that `filled` takes from its result."""
-    match value:
-        case str():
-            for match in _PLACE.finditer(value):
-                found = _found(match, results)
-                yield from ((int(match[1]), text) for text in [*strings(found)] or [_text(found)])
-        case list():
-            for item in value:
-                yield from named(item, results)
-        case dict():
-            for item in value.values():
-                yield from named(item, results)
+    """Yield the number of each step `value` names and each text that `filled` takes from its result, once a place."""
+    read, places = _Results(results), {match[0]: match for text in strings(value) for match in _PLACE.finditer(text)}
+    for match in places.values():
+        found = read.at(match).value
+        yield from ((int(match[1]), text) for text in [*strings(found)] or [_text(found)])
 
 
-def _filled(value: Json, results: Mapping[int, str]) -> Json:
+class _Found(Struct, frozen=True):
+    """What a place stands for, and the bytes of it as JSON."""
+
+    value: Json
+    size: int
+
+
+class _Results:
+    """Results by the number of their step. Each place is looked up once, and what was taken so far is counted."""
+
+    def __init__(self, results: Mapping[int, str]) -> None:
+        self._results = results
+        self._parsed: dict[int, Json] = {}
+        self._found: dict[str, _Found] = {}
+        self._taken = 0
+
+    def take(self, match: re.Match[str]) -> Json:
+        """Return what a place stands for, to be put in; raise InvalidJson where too much was."""
+        found = self.at(match)
+        self._taken += found.size
+        if self._taken > _LONGEST:
+            raise _too_long()
+        return found.value
+
+    def at(self, match: re.Match[str]) -> _Found:
+        """Return what a place stands for; raise InvalidJson where that is nothing."""
+        if match[0] not in self._found:
+            value = self._along(match)
+            self._found[match[0]] = _Found(value, len(strict_json.canonical(value)))
+        return self._found[match[0]]
+
+    def _along(self, match: re.Match[str]) -> Json:
+        step, path, more = int(match[1]), match[2], match[3]
+        if more:
+            raise InvalidJson(f"`{match[0][:200]}` cannot be read from `{more}` on; a path is written `.key` and `[0]`")
+        if step not in self._results:
+            raise InvalidJson(
+                f"`{match[0][:200]}` names step {step}, which has no result here; name an earlier step of the block, "
+                "counted from 1"
+            )
+        return _along(self._json(step, match[0]), path, match[0]) if path else self._results[step]
+
+    def _json(self, step: int, place: str) -> Json:
+        text = self._results[step]
+        if step not in self._parsed:
+            try:
+                self._parsed[step] = strict_json.parse(text, max_bytes=len(text) * 4 + 1)
+            except InvalidJson:
+                raise InvalidJson(
+                    f"`{place[:200]}` names a part of step {step}, whose result is no JSON; name the whole"
+                ) from None
+        return self._parsed[step]
+
+
+def _filled(value: Json, results: _Results) -> Json:
     match value:
         case str():
             whole = _PLACE.fullmatch(value)
             if whole is not None:
-                return _found(whole, results)
-            return _PLACE.sub(lambda match: _text(_found(match, results)), value)
+                return results.take(whole)
+            return _PLACE.sub(lambda match: _text(results.take(match)), value)
         case list():
             return [_filled(item, results) for item in value]
         case dict():
@@ -71,22 +121,8 @@ def _filled(value: Json, results: Mapping[int, str]) -> Json:
     return value
 
 
-def _found(match: re.Match[str], results: Mapping[int, str]) -> Json:
-    """Return what a place stands for."""
-    step, path = int(match[1]), match[2]
-    if step not in results:
-        raise InvalidJson(
-            f"`{match[0]}` names step {step}, which has no result here; name an earlier step of the block"
-        )
-    if not path:
-        return results[step]
-    try:
-        value = strict_json.parse(results[step], max_bytes=len(results[step]) * 4 + 1)
-    except InvalidJson:
-        raise InvalidJson(
-            f"`{match[0]}` names a part of step {step}, whose result is no JSON; name the whole"
-        ) from None
-    return _along(value, path, match[0])
+def _too_long() -> InvalidJson:
+    return InvalidJson(f"with the results put in, the arguments are longer than {_LONGEST} bytes; pass on less")
 
 
 def _along(value: Json, path: str, place: str) -> Json:

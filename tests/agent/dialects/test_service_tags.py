@@ -110,7 +110,7 @@ def test_blocks_too_deep_are_refused_with_a_note_and_run_nothing() -> None:
         ("<sequential>{0}<types><list>$result_of_step_1.items</list></types></sequential>", (1,)),
         ("<parallel>{0}<tool_b>$result_of_step_1</tool_b></parallel>", ()),
         ("{0}<tool_b>$result_of_step_1</tool_b>", ()),
-        ("<sequential>{0}<tool_b>$result_of_step_0 $result $result_of_step_x</tool_b></sequential>", ()),
+        ("<sequential>{0}<tool_b>$result_of_step_1x $result $result_of_step_x</tool_b></sequential>", ()),
     ],
 )
 def test_a_place_for_a_result_waits_within_a_sequence_only(text: str, deferred: tuple[int, ...]) -> None:
