@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
 
 from msgspec.structs import replace
 from pydantic import ConfigDict, Field, PydanticUserError, ValidationError, create_model
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic.json_schema import PydanticJsonSchemaWarning
+from pydantic_core import to_json
 
+from foregate.agent.tools import docstring
 from foregate.agent.tools.tool import Classify, Inverse, Tool
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
@@ -30,7 +33,6 @@ Targets = Mapping[str, str | ResourceKind] | Sequence[TargetParameter]
 """Which parameters name resources: their kind by name (the tool's effect is what happens to them), or in full."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
-_ARGUMENT = re.compile(r"\s+\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.+)\Z")
 _MAX_ERROR = 2000
 
 
@@ -129,15 +131,15 @@ def tool(
     `read_only` declares that the function only observes. `targets` names parameters that are resources, such as
     `{"path": "file"}`. `classify` gets the arguments of a call and returns its effect where it is a graver one than the
     tool's, else None. `inverse` has `now(id)` and `put_back(id, data)` for targets of the kind `other`, so that a call
-    can be undone. `timeout` is in seconds. The docstring's first paragraph becomes the description, its `Args:`
-    lines those of the parameters. Raises UsageError for a function that cannot be described.
+    can be undone. `timeout` is in seconds. The docstring's first paragraph becomes the description, what it says of
+    parameters (as Google, NumPy or Sphinx write it) theirs. Raises UsageError for a function that cannot be described.
     """
     declared = declaration(read_only, external, needs_approval, idempotent, high_impact, reversible, personal_memory)
 
     def wrap(wrapped: Callable[P, R]) -> FunctionTool[P, R]:
         said = Effect(effect) if effect is not None else Effect.OBSERVATION if read_only else Effect.UNKNOWN
         parameters = parameters_of(wrapped)
-        summary, notes = documentation(wrapped)
+        summary, notes = docstring.read(inspect.getdoc(wrapped) or "")
         schema, validate = schema_of(wrapped, parameters, notes)
         called_as = name or wrapped.__name__
         if not _NAME.match(called_as):
@@ -186,7 +188,9 @@ def declaration(
 
 
 def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
-    """Return the parameters of a function; raise UsageError for ones that cannot be given by name."""
+    """Return the parameters of a function; raise UsageError for what is none, or takes what has no name."""
+    if not hasattr(function, "__name__") or inspect.isasyncgenfunction(function):
+        raise UsageError(f"`{_shown(function)[:200]}` is no function that returns a value; write one around it")
     try:
         hints = get_type_hints(function, include_extras=True)
     except Exception as error:
@@ -214,9 +218,12 @@ def schema_of(
         model = create_model(
             f"{function.__name__}_arguments", __config__=ConfigDict(extra="forbid", strict=True), **fields
         )
-        schema = untitled(model.model_json_schema(by_alias=True))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PydanticJsonSchemaWarning)  # a default that is no JSON is only left out
+            schema = untitled(model.model_json_schema(by_alias=True))
     except PydanticUserError as error:
-        raise UsageError(f"`{function.__name__}` has a parameter no JSON can describe: {error}"[:500]) from None
+        why = error.message.splitlines()[0]
+        raise UsageError(f"`{function.__name__}` has a parameter no JSON can describe: {why}"[:500]) from None
 
     def validate(arguments: Mapping[str, Json]) -> dict[str, Any]:
         checked = model.model_validate_json(strict_json.canonical(arguments))
@@ -236,25 +243,6 @@ def untitled(schema: Json, names: bool = False) -> Json:
         for key, value in schema.items()
         if names or key != "title"
     }
-
-
-def documentation(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """Return the first paragraph of a docstring and what its `Args:` lines say of parameters."""
-    text = inspect.getdoc(function) or ""
-    summary = " ".join(text.split("\n\n")[0].split())
-    notes: dict[str, str] = {}
-    inside, last = False, ""
-    for line in text.splitlines():
-        if line.strip() in ("Args:", "Arguments:", "Parameters:"):
-            inside = True
-        elif inside and line.strip() and not line.startswith(" "):
-            break
-        elif inside and (match := _ARGUMENT.match(line)):
-            last = match[1]
-            notes[last] = match[2].strip()
-        elif inside and last and line.strip():
-            notes[last] += f" {line.strip()}"
-    return summary, notes
 
 
 def targets_of(targets: Targets, effect: Effect, names: Sequence[str]) -> tuple[TargetParameter, ...]:
@@ -283,16 +271,31 @@ async def called(
         if inspect.iscoroutinefunction(function):
             value = await function(**keywords)
         else:
-            value = await asyncio.to_thread(function, **keywords)
+            value, failure = await asyncio.to_thread(outcome, function, keywords)
+            if failure is not None:
+                raise failure
             if isinstance(value, Awaitable):
                 value = await value
     except RuntimeLost:
         raise
     except ForegateError as error:
         return ToolResult(False, str(error)[:_MAX_ERROR], error=type(error).__name__)
-    except Exception as error:
-        return ToolResult(False, f"{type(error).__name__}: {error}"[:_MAX_ERROR], error="tool_error")
+    except (Exception, SystemExit) as raised:
+        return ToolResult(False, f"{type(raised).__name__}: {_shown(raised, str)}"[:_MAX_ERROR], error="tool_error")
     return result_of(value)
+
+
+def outcome(
+    function: Callable[..., Any], keywords: Mapping[str, Any]
+) -> tuple[Any, None] | tuple[None, Exception | SystemExit]:
+    """Return what a function returns, and what it raises.
+
+    In a thread it must not be raised: a future cannot hold a StopIteration, and whoever waits for it waits for ever.
+    """
+    try:
+        return function(**keywords), None
+    except (Exception, SystemExit) as error:
+        return None, error
 
 
 def result_of(value: Any) -> ToolResult:
@@ -303,5 +306,13 @@ def result_of(value: Any) -> ToolResult:
         return ToolResult(True, value)
     try:
         return ToolResult(True, to_json(value, inf_nan_mode="strings", bytes_mode="base64").decode())
-    except (PydanticSerializationError, ValueError, RecursionError):
-        return ToolResult(True, repr(value)[:_MAX_ERROR])
+    except Exception:  # a serializer or a property of the value's own may raise anything
+        return ToolResult(True, _shown(value)[:_MAX_ERROR])
+
+
+def _shown(value: Any, show: Callable[[Any], str] = repr) -> str:
+    """Return a value as text, its type where it raises on the way."""
+    try:
+        return show(value)
+    except Exception:
+        return f"<{type(value).__name__}>"

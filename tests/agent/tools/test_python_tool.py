@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Annotated, Any
 
 import pytest
@@ -119,6 +121,42 @@ async def test_what_a_function_raises_is_a_failure_the_model_reads() -> None:
     assert len(result.content) <= 2000
 
 
+class Unspeakable(Exception):
+    """What raises when it is to be shown."""
+
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("error", [StopIteration("no more"), SystemExit("no more"), RuntimeError("no more")])
+async def test_whatever_ends_a_function_ends_its_call_and_nothing_else(error: BaseException) -> None:
+    @tool
+    def plain() -> str:
+        raise error
+
+    @tool
+    async def waits() -> str:
+        raise error
+
+    for made in (plain, waits):
+        result = await run(made)
+        assert (result.ok, result.error) == (False, "tool_error")
+        assert "no more" in result.content or "StopIteration" in result.content
+
+
+async def test_what_cannot_be_shown_is_told_by_its_type() -> None:
+    @tool
+    def give(fail: bool) -> object:
+        if fail:
+            raise Unspeakable
+        return Unspeakable()
+
+    assert (await run(give, fail=False)).content == "<Unspeakable>"
+    assert (await run(give, fail=True)).content == "Unspeakable: <Unspeakable>"
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -145,13 +183,24 @@ async def test_richer_types_are_read_from_json() -> None:
     assert (await run(rich, colour="red", point={"x": 3}, maybe=4)).content == "RED 3 4"
 
 
+def test_a_default_that_is_no_json_is_left_out() -> None:
+    @tool
+    def marked(count: int = asyncio.Lock()) -> None: ...  # type: ignore[assignment]
+
+    assert marked.spec.parameters["properties"] == {"count": {"type": "integer"}}
+
+
 def test_a_function_that_cannot_be_described_is_refused() -> None:
     def many(*args: int) -> None: ...
 
     def strange(lock: asyncio.Lock) -> None: ...
 
-    for function in (many, strange, lambda x: x):
-        with pytest.raises(UsageError):
+    async def yields() -> AsyncIterator[int]:
+        yield 1
+
+    for function in (many, strange, lambda x: x, yields, partial(many, 1), Colour.RED):
+        with pytest.raises(UsageError) as error:
             tool(function)
+        assert "\n" not in str(error.value)
     with pytest.raises(UsageError, match="no parameter"):
         tool(targets={"nope": "file"})(count.function)  # type: ignore[attr-defined]
