@@ -39,7 +39,7 @@ def _file(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise UsageError(f"`{path}` cannot be loaded ({_why(error)}); correct it") from None
+        raise UsageError(f"`{path}` cannot be loaded ({_why(error)}); {_remedy(error, path)}") from None
     return module
 
 
@@ -76,3 +76,10 @@ def _same(entry: str, here: Path) -> bool:
 
 def _why(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:200]}"
+
+
+def _remedy(error: BaseException, path: Path) -> str:
+    """Return what to do about a file that cannot be loaded."""
+    missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    beside = missing and ((path.parent / missing).is_dir() or (path.parent / f"{missing}.py").is_file())
+    return f"what lies beside it is not imported: put `{missing}` into it, or install it" if beside else "correct it"

@@ -94,6 +94,19 @@ def test_a_file_without_tools_or_one_that_fails_is_one_sentence(tmp_path: Path, 
         tools_in(str(tmp_path / "none.py"))
 
 
+def test_what_lies_beside_a_file_is_not_imported_and_the_error_says_so(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import helper.words\n")
+    (tmp_path / "helper.py").write_text("raise SystemExit('imported')\n")
+    with pytest.raises(UsageError, match="put `helper` into it, or install it"):
+        tools_in(str(tmp_path / "mine.py"))
+
+
+def test_what_a_file_prints_is_not_on_standard_output(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(f"print('loaded')\n{SOURCE}")
+    tools_in(str(file))
+    assert capsys.readouterr() == ("", "loaded\n")
+
+
 async def test_what_a_tool_of_a_user_changed_is_put_back_by_its_inverse(file: Path) -> None:
     tools = tools_in(str(file))
     model = ScriptedModel(
