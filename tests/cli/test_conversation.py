@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from foregate.agent.models.scripted import ScriptedModel, calls, says
+from foregate.agent.outcome import Outcome, Report
 from foregate.agent.tools.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace import Workspace
@@ -272,11 +273,17 @@ class PressesCtrlC:
 async def test_ctrl_c_cancels_the_step_and_not_the_session(chat: Callable[..., Awaitable[Chatted]]) -> None:
     before = signal.getsignal(signal.SIGINT)
     done = await chat(["wait", KeyboardInterrupt, "hello"], model=PressesCtrlC())
-    assert "cancelled" in done.shown
+    assert "cancelled no change was completed" in done.shown
     assert "still here" in done.shown
     ends = [event.body["status"] for event in done.events if event.kind == "task_ended"]
     assert ends == ["cancelled", "completed"]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_was_done_before_a_task_was_cancelled_is_not_called_cancelled() -> None:
+    out = io.StringIO()
+    Screen(Console(file=out, width=80)).told(Outcome("cancelled", report=Report(done=("write_file a.txt",))))
+    assert "done before: write_file a.txt" in out.getvalue()
 
 
 async def test_ctrl_c_at_the_sheet_answers_the_call_as_cancelled(chat: Callable[..., Awaitable[Chatted]]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foregate.cli.columns import columns
-from foregate.cli.layout import folded, hanging, packed
+from foregate.cli.layout import folded, hanging, labelled, packed
 from foregate.cli.rows import LONGEST, notable, rows, ruling
 from foregate.cli.sheet import KEYS_WITH_GRANT
 from foregate.cli.timeline import aside_rows, messages_of, rows_of
@@ -136,6 +136,14 @@ def test_what_a_row_leaves_out_is_marked(monkeypatch: pytest.MonkeyPatch) -> Non
     assert last.plain.endswith("…")
     failed = {"tool": "t", "target": "", "ok": False, "content": "a\nb", "duration": 0}
     assert texts("tool_finished", failed, "tool", 0) == ["  failed  t: a b"]
+
+
+@given(st.text("abc-", min_size=1, max_size=30), st.text("word ", max_size=200), st.integers(50, 120))
+def test_a_label_of_any_length_leaves_its_rows_within_the_width(label: str, value: str, width: int) -> None:
+    rows = [row.plain for row in labelled(label, value, width, room=16)]
+    assert all(columns(row) <= width for row in rows)
+    assert rows[0].startswith(f"  {label}")
+    assert all(row.startswith(" " * 19) for row in rows[1:])
 
 
 @pytest.mark.parametrize("width", [30, 40, 80])

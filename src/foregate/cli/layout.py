@@ -17,8 +17,15 @@ _HANGING = 10
 def labelled(
     label: str, value: str, width: int, style: str = "", *, label_style: str = "dim", room: int = LABEL
 ) -> Iterator[Text]:
-    """Yield `  label     value` in `width` columns, made visible; further lines are indented past the label."""
-    for number, piece in enumerate(folded(visible(value), max(8, width - room - 3))):
+    """Yield `  label     value` in `width` columns, made visible; further lines are indented past the label.
+
+    A label longer than its room that leaves too little of the first line stands on a line of its own.
+    """
+    pieces = folded(visible(value), max(8, width - room - 3))
+    if len(label) > room and len(label) + 3 + columns(pieces[0]) > width:
+        yield Text(f"  {label}", style=label_style)
+        label = ""
+    for number, piece in enumerate(pieces):
         text = Text("  ")
         text.append(f"{label if number == 0 else '':<{room}} ", style=label_style)
         text.append(piece, style=style)

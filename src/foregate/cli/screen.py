@@ -119,8 +119,8 @@ class Screen:
         if outcome.status in ("completed", "needs_input"):
             return
         report, width = outcome.report, self.console.width
-        done = ", ".join(report.done) or "no change was completed"
         if outcome.status == "cancelled":
+            done = f"done before: {', '.join(report.done)}" if report.done else "no change was completed"
             self.rows(labelled("cancelled", done, width, label_style=CARE))
             return
         status = outcome.status.replace("_", " ")
