@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -34,10 +35,17 @@ class Conversation:
         self.left_out = 0
         self.summary = ""
         self.notice = self.newest = self.asking = -1
+        self._ranks: dict[str, int] = {}
+        """The calls of the newest message with calls, by id, in their order."""
+        self._answered: list[int] = []
+        """The ranks of the answers right behind it, in the order they stand in."""
 
     def add(self, message: Message, *, by_user: bool = False) -> None:
         """Take in the next message."""
-        place = self._place(message.call) if message.role == "tool" else len(self.messages)
+        place = len(self.messages)
+        if message.role == "tool":
+            place = self._place(message.call)
+            self._note(place, message.call)
         if place < len(self.messages):
             self.newest += self.newest >= place
             self.notice += self.notice >= place
@@ -45,22 +53,22 @@ class Conversation:
             self.newest = place
         if message.calls:
             self.asking = place
+            self._ranks, self._answered = {call.id: rank for rank, call in enumerate(message.calls)}, []
         self.messages.insert(place, message)
         self.weights.insert(place, weight(message))
         self.total += self.weights[place]
 
     def _place(self, call: str) -> int:
         """Return where an answer goes: right behind the message that asked for it, in the order of its calls."""
-        calls = [asked.id for asked in self.messages[self.asking].calls] if self.asking >= 0 else []
-        if call not in calls:
+        if call not in self._ranks:
             return len(self.messages)
-        later = calls[calls.index(call) + 1 :]
-        place = self.asking + 1
-        while place < len(self.messages) and self.messages[place].role == "tool":
-            if self.messages[place].call in later:
-                break
-            place += 1
-        return place
+        return self.asking + 1 + bisect_right(self._answered, self._ranks[call])
+
+    def _note(self, place: int, call: str) -> None:
+        """Note the rank of an answer that stands among those behind the message that asked; a stranger goes along."""
+        at = place - self.asking - 1
+        if self.asking >= 0 and at <= len(self._answered):
+            self._answered.insert(at, self._ranks.get(call, self._answered[-1] if self._answered else -1))
 
     def compress(self, body: Mapping[str, Json]) -> None:
         """Do what an event `context_compressed` says."""
@@ -71,6 +79,7 @@ class Conversation:
         self.summary = body["summary"]
         self.messages, self.weights, self.total = [], [], 0
         self.notice = self.newest = self.asking = -1
+        self._ranks, self._answered = {}, []
         for place, message in enumerate(before):
             if place in gone:
                 if self.notice < 0:
