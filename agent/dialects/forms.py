@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct, field
 
 from foregate.agent.dialects.command_words import Unreadable
-from foregate.agent.dialects.parameters import Element, Shape, shape_of, value_of
+from foregate.agent.dialects.parameters import Element, Shape, shape_of, value_of, worded
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
@@ -104,8 +104,16 @@ class Form(Struct, frozen=True):
             key = ours.removesuffix("[]")
             if key in arguments:
                 raise Unreadable(f"the parameter `{name[:64]}` of `<{self.tag}>` is given twice; keep one")
+            value = self._worded(name, value)
             arguments[key] = [value] if ours.endswith("[]") else value
         return self._finished(arguments)
+
+    def _worded(self, name: str, value: Json) -> Json:
+        """Return a list that a tag's own parameter is given as words, as `command` is; other values are as they are."""
+        shape = self.shape(name)
+        own = name in self.aside or name in self.names
+        words = own and isinstance(value, str) and "array" in shape.types and not shape.text
+        return worded(value, shape, self.tag) if words else value
 
     def _finished(self, arguments: Arguments) -> list[ToolCall]:
         wanted = self.finish(arguments) if self.finish else [(self.tool, arguments)]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from foregate.agent.dialects.tag_scanner import is_name
+from foregate.agent.dialects.vocabulary import RESERVED
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import Json
 
@@ -35,6 +36,10 @@ class Names(Struct, frozen=True):
             raise UsageError(f"the names of a dialect are a table with the keys {_listed(_TABLES)}")
         if other := sorted(str(key) for key in data if key not in _TABLES):
             raise UsageError(f"the names of a dialect have no key `{other[0][:64]}`; there are {_listed(_TABLES)}")
+        for key in ("tags", "services"):
+            table = data.get(key)
+            if taken := sorted(RESERVED & {str(name).lower() for name in table} if isinstance(table, Mapping) else ()):
+                raise UsageError(f"`{key}` holds `{taken[0]}`, a tag with a meaning of its own; choose another name")
         parameters = data.get("parameters", {})
         if not isinstance(parameters, Mapping):
             raise UsageError("`parameters` leads from a tool to a table of its parameters' names")

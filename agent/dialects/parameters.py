@@ -107,6 +107,13 @@ def value_of_text(text: str, shape: Shape, tag: str) -> Json:
     return text if shape.text else _typed(text, shape, tag)
 
 
+def worded(text: str, shape: Shape, tag: str) -> Json:
+    """Return the list that words mean; a place for a result stays, which may become one."""
+    if _PLACE.match(text):
+        return text
+    return command_words.split(text, tag) if shape.command else command_words.words(text, tag)
+
+
 def without_breaks(text: str) -> str:
     """Return the content of a tag: without a line break right after the opening tag.
 
@@ -125,9 +132,7 @@ def _typed(text: str, shape: Shape, tag: str) -> Json:
         except InvalidJson as error:
             raise Unreadable(f"the JSON in `<{tag}>` cannot be read: {error}") from None
     if "array" in shape.types:
-        if shape.command:
-            return command_words.split(text, tag)
-        return text if _PLACE.match(text) else command_words.words(text, tag)
+        return command_words.split(text, tag) if shape.command else worded(text, shape, tag)
     return _parsed(text, shape.types)
 
 

@@ -74,6 +74,15 @@ TAGS = ActionTags()
         ('<read_file path="a &quot;b&quot;.txt" offset="3"/>', [("read_file", {"path": 'a "b".txt', "offset": 3})]),
         ('<read_file>{"path": "a"}</read_file>', [("read_file", {"path": "a"})]),
         ('<modify_file>{"path": "a", "search": "x", "replace": "y"}</modify_file>', None),
+        (
+            """<execute_command>{"command": "ls -l 'a b'"}</execute_command>""",
+            [("run_command", {"argv": ["ls", "-l", "a b"]})],
+        ),
+        ('<execute_command>{"command": ["ls", "-l"]}</execute_command>', [("run_command", {"argv": ["ls", "-l"]})]),
+        (
+            '<git_commit>{"message": "so", "files": "a b"}</git_commit>',
+            [("git_add", {"paths": ["a", "b"]}), ("git_commit", {"message": "so"})],
+        ),
         ('<create_file path="a">\nx\n</create_file>', [("write_file", {"path": "a", "content": "x\n"})]),
         ("<Read_File>a</Read_File>", [("read_file", {"path": "a"})]),
         ("<types/>", [("types", {})]),
