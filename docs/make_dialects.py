@@ -65,7 +65,8 @@ RULES = """\
 - **A tag of no tool** that is written like a call is a call of an unknown tool, which is refused by its name.
 - **Results are data.** They come back in a form in which no tag can stand. A `<result>` the model writes itself ends
   the response there; what it goes on to make of it is cut.
-- **Thoughts** (`<think>`) are kept apart: recorded, never shown as an answer, and nothing in them runs.
+- **Thoughts** (`<think>`, `<thinking>`, `<thought>`) are kept apart: recorded, never shown as an answer, and nothing in
+  them runs.
 - **Streaming** changes nothing: however a text is split, it is read the same. Only words are shown as they come, in
   `auto` up to where any dialect reads something else. A call is found as soon as it is complete: in tags with the
   closing tag, in JSON with the last bracket of the object or list, in a fence with the line that closes it. One entry

@@ -10,18 +10,21 @@ from msgspec import Struct
 
 from foregate.agent.dialects.brackets import Brackets
 from foregate.agent.dialects.tag_scanner import Scanner
+from foregate.agent.dialects.vocabulary import THOUGHTS
 from foregate.agent.dialects.window import Waits, Window
 
 FENCE = "```"
+_THOUGHT = rf"<(?i:{'|'.join(THOUGHTS)})>"
+_BEGUN_THOUGHT = "|".join(sorted({name[:size] for name in THOUGHTS for size in range(len(name) + 1)}))
 _SPECIAL = re.compile(
-    r"""(?P<json>\{\s*+"|\[\s*+\{)|(?P<thought><think>)|(?P<line>\n(?=[ ]{0,3}(?:`|\Z)))|(?:[{\[]\s*+|<t?h?i?n?k?)\Z"""
+    rf"""(?P<json>\{{\s*+"|\[\s*+\{{)|(?P<thought>{_THOUGHT})|(?P<line>\n(?=[ ]{{0,3}}(?:`|\Z)))|"""
+    rf"""(?:[{{\[]\s*+|<(?i:{_BEGUN_THOUGHT}))\Z"""
 )
 """What is to be looked at: a mark that begins a piece, a line that may be a fence, at the end what may become one."""
 _FENCE = re.compile(r"[ ]{0,3}```")
 _MAYBE_FENCE = re.compile(r"[ ]{0,3}`{0,2}\Z")
 _FENCE_END = re.compile(r"^[ ]{0,3}```[ \t]*$", re.MULTILINE)
 _LANGUAGES = ("", "json", "tool_call", "tool_calls")
-_THINK, _THOUGHT = "<think>", "</think>"
 
 
 class Piece(Struct, frozen=True):
@@ -114,6 +117,8 @@ class Pieces:
         self._take(Piece("json", whole, whole))
 
     def _thought(self) -> Waits[None]:
-        self._window.skip(len(_THINK))
-        inner, closed = yield from self._scanner.until(_THOUGHT)
-        self._take(Piece("thought", _THINK + inner + _THOUGHT * closed, inner))
+        window = self._window
+        opening = window.take(window.text.index(">", window.at) + 1)
+        closing = f"</{opening[1:]}"
+        inner, closed = yield from self._scanner.until(closing)
+        self._take(Piece("thought", opening + inner + closing * closed, inner))

@@ -16,7 +16,8 @@ KNOWN = frozenset({"a", "read_file"})
 PARTS = (
     '{"tool": "a", "args": {"b": "```"}}', '{"tool":"a"}', '[{"tool":"a"},', '{"x": 1}', '{"tool":"b","args":"', "{",
     "}", "[", "]", '"', "\\", '\\"', "```", "```json\n", "```py\n", "\n```", "\n```\n", "\n", "\r\n", "  ", " ", "`",
-    "``", "<think>", "</think>", "<", "<th", "a", ",", "7", '"name": "q"', '{"parallel":[', '{"sequential":[',
+    "``", "<think>", "</think>", "<Thought>", "</Thought>", "<", "<th", "<thinki", "ng>",
+    "a", ",", "7", '"name": "q"', '{"parallel":[', '{"sequential":[',
     '\n  ```json\n', '{ "tool": "a" }', '[ {"tool":"a"} ]', "$result_of_step_1", "\ud83d", "\ude00", "\u2028",
     " " * 300,
 )  # fmt: skip

@@ -41,6 +41,8 @@ def named(text: str) -> list[tuple[str, Any]]:
         '```\n{"tool": "read_file", "args": {"path": "a"}}\n```\n',
         'I read it: {"tool": "read_file", "args": {"path": "a"}} and see.',
         '<think>{"tool": "other", "args": {}}</think>{"tool": "read_file", "args": {"path": "a"}}',
+        '<Thinking>{"tool": "other", "args": {}}</Thinking>{"tool": "read_file", "args": {"path": "a"}}',
+        '<thought>{"tool": "other", "args": {}}</thought>{"tool": "read_file", "args": {"path": "a"}}',
     ],
 )
 def test_every_form_of_one_call_is_read_as_the_same_call(text: str) -> None:
