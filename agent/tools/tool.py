@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -89,13 +90,16 @@ class Toolbox:
         return [tool.spec for tool in self._tools.values() if tool.offered is None or tool.offered()]
 
     def classify(self, call: ToolCall) -> Effect | None:
-        """Return the tool's own view of the effect; a classifier that fails says the worst."""
+        """Return the tool's own view of the effect; a classifier that fails, or names no effect, says the worst."""
         tool = self._tools.get(call.name)
         if tool is None or tool.classify is None or call.arguments is None:
             return None
         try:
-            return tool.classify(call.arguments)
-        except Exception:
+            # a user's classifier gets a copy: what it does to the arguments must not reach the call that was judged
+            own = tool.spec.provenance != "python"
+            found = tool.classify(call.arguments if own else deepcopy(dict(call.arguments)))
+            return Effect(found) if found is not None else None
+        except (Exception, SystemExit):
             return Effect.UNKNOWN
 
     def implied(self, call: ToolCall) -> Mapping[str, Json]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -181,6 +181,42 @@ async def test_richer_types_are_read_from_json() -> None:
         return f"{colour.name} {point.x} {maybe}"
 
     assert (await run(rich, colour="red", point={"x": 3}, maybe=4)).content == "RED 3 4"
+
+
+def leaves(arguments: Mapping[str, Json]) -> Any:
+    """Leave the process."""
+    raise SystemExit
+
+
+@pytest.mark.parametrize(
+    ("said", "effect"),
+    [
+        (lambda arguments: Effect.DELETE, Effect.DELETE),
+        (lambda arguments: "delete", Effect.DELETE),
+        (lambda arguments: None, None),
+        (lambda arguments: "harmless", Effect.UNKNOWN),
+        (lambda arguments: 3, Effect.UNKNOWN),
+        (leaves, Effect.UNKNOWN),
+    ],
+)
+def test_a_classifier_that_names_no_effect_says_the_worst(said: Any, effect: Effect | None) -> None:
+    def change(key: str) -> None: ...
+
+    made = tool(effect="edit", classify=said)(change)
+    assert Toolbox([made]).classify(ToolCall.of("change", {"key": "a"})) is effect
+
+
+async def test_a_classifier_changes_nothing_of_the_call_that_is_judged() -> None:
+    def bends(arguments: Any) -> None:
+        arguments["keys"].append("b")
+
+    @tool(effect="edit", classify=bends)
+    def change(keys: list[str]) -> str:
+        return ",".join(keys)
+
+    box, call = Toolbox([change]), ToolCall.of("change", {"keys": ["a"]})
+    box.classify(call)
+    assert (await box.run(call)).content == "a"
 
 
 def test_a_default_that_is_no_json_is_left_out() -> None:
