@@ -196,7 +196,11 @@ def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
     except Exception as error:
         raise UsageError(f"the types of `{function.__name__}` cannot be resolved: {error}") from None
     found = []
-    for parameter in inspect.signature(function).parameters.values():
+    parameters = inspect.signature(function).parameters
+    owner, name = getattr(function, "__qualname__", "").rpartition(".")[0], function.__name__
+    if next(iter(parameters), "") == "self" and owner and not owner.endswith("<locals>"):
+        raise UsageError(f"`{name}` is a method without its object; make the bound one a tool: `tool(thing.{name})`")
+    for parameter in parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise UsageError(f"`{function.__name__}` takes `{parameter}`, which cannot be given by name; name it")
         found.append(Parameter(parameter.name, hints.get(parameter.name, Any), parameter.default))

@@ -219,6 +219,25 @@ async def test_a_classifier_changes_nothing_of_the_call_that_is_judged() -> None
     assert (await box.run(call)).content == "a"
 
 
+class Shelf:
+    """A thing with a method."""
+
+    def put(self, key: str) -> str:
+        """Put it there."""
+        return f"put {key}"
+
+
+async def test_a_method_is_a_tool_once_it_is_bound() -> None:
+    assert (await run(tool(Shelf().put), key="a")).content == "put a"
+    with pytest.raises(UsageError, match=r"tool\(thing\.put\)"):
+        tool(Shelf.put)
+
+    def alone(self: str) -> str:
+        return self
+
+    assert (await run(tool(alone), self="a")).content == "a"
+
+
 def test_a_default_that_is_no_json_is_left_out() -> None:
     @tool
     def marked(count: int = asyncio.Lock()) -> None: ...  # type: ignore[assignment]
