@@ -18,12 +18,15 @@ _THOUGHT = rf"<(?i:{'|'.join(THOUGHTS)})>"
 _BEGUN_THOUGHT = "|".join(sorted({name[:size] for name in THOUGHTS for size in range(len(name) + 1)}))
 _SPECIAL = re.compile(
     rf"""(?P<json>\{{\s*+"|\[\s*+\{{)|(?P<thought>{_THOUGHT})|(?P<line>\n(?=[ ]{{0,3}}(?:`|\Z)))|"""
-    rf"""(?:[{{\[]\s*+|<(?i:{_BEGUN_THOUGHT}))\Z"""
+    rf"""(?P<code>`{{3}}|~{{3}})|(?:[{{\[]\s*+|<(?i:{_BEGUN_THOUGHT})|`{{1,2}}|~{{1,2}})\Z"""
 )
 """What is to be looked at: a mark that begins a piece, a line that may be a fence, at the end what may become one."""
 _FENCE = re.compile(r"[ ]{0,3}```")
 _MAYBE_FENCE = re.compile(r"[ ]{0,3}`{0,2}\Z")
 _FENCE_END = re.compile(r"^[ ]{0,3}```[ \t]*$", re.MULTILINE)
+_RUN = r"(`{3,}+|~{3,}+)[ \t]*+"
+_CODE = re.compile(rf"{_RUN}([A-Za-z0-9_+#.-]{{1,40}}+)[ \t]*+\r?\n")
+_MAYBE_CODE = re.compile(rf"{_RUN}[A-Za-z0-9_+#.-]{{0,40}}+[ \t]*+\r?\Z")
 _LANGUAGES = ("", "json", "tool_call", "tool_calls")
 
 
@@ -56,6 +59,8 @@ class Pieces:
                     yield from self._json()
                 case "thought":
                     yield from self._thought()
+                case "code":
+                    yield from self._code()
                 case "line":
                     self._words(window.skip(1))
                 case _:
@@ -91,11 +96,27 @@ class Pieces:
             self._words(opening)
             self._words((yield from self._to_closing(self._words)))
 
-    def _to_closing(self, keep: Callable[[str], None]) -> Waits[str]:
+    def _code(self) -> Waits[None]:
+        """Read a fence of another language that opens behind something: words, a quotation, an item of a list."""
+        window = self._window
+        while True:
+            code = _CODE.match(window.text, window.at)
+            if code or not _MAYBE_CODE.match(window.text, window.at) or not (yield from window.more()):
+                break
+        if code is None or code[2].lower() in _LANGUAGES:
+            run = re.compile(_RUN).match(window.text, window.at)
+            assert run is not None
+            self._words(window.take(run.end()))
+            return
+        self._words(window.take(code.end()))
+        closing = re.compile(rf"^[ \t>]*+{code[1]}{code[1][0]}*+[ \t]*\r?$", re.MULTILINE)
+        self._words((yield from self._to_closing(self._words, closing)))
+
+    def _to_closing(self, keep: Callable[[str], None], closing: re.Pattern[str] = _FENCE_END) -> Waits[str]:
         """Read the lines of a fence, and return the one that closes it, "" where none does."""
         window = self._window
         while True:
-            end = _FENCE_END.search(window.text, window.at)
+            end = closing.search(window.text, window.at)
             keep(window.take(end.start() if end else max(window.at, window.text.rfind("\n", window.at) + 1)))
             if (end and end.end() < len(window.text)) or not (yield from window.more()):
                 break

@@ -15,7 +15,8 @@ from foregate.agent.dialects.window import Window
 KNOWN = frozenset({"a", "read_file"})
 PARTS = (
     '{"tool": "a", "args": {"b": "```"}}', '{"tool":"a"}', '[{"tool":"a"},', '{"x": 1}', '{"tool":"b","args":"', "{",
-    "}", "[", "]", '"', "\\", '\\"', "```", "```json\n", "```py\n", "\n```", "\n```\n", "\n", "\r\n", "  ", " ", "`",
+    "}", "[", "]", '"', "\\", '\\"', "```", "```json\n", "```py\n", "a ```py\n", "~~~", "~~~ c++ \r\n", "> ```", "````",
+    "\n```", "\n```\n", "\n", "\r\n", "  ", " ", "`",
     "``", "<think>", "</think>", "<Thought>", "</Thought>", "<", "<th", "<thinki", "ng>",
     "a", ",", "7", '"name": "q"', '{"parallel":[', '{"sequential":[',
     '\n  ```json\n', '{ "tool": "a" }', '[ {"tool":"a"} ]', "$result_of_step_1", "\ud83d", "\ude00", "\u2028",
