@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from foregate.agent.repository import Repository, known, refuse_links, whole
 from foregate.agent.tools.confine import as_judged
@@ -54,7 +55,7 @@ _LOCAL = (
     "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.alternateRefsCommand=true -c gc.auto=0 "
     "-c maintenance.auto=false -c receive.autogc=false -c receive.denyCurrentBranch=refuse receive-pack"
 )
-"""What receives a push in a repository of the workspace: the same neutral settings on that side."""
+"""What receives a push in a repository on this machine: the same neutral settings on that side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ def address_of(repository: Repository, remote: str) -> Address:
     for protocol, form in _FORMS:
         if form.match(url):
             return Address(protocol, url, url)
-    return in_workspace(repository, url)
+    return on_this_machine(repository, url)
 
 
 def url_of(repository: Repository, remote: str) -> str:
@@ -172,8 +173,8 @@ def url_of(repository: Repository, remote: str) -> str:
     raise WorkspaceError(f"the repository has no remote `{remote}`; add it, or name another one")
 
 
-def in_workspace(repository: Repository, url: str) -> Address:
-    """Return the address of a bare repository of the workspace; raise WorkspaceError for any other."""
+def on_this_machine(repository: Repository, url: str) -> Address:
+    """Return the address of a bare repository, in the workspace or elsewhere; raise WorkspaceError for anything else."""
     workspace = repository.workspace
     name = url.removeprefix("file://")
     if ":" in name or "\n" in name or not name:
@@ -181,12 +182,28 @@ def in_workspace(repository: Repository, url: str) -> Address:
     try:
         path = workspace.resolve(name if name.startswith("/") or repository.id == "." else f"{repository.id}/{name}")
     except WorkspaceError:
-        raise WorkspaceError(f"the remote is at `{url[:80]}`, outside the workspace; push it yourself") from None
+        return outside(workspace.root / repository.id / name)
     if off_limits(path, repository.policy) or workspace.look(f"{path}/HEAD").kind != "file":
-        raise WorkspaceError(f"`{path[:80]}` is no bare repository; only such ones of the workspace are pushed to")
+        raise not_bare(path)
     known(workspace, repository.policy, path, path)
     refuse_links(workspace, path)
     return Address("file", path, str(workspace.root / path))
+
+
+def outside(path: Path) -> Address:
+    """Return the address of a bare repository outside the workspace, by its real path: that is what a yes is given to.
+
+    Nothing the agent may write lies there, so it is trusted as one behind https is.
+    """
+    real = path.resolve()
+    if real.name == ".git" or not ((real / "HEAD").is_file() and (real / "objects").is_dir()):
+        raise not_bare(str(real))
+    return Address("file", str(real), str(real))
+
+
+def not_bare(path: str) -> WorkspaceError:
+    """Return the error for a place that is no repository to push to."""
+    return WorkspaceError(f"`{path[:200]}` is no bare repository; only such ones are pushed to")
 
 
 def environment(policy: Policy, workspace: Workspace, address: Address) -> dict[str, str]:

@@ -145,7 +145,9 @@ async def test_only_a_remote_and_a_branch_of_the_repository_are_names(
         "-oProxyCommand=x:y",
         "file://example.org/x",
         "/etc",
-        "../../outside.git",
+        "../../nothing.git",
+        "../../other",
+        "../../other/.git",
         ".",
         "../work",
         "../work/.git",
@@ -153,7 +155,7 @@ async def test_only_a_remote_and_a_branch_of_the_repository_are_names(
     ],
 )
 async def test_no_other_address_is_pushed_to(repository: Path, tools: Toolbox, tmp_path: Path, url: str) -> None:
-    git(tmp_path, "init", "-q", "--bare", "outside.git")
+    git(tmp_path, "init", "-q", "other")
     git(repository, "config", "remote.origin.url", url)
     done = await push(tools)
     assert not done.ok
@@ -246,8 +248,27 @@ async def test_what_the_remote_has_already_is_no_change(repository: Path, tools:
     assert (again.ok, again.changes, "already" in again.content) == (True, (), True)
 
 
-async def test_a_remote_outside_the_workspace_is_for_the_person_to_push_to(
+@pytest.mark.parametrize("said", ["{}/elsewhere.git", "../../elsewhere.git", "file://{}/elsewhere.git", "{}/link.git"])
+async def test_a_bare_repository_outside_the_workspace_is_pushed_to_by_its_real_path(
+    repository: Path, tools: Toolbox, workspace: Workspace, policy: Policy, tmp_path: Path, said: str
+) -> None:
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "elsewhere.git")
+    (tmp_path / "link.git").symlink_to("elsewhere.git")
+    git(repository, "remote", "set-url", "origin", said.format(tmp_path))
+    (remote, *_) = survey(tools, workspace, policy).resources
+    assert remote.id == str((tmp_path / "elsewhere.git").resolve())
+    done = await push(tools)
+    assert done.ok, done.content
+    assert os.listdir(tmp_path / "elsewhere.git/refs/heads") == ["main"]
+
+
+async def test_hooks_of_a_repository_outside_the_workspace_do_not_run(
     repository: Path, tools: Toolbox, tmp_path: Path
 ) -> None:
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "elsewhere.git")
+    hook = tmp_path / "elsewhere.git/hooks/post-receive"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    hook.chmod(0o755)
     git(repository, "remote", "set-url", "origin", str(tmp_path / "elsewhere.git"))
-    assert "push it yourself" in (await push(tools)).content
+    assert (await push(tools)).ok
+    assert not (tmp_path / "ran").exists()
