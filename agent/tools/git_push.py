@@ -174,7 +174,7 @@ def url_of(repository: Repository, remote: str) -> str:
 
 
 def on_this_machine(repository: Repository, url: str) -> Address:
-    """Return the address of a bare repository, in the workspace or elsewhere; raise WorkspaceError for anything else."""
+    """Return the address of a bare repository, inside the workspace or outside; raise WorkspaceError for all else."""
     workspace = repository.workspace
     name = url.removeprefix("file://")
     if ":" in name or "\n" in name or not name:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,7 +41,9 @@ async def _stream(setting: Setting) -> int:
     from foregate.cli.program import Program
     from foregate.cli.stream import stream
 
-    return await stream(setting, Program(Pipe()))
+    program = Program(Pipe())
+    with redirect_stdout(sys.stderr):  # what a tool prints is no line of ours
+        return await stream(setting, program)
 
 
 async def _chat(setting: Setting) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -177,7 +178,8 @@ class PlanWork:
         """Run the plan. The first Ctrl-C pauses it after the call in hand, the second cancels it."""
         task = asyncio.ensure_future(run.run())
         try:
-            with pausable(task, run, self.screen):
+            aside = redirect_stdout(sys.stderr) if self.quiet else nullcontext()  # what a tool prints is no report
+            with aside, pausable(task, run, self.screen):
                 return await task
         finally:
             self.screen.idle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -24,12 +25,12 @@ class Program:
     """Speaks JSON lines. As a Person it prints a question and waits for the one line that answers exactly that."""
 
     def __init__(self, pipe: Pipe) -> None:
-        self.pipe = pipe
+        self.pipe, self._out = pipe, sys.stdout
         self.session: Session | None = None
 
     def tell(self, value: Json) -> None:
         """Print one line."""
-        print(one_line(value), flush=True)  # noqa: T201
+        print(one_line(value), file=self._out, flush=True)
 
     def wrong(self, why: str) -> None:
         """Say in one sentence why nothing came of a line."""
@@ -37,7 +38,7 @@ class Program:
 
     def hear(self, event: Event) -> None:
         """Print an event as it was recorded; a listener of the session."""
-        print(event_line(event), flush=True)  # noqa: T201
+        print(event_line(event), file=self._out, flush=True)
 
     async def answer(self, need: Need) -> Reply | None:
         """Ask and return the reply; see Person. Another message, /quit and the end of input leave the question open."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -49,9 +50,9 @@ async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> Outc
     from foregate.cli.scripting import event_line
     from foregate.opening import open_session
 
-    screen = Screen(console(stderr=True), narrate=False)
+    screen, out = Screen(console(stderr=True), narrate=False), sys.stdout
     if events:
-        setting.listeners = [lambda event: print(event_line(event), flush=True)]  # noqa: T201
+        setting.listeners = [lambda event: print(event_line(event), file=out, flush=True)]
     elif not as_json:
         setting.listeners = [screen.hear]
     opened = await open_session(setting)
@@ -59,8 +60,8 @@ async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> Outc
         if not (as_json or events):
             for note in opened.notes:
                 screen.row(note, CARE)
-        with interruptible(asyncio.ensure_future(run_task(opened.session, text))) as task:
-            outcome = await task
+        with redirect_stdout(sys.stderr), interruptible(asyncio.ensure_future(run_task(opened.session, text))) as task:
+            outcome = await task  # what a tool prints is no answer
         screen.idle()
         await report(opened, outcome, screen, as_json, events)
     finally:
