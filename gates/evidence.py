@@ -53,10 +53,12 @@ class EvidenceGate:
         if not records:
             why = f"`{resource.id}` has not been looked at in this session"
             return self.hold("missing_pre_execution_evidence", why, requirement, resource)
-        newest = max(records, key=lambda seen: seen.seq)
-        if requirement.content == "same" and not newest.hash:
+        if requirement.content == "same":  # a listing since the content was read takes nothing from what was read
+            records = [seen for seen in records if seen.hash]
+        if not records:
             why = f"the content of `{resource.id}` has not been looked at in this session"
             return self.hold("missing_pre_execution_evidence", why, requirement, resource)
+        newest = max(records, key=lambda seen: seen.seq)
         if requirement.content != "any" and newest.hash and newest.hash != resource.hash:
             why = f"`{resource.id}` has changed since it was last looked at"
             return self.hold("stale_evidence", why, requirement, resource)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from foregate.schemas.evidence_record import EvidenceKind
 from foregate.schemas.ruling import Standing
 from foregate.schemas.survey import Survey
@@ -42,6 +44,13 @@ def test_having_seen_that_a_file_is_there_is_enough_to_delete_it_and_not_to_edit
     listed = seen("", kind=EvidenceKind.COMMAND_OUTPUT)
     assert code(survey(DELETE, listed), DELETE) == "evidence_passed"
     assert code(survey(EDIT, listed)) == "missing_pre_execution_evidence"
+
+
+@pytest.mark.parametrize("at", [2, 9])
+def test_a_listing_takes_nothing_from_what_was_read_before_or_after_it(at: int) -> None:
+    records = (seen("h", 5), seen("", at, EvidenceKind.COMMAND_OUTPUT))
+    assert code(survey(EDIT, *records)) == "evidence_passed"
+    assert code(survey(EDIT, *records, hash="other")) == "stale_evidence"
 
 
 def test_a_new_file_needs_no_evidence_and_overwriting_one_does() -> None:
