@@ -73,7 +73,9 @@ def only_observes(entry: CommandEntry, words: list[str]) -> bool:
 
 
 def carries_value(entry: CommandEntry, word: str) -> bool:
-    """Whether a word is a valued option with its value attached: `--lines=5`, or `-n5` with a number."""
+    """Whether a word is a valued option with its value attached: `--lines=5`, `-n5` with a number, or `-5` alone."""
+    if "-#" in entry.options and word[1:].isascii() and word[1:].isdigit():
+        return True
     name, equals, _ = word.partition("=")
     if word.startswith("--"):
         return bool(equals) and name in entry.valued
