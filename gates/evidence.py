@@ -39,8 +39,6 @@ class EvidenceGate:
 
     def rule(self, facts: CallFacts) -> Ruling:
         """Return the first unmet requirement's ruling on one call."""
-        if facts.survey.problem:
-            return Ruling(Standing.HOLD, "missing_pre_execution_evidence", facts.survey.problem)
         for resource in facts.resources:
             for requirement in self.policy.evidence.requirements:
                 if applies(requirement, resource) and (ruling := self.unmet(requirement, resource)):

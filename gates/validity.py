@@ -51,15 +51,15 @@ class ValidityGate:
         object.__setattr__(self, "_checks", checks)
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
-        rulings = {call.id: self.rule(call) for call in live}
+        rulings = {call.id: self.rule(call, so_far.facts[call.id].survey.problem) for call in live}
         if turn.unplanned is not None:
             changing = [call.id for call in live if so_far.facts[call.id].changes]
             if len(changing) > turn.unplanned:
                 rulings |= {call: _UNPLANNED for call in changing if rulings[call] is _PASSED}
         return Opinion(rulings)
 
-    def rule(self, call: ToolCall) -> Ruling:
-        """Return the ruling on one call."""
+    def rule(self, call: ToolCall, problem: str) -> Ruling:
+        """Return the ruling on one call; `problem` says why nobody could look at what it names."""
         if call.name not in self._checks:
             return Ruling(Standing.DENY, "unknown_tool", self.unknown(call))
         if call.arguments is None:
@@ -73,7 +73,7 @@ class ValidityGate:
             number = Number("depth", depth, deepest, "validity.max_depth")
             return invalid(f"the arguments are nested deeper than {deepest}; flatten them", number)
         defect = self._checks[call.name].defect(call.arguments)
-        return invalid(defect) if defect else _PASSED
+        return invalid(defect or problem) if defect or problem else _PASSED
 
     def unknown(self, call: ToolCall) -> str:
         """Return the sentence that names the nearest tool there is, or why what was begun is no call."""

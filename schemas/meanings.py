@@ -6,7 +6,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "validity_passed": ("The tool exists and the arguments fit its schema.", ""),
     "unknown_tool": ("There is no tool of that name.", "Use a tool of the list; the message names the nearest."),
     "invalid_arguments": (
-        "The arguments cannot be read strictly, or break the tool's JSON Schema.",
+        "The arguments cannot be read strictly, break the tool's JSON Schema, or name what cannot be looked at.",
         "Mend what the message names, then send the call again.",
     ),
     "plan_required": (

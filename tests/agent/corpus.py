@@ -11,7 +11,7 @@ from foregate.agent.loop import go_on, run
 from foregate.agent.models.scripted import answers, calls, says
 from foregate.agent.session import Session
 from foregate.policy.load import file_of, load
-from foregate.schemas.errors import ModelError, WorkspaceError
+from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.order import Block
 from foregate.schemas.protocols import Reply
@@ -190,13 +190,11 @@ async def changed_while_waiting(world: World) -> Session:
 
 
 async def gate_error(world: World) -> Session:
-    """Looking fails: the gates that need the look hold the call and say so."""
-
-    def broken(*_: object, **__: object) -> Any:
-        raise WorkspaceError("cannot look at `a.txt`: the disk is gone")
-
-    world.workspace.look = broken  # type: ignore[method-assign]
-    return await told(world, [calls(EDIT, text=TALK), says("ok")])
+    """Nobody can say which host a rule about hosts is to be compared with: the gate holds the call and says so."""
+    hosts = {"tools.send": {"targets": {"to": {"kind": "host", "access": "send"}}}}
+    world.policy = rules({"id": "no-host", "then": "deny", "host": "example.org"}, **hosts)
+    odd = ("send", {"to": "example.org\\@other.org", "text": "hello"})
+    return await told(world, [calls(odd, text=TALK), says("ok")])
 
 
 def checked(check: str | None, target: str = "", expected: str = "") -> Any:

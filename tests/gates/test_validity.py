@@ -6,6 +6,7 @@ import pytest
 
 from foregate.gates.schema_check import SchemaCheck
 from foregate.schemas.ruling import Standing
+from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from tests.gates.turns import call, codes, judged, row, turn
 from tests.policies import policy_with
@@ -58,3 +59,11 @@ def test_a_reference_that_leaves_the_schema_is_never_fetched() -> None:
     check = SchemaCheck({"properties": {"a": {"$ref": "http://127.0.0.1:9/schema"}}}, closed=False)
     with pytest.raises(Exception, match="127"):
         check.defect({"a": 1})
+
+
+def test_a_call_that_names_what_nobody_could_look_at_is_held_with_the_reason_and_no_rule_is_asked() -> None:
+    result = judged(turn(call("read_file"), surveys=(Survey("c1", problem="the repository has no remote `origin`"),)))
+    (verdict,) = result.verdicts
+    assert (verdict.gate, verdict.ruling.code) == ("validity", "invalid_arguments")
+    assert verdict.ruling.message == "the repository has no remote `origin`"
+    assert [decision.gate for decision in result.decisions] == ["validity"]
