@@ -14,6 +14,9 @@ from foregate.schemas.tool_call import ToolCall
 Finding = tuple[str, str]
 """The name of a defect, and why in words."""
 
+_OWN = ("call", "duration", "early", "look")
+"""What the end of a call says that is not what the look it is answered from showed."""
+
 
 class Meaning:
     """Checks events in order. Keeps the calls of the response in hand, the leaves of the task, and what is unknown."""
@@ -29,9 +32,10 @@ class Meaning:
         self._used: set[tuple[int, str]] = set()
         self._running: dict[str, str] = {}
         self._unknown: set[str] = set()
+        self._ahead: set[int] = set()
         self._early: dict[str, tuple[int, str, str]] = {}
         self._looks: dict[int, tuple[str, str, str]] = {}
-        self._seen: dict[str, str] = {}
+        self._seen: dict[str, str | None] = {}
         self._handlers = {kind: getattr(self, f"_{kind}", None) for kind in KINDS}
 
     def check(self, event: Event) -> list[Finding]:
@@ -54,6 +58,7 @@ class Meaning:
             yield from self._goes_on(body["continues"]["response"], [call for call, _ in calls])
         else:
             yield from self._left_open()
+            self._looks = {judged: look for judged, look in self._looks.items() if judged > self._said}
             self._said, self._calls = event.seq, set()
             self._open = {*whole, *(call for call, _ in calls)}
             self._waiting = {*whole} - {call for call, _ in calls}
@@ -79,6 +84,10 @@ class Meaning:
         turn, judgement = body["turn"], body["judgement"]
         if strict_json.sha256(strict_json.encode_record(turn["surveys"])) != body["survey_hash"]:
             yield "other_survey", "its surveys do not have the hash that was judged on"
+        if body.get("early"):
+            self._ahead.add(event.seq)
+            if turn.get("actor", "model") != "runner":
+                yield "no_look", "it is said to judge an early look, and judges no look of Foregate's own"
         calls = self._stage
         if (proposed := turn.get("proposed")) is not None:
             calls = {call["id"]: ToolCall.parse(call["name"], call["arguments"]).digest for call in proposed}
@@ -109,8 +118,7 @@ class Meaning:
             yield "permit_used_twice", f"`{call}` ran on a permit that was used before"
         elif permit["call"] != call or self._permits.get(key) != (permit["digest"], permit["survey_hash"]):
             yield "no_permit", f"`{call}` ran, but no judgement before it allowed this call"
-        if body.get("early") or "look" in body:
-            yield from self._looked(call, body)
+        yield from self._looked(call, body)
         if call in self._calls and call not in self._open:
             yield "ran_after_answer", f"`{call}` ran after it was answered"
         if self._running.get(call, "pure") != "pure":
@@ -121,23 +129,30 @@ class Meaning:
 
     def _looked(self, call: str, body: Mapping[str, Json]) -> Iterator[Finding]:
         """Yield what is wrong with a look taken early, or with a call that is answered from one."""
-        tool, digest = body["tool"], body["permit"]["digest"]
-        if body["class"] != "pure":
+        judged, tool, digest = body["permit"]["judged"], body["tool"], body["permit"]["digest"]
+        early, answered = bool(body.get("early")), "look" in body
+        self._early.pop(call, None)
+        self._seen.pop(call, None)
+        if (early or answered) and body["class"] != "pure":
             yield "early_change", f"`{call}` is said to be a mere look, and it may have had an effect"
-        if body.get("early"):
-            self._early[call] = body["permit"]["judged"], tool, digest
-            return
-        found = self._looks.pop(body["look"], ("", "", ""))
-        if found[:2] == (tool, digest):
-            self._seen[call] = found[2]
-        else:
-            yield "no_look", f"`{call}` is answered from a look that was not taken, was another, or has served already"
+        if early != (judged in self._ahead) or (early and call in self._calls):
+            yield "no_look", f"`{call}` is said to be an early look and was not judged as one, or the other way round"
+        if early:
+            self._early[call] = judged, tool, digest
+        elif answered:
+            *taken, showed = self._looks.pop(body["look"], ("", "", ""))
+            fits = taken == [tool, digest] and call in self._calls
+            self._seen[call] = showed if fits else None
+            if not fits:
+                yield "no_look", f"`{call}` is answered from a look not taken for it, or one that has served already"
 
     def _tool_finished(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
         call = body["call"]
+        if (bool(body.get("early")), "look" in body) != (call in self._early, call in self._seen):
+            yield "no_look", f"`{call}` says of an early look where it begins, or where it ends, and not both"
         if call in self._early or call in self._seen:
-            showed = strict_json.sha256(body["content"].encode())
-            if self._seen.pop(call, showed) != showed:
+            showed = strict_json.sha256(strict_json.encode_record({k: v for k, v in body.items() if k not in _OWN}))
+            if (self._seen.pop(call, None) or showed) != showed:
                 yield "no_look", f"`{call}` is answered with something else than the look it is answered from showed"
             if (early := self._early.pop(call, None)) is not None:
                 self._looks[early[0]] = *early[1:], showed
@@ -200,6 +215,7 @@ class Meaning:
         """Leaves end with the task they were given in."""
         self._permits.clear()
         self._used.clear()
+        self._ahead.clear()
         self._early.clear()
         self._looks.clear()
 

@@ -43,7 +43,7 @@ def judged(response: int = 1, standing: str = "allow", **decision: str) -> tuple
 def started(judged_at: int, effect: str = "pure") -> tuple[Kind, dict[str, Any]]:
     """Return the start of READ."""
     permit = {"call": "c1.1", "digest": DIGEST, "judged": judged_at, "survey_hash": NO_SURVEYS}
-    return "tool_started", {"call": "c1.1", "permit": permit, "class": effect}
+    return "tool_started", {"call": "c1.1", "tool": "read_file", "permit": permit, "class": effect}
 
 
 ENDED: tuple[Kind, dict[str, Any]] = ("tool_finished", {"call": "c1.1"})
@@ -62,6 +62,7 @@ EARLY: tuple[Kind, dict[str, Any]] = (
         "turn": {"response": 0, "surveys": [], "actor": "runner", "proposed": [{**READ, "id": "e0.1"}]},
         "judgement": {"verdicts": [{"call": "e0.1", "digest": DIGEST, "standing": "allow"}], "decisions": []},
         "survey_hash": NO_SURVEYS,
+        "early": True,
     },
 )
 
@@ -72,9 +73,9 @@ def looked(judged_at: int, effect: str = "pure") -> tuple[Kind, dict[str, Any]]:
     return "tool_started", {"call": "e0.1", "tool": "read_file", "permit": permit, "class": effect, "early": True}
 
 
-def shown(call: str, content: str = "x") -> tuple[Kind, dict[str, Any]]:
-    """Return the end of a look."""
-    return "tool_finished", {"call": call, "content": content}
+def shown(**more: Any) -> tuple[Kind, dict[str, Any]]:
+    """Return the end of the early look at READ."""
+    return "tool_finished", {"call": "e0.1", "ok": True, "content": "x", "duration": 7, "early": True, **more}
 
 
 def from_look(judged_at: int, look: int, tool: str = "read_file") -> tuple[Kind, dict[str, Any]]:
@@ -83,26 +84,78 @@ def from_look(judged_at: int, look: int, tool: str = "read_file") -> tuple[Kind,
     return kind, {**body, "tool": tool, "look": look}
 
 
+def answered(look: int = 1, **more: Any) -> tuple[Kind, dict[str, Any]]:
+    """Return the end of READ, answered from a look."""
+    return "tool_finished", {"call": "c1.1", "ok": True, "content": "x", "duration": 0, "look": look, **more}
+
+
+def without(mark: str, step: tuple[Kind, dict[str, Any]]) -> tuple[Kind, dict[str, Any]]:
+    """Return an event that does not say a thing it said."""
+    return step[0], {key: value for key, value in step[1].items() if key != mark}
+
+
+SEEN = [EARLY, looked(1), shown()]
+
+
 def test_a_call_may_be_answered_from_a_look_taken_before_its_response() -> None:
-    seen = [EARLY, looked(1), shown("e0.1"), response(READ), judged(4), from_look(5, 1), shown("c1.1")]
-    assert names(*seen, ("task_ended", {})) == []
+    assert names(*SEEN, response(READ), judged(4), from_look(5, 1), answered(), ("task_ended", {})) == []
 
 
-def test_an_answer_from_another_look_or_with_other_words_than_it_showed_is_found() -> None:
-    seen = [EARLY, looked(1), shown("e0.1"), response(READ), judged(4)]
-    assert names(*seen, from_look(5, 1), shown("c1.1", "y")) == [(7, "no_look")]
-    assert names(*seen, from_look(5, 2), shown("c1.1")) == [(6, "no_look")]
-    assert names(*seen, from_look(5, 1, "http_get"), shown("c1.1")) == [(6, "no_look")]
-    assert names(response(READ), judged(), from_look(2, 1), shown("c1.1")) == [(3, "no_look")]
+def test_an_answer_from_another_look_or_with_something_else_than_it_showed_is_found() -> None:
+    seen = [*SEEN, response(READ), judged(4)]
+    for other in ({"content": "y"}, {"ok": False}, {"evidence": [{"hash": "y"}]}, {"changes": [{}]}):
+        assert names(*seen, from_look(5, 1), answered(**other)) == [(7, "no_look")]
+    assert names(*seen, from_look(5, 2), answered(2)) == [(6, "no_look")]
+    assert names(*seen, from_look(5, 1, "http_get"), answered()) == [(6, "no_look")]
+    assert names(response(READ), judged(), from_look(2, 1), answered()) == [(3, "no_look")]
 
 
 def test_a_look_that_serves_two_calls_is_found() -> None:
-    seen = [EARLY, looked(1), shown("e0.1"), response(READ), judged(4), from_look(5, 1), shown("c1.1")]
-    assert names(*seen, response(READ), judged(8), from_look(9, 1), shown("c1.1")) == [(10, "no_look")]
+    seen = [*SEEN, response(READ), judged(4), from_look(5, 1), answered()]
+    assert names(*seen, response(READ), judged(8), from_look(9, 1), answered()) == [(10, "no_look")]
+
+
+def test_a_look_that_serves_another_response_than_the_one_it_was_taken_for_is_found() -> None:
+    seen = [*SEEN, response(), response(READ), judged(5)]
+    assert names(*seen, from_look(6, 1), answered()) == [(7, "no_look")]
+
+
+def test_a_look_that_answers_no_call_of_the_model_is_found() -> None:
+    kind, body = without("early", EARLY)
+    start, about = without("early", looked(5))
+    again = [response(READ), (kind, body), (start, {**about, "look": 1}), answered(call="e0.1")]
+    assert names(*SEEN, *again) == [(6, "no_look")]
 
 
 def test_an_early_look_that_may_have_had_an_effect_is_found() -> None:
-    assert names(EARLY, looked(1, "at_most_once"), shown("e0.1")) == [(2, "early_change")]
+    assert names(EARLY, looked(1, "at_most_once"), shown()) == [(2, "early_change")]
+
+
+def test_a_call_of_the_model_said_to_be_an_early_look_so_that_it_counts_for_nothing_is_found() -> None:
+    kind, body = judged()
+    assert names(response(READ), (kind, {**body, "early": True})) == [(2, "no_look")]
+    kind, body = EARLY
+    judgement = {"verdicts": [{"call": "c1.1", "digest": DIGEST, "standing": "allow"}], "decisions": []}
+    mine = (kind, {**body, "turn": {**body["turn"], "proposed": [READ]}, "judgement": judgement})
+    start, about = started(2)
+    assert names(response(READ), mine, (start, {**about, "early": True}), shown(call="c1.1")) == [(3, "no_look")]
+    kind, body = started(2)
+    assert names(response(READ), judged(), (kind, {**body, "early": True}), shown(call="c1.1")) == [(3, "no_look")]
+    assert names(response(READ), judged(), started(2, "at_most_once"), shown(call="c1.1")) == [(4, "no_look")]
+
+
+def test_an_early_look_that_passes_for_one_the_model_was_told_of_is_found() -> None:
+    assert names(without("early", EARLY), looked(1), shown()) == [(2, "no_look")]
+    assert names(EARLY, without("early", looked(1)), without("early", shown())) == [(2, "no_look")]
+    assert names(EARLY, looked(1), without("early", shown())) == [(3, "no_look")]
+    seen = [*SEEN, response(READ), judged(4)]
+    assert names(*seen, from_look(5, 1), without("look", answered())) == [(7, "no_look")]
+    assert names(*seen, started(5), answered()) == [(7, "no_look")]
+
+
+def test_a_call_a_process_died_in_is_no_longer_answered_from_the_look_it_began_with() -> None:
+    again = [from_look(5, 1), judged(4), started(7), without("look", answered(content="y"))]
+    assert names(*SEEN, response(READ), judged(4), *again) == []
 
 
 def test_a_start_after_the_answer_is_found() -> None:

@@ -1,0 +1,62 @@
+"""When a look that was taken early answers a call, when it must not, and what goes wrong beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from foregate.agent.loop import go_on, run
+from foregate.agent.models.scripted import calls, says
+from foregate.agent.tools.tool import Tool
+from foregate.schemas.capabilities import OBSERVER
+from foregate.schemas.effect import Effect
+from foregate.schemas.event import Event
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.telemetry.verify import verify
+from tests.agent.test_early_looks import told
+from tests.agent.test_stages import ASKS, NOTE, READ, TALK
+from tests.agent.world import World
+
+PEEK = ("peek", {"key": "k"})
+
+
+class Peeking(World):
+    """A world with a look at something no survey can see: the notes that were kept."""
+
+    def tools(self) -> list[Tool]:
+        """Return the tools of the world, and `peek`."""
+
+        async def peek(arguments: Mapping[str, Any]) -> ToolResult:
+            noted = self.effects.count(ToolCall.of(*NOTE).digest)
+            return ToolResult(True, f"{noted} notes")
+
+        schema = {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]}
+        targets = (TargetParameter("key", ResourceKind.OTHER, Effect.OBSERVATION),)
+        spec = ToolSpec("peek", "See what is noted.", schema, Effect.OBSERVATION, OBSERVER, targets, "builtin")
+        return [*super().tools(), self.spied(Tool(spec, peek))]
+
+
+async def test_a_call_a_process_died_in_that_was_answered_from_a_look_is_looked_at_again() -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(event: Event) -> None:
+        if event.kind == "tool_started" and "look" in event.body:
+            raise Killed
+
+    world = World()
+    session = await world.open([calls(READ, text=TALK)], listeners=[kill])
+    session.early = True
+    with pytest.raises(Killed):
+        await run(session, ASKS)
+    await world.kill(session)
+    world.workspace.files["a.txt"] = b"the new cat"
+    again = await world.open([says("ok")], resume=True)
+    assert (await go_on(again)).status == "completed"
+    assert verify(world.log.lines("s"), "s").defects == ()
+    assert [body["content"] for _, body in await told(world)] == ["the new cat"]
