@@ -103,7 +103,8 @@ async def execute(
         diagnostics().exception("tool_raised", tool=call.name, call=call.id)
         result = ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=facts.changes)
     elapsed = (time.monotonic_ns() - clock) // 1_000_000
-    result = bounded(with_changes(result, kept, session.workspace, session.policy, inverse), session.policy)
+    if look is None:  # what a look showed is bounded already, and cut again it would not be what was seen
+        result = bounded(with_changes(result, kept, session.workspace, session.policy, inverse), session.policy)
     if result.unknown and facts.changes:
         code = RUNTIME_LOST if result.error == RUNTIME_LOST else ""
         why = result.content[:200] if code else result.error or result.content[:200]

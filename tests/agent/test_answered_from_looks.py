@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 from foregate.telemetry.verify import verify
-from tests.agent.test_early_looks import told
+from tests.agent.test_early_looks import early, told
 from tests.agent.test_stages import ASKS, NOTE, READ, TALK
 from tests.agent.world import World
 
@@ -39,6 +40,21 @@ class Peeking(World):
         targets = (TargetParameter("key", ResourceKind.OTHER, Effect.OBSERVATION),)
         spec = ToolSpec("peek", "See what is noted.", schema, Effect.OBSERVATION, OBSERVER, targets, "builtin")
         return [*super().tools(), self.spied(Tool(spec, peek))]
+
+
+@pytest.mark.parametrize("on", [False, True])
+async def test_what_a_look_showed_at_great_length_is_cut_once(on: bool) -> None:
+    world = World()
+
+    async def long(arguments: Mapping[str, Any]) -> ToolResult:
+        return ToolResult(True, "teh " * 500_000)
+
+    tools = [dataclasses.replace(tool, run=long) for tool in world.tools()]
+    world.tools = lambda: tools  # type: ignore[method-assign]
+    await early(world, [calls(READ, text=TALK), says("ok")], on=on)
+    ((_, body),) = await told(world)
+    head, tail = body["content"].split(f"\n[... {body['dropped']} bytes left out ...]\n")
+    assert len(head) + len(tail) + body["dropped"] == 2_000_000
 
 
 async def test_a_call_a_process_died_in_that_was_answered_from_a_look_is_looked_at_again() -> None:
