@@ -30,7 +30,7 @@ class EarlyLooks(Follower):
         assert session.state.task is not None
         self._session, self._task, self._cause = session, session.state.task, session.state.seq
         self._before = self._task.used["tool_calls"]
-        self._said = self._number = 0
+        self._said = self._blank = self._number = 0
         self._over = self._stopped = False
         self._judging = asyncio.Lock()
         self._room = asyncio.Semaphore(session.policy.limits.parallel_calls)
@@ -40,7 +40,10 @@ class EarlyLooks(Follower):
 
     def __call__(self, piece: str) -> None:
         """A piece of the text has come."""
-        self._said += len(piece)
+        begun = piece if self._said else piece.lstrip()
+        if words := begun.rstrip():
+            self._said, self._blank = self._said + self._blank + len(words), 0
+        self._blank += len(begun) - len(words)
         super().__call__(piece)
 
     def call(self, call: ToolCall) -> None:
@@ -56,7 +59,7 @@ class EarlyLooks(Follower):
 
     def restart(self, why: str) -> None:
         """The response begins again: what was seen stands, for the response may want the same again."""
-        self._said, self._over = 0, False
+        self._said, self._blank, self._over = 0, 0, False
         super().restart(why)
 
     async def _look(self, call: ToolCall, number: int) -> None:

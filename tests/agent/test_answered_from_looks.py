@@ -19,9 +19,10 @@ from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 from foregate.telemetry.verify import verify
-from tests.agent.test_early_looks import early, told
+from tests.agent.test_early_looks import early, looks, told
 from tests.agent.test_stages import ASKS, NOTE, READ, TALK
 from tests.agent.world import World
+from tests.policies import policy_with
 
 PEEK = ("peek", {"key": "k"})
 
@@ -55,6 +56,13 @@ async def test_what_a_look_showed_at_great_length_is_cut_once(on: bool) -> None:
     ((_, body),) = await told(world)
     head, tail = body["content"].split(f"\n[... {body['dropped']} bytes left out ...]\n")
     assert len(head) + len(tail) + body["dropped"] == 2_000_000
+
+
+async def test_blanks_are_no_words_to_a_look_as_they_are_none_to_its_response() -> None:
+    world = World(policy=policy_with({"narration.scope": "first_response"}))
+    await early(world, [calls(READ, text=" \n" * 200), calls(READ, text=f"  {TALK}"), says("ok")])
+    standings = [e.body["judgement"]["verdicts"][0]["standing"] for e in await looks(world, "turn_judged")]
+    assert standings == ["hold", "allow"]
 
 
 async def test_a_call_a_process_died_in_that_was_answered_from_a_look_is_looked_at_again() -> None:
