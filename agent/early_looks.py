@@ -36,7 +36,7 @@ class EarlyLooks(Follower):
         self._room = asyncio.Semaphore(session.policy.limits.parallel_calls)
         self._taken: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
-        session.looks.clear()
+        self._seen: dict[str, Look] = {}
 
     def __call__(self, piece: str) -> None:
         """A piece of the text has come."""
@@ -76,7 +76,7 @@ class EarlyLooks(Follower):
         async with self._room:
             result = await execute(session, permit, facts, "runner", early=True)
         if isinstance(result, ToolResult):
-            session.looks[call.digest] = Look(permit.judged, facts.survey, result)
+            self._seen[call.digest] = Look(permit.judged, facts.survey, result)
 
     def _within_limits(self, call: ToolCall, number: int) -> bool:
         """Whether the call would be carried out as far as the task's limits go, with the looks before it counted."""
@@ -91,11 +91,17 @@ class EarlyLooks(Follower):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wait for the looks under way, or cancel them where the response is not there."""
+        """Wait for the looks under way, or cancel them where the response is not there; raise what failed in one."""
         try:
             if kind is None:
                 await asyncio.gather(*self._tasks)
         finally:
             for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            ended = await asyncio.gather(*self._tasks, return_exceptions=True)
+        for failure in ended:
+            if isinstance(failure, Exception):
+                raise failure
+        if kind is None:
+            response = self._session.state.seq + 1  # the response is the next event
+            self._session.looks = {(response, digest): look for digest, look in self._seen.items()}

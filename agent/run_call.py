@@ -23,7 +23,7 @@ async def run_one(session: Session, open_turn: OpenTurn, verdict: Verdict) -> No
         if facts.changes:
             open_turn.not_made(verdict.call)
         return
-    look = taken(session, facts)
+    look = taken(session, open_turn, facts)
     if look is None and (reason := not_now(session, open_turn, facts)):
         code, message = reason
         await session.record(answered(session, facts.call, code, message))
@@ -34,9 +34,9 @@ async def run_one(session: Session, open_turn: OpenTurn, verdict: Verdict) -> No
         await session.record(answered(session, facts.call, done.code, done.message))
 
 
-def taken(session: Session, facts: CallFacts) -> Look | None:
+def taken(session: Session, open_turn: OpenTurn, facts: CallFacts) -> Look | None:
     """Return the look that was taken early and shows what this call would, None where there is none. It serves once."""
-    look = session.looks.pop(facts.call.digest, None)
+    look = session.looks.pop((open_turn.seq, facts.call.digest), None)
     return look if look is not None and not moved_on(look.survey, facts.survey, {}) else None
 
 

@@ -87,7 +87,8 @@ class Session:
         self.on_text: Callable[[str], None] | None = None
         self.desk: Desk | None = None
         self.early = False
-        self.looks: dict[str, Look] = {}
+        self.looks: dict[tuple[int, str], Look] = {}
+        """What was seen early, by the response it was taken for and the digest of the call."""
 
     async def start(self, **about: Json) -> None:
         """Write the first event: everything needed to judge this session again elsewhere."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -13,13 +14,15 @@ from foregate.agent.models.scripted import calls, says
 from foregate.agent.tools.tool import Tool
 from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect
+from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Event
+from foregate.schemas.follower import Follower
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 from foregate.telemetry.verify import verify
-from tests.agent.test_early_looks import early, looks, told
+from tests.agent.test_early_looks import Meddling, early, looks, told
 from tests.agent.test_stages import ASKS, NOTE, READ, TALK
 from tests.agent.world import World
 from tests.policies import policy_with
@@ -63,6 +66,43 @@ async def test_blanks_are_no_words_to_a_look_as_they_are_none_to_its_response() 
     await early(world, [calls(READ, text=" \n" * 200), calls(READ, text=f"  {TALK}"), says("ok")])
     standings = [e.body["judgement"]["verdicts"][0]["standing"] for e in await looks(world, "turn_judged")]
     assert standings == ["hold", "allow"]
+
+
+async def test_a_log_that_fails_under_a_look_is_told_though_the_response_fails_too() -> None:
+    world, failed = World(), asyncio.Event()
+
+    def full(event: Event) -> None:
+        if event.kind == "tool_finished":
+            failed.set()
+            raise LogError("the disk is full")
+
+    async def breaks(_: Follower) -> None:
+        await failed.wait()
+        raise ModelError("nobody answers")
+
+    session = await world.open(Meddling(calls(READ, text=TALK), breaks), listeners=[full])
+    session.early = True
+    with pytest.raises(LogError):
+        await run(session, ASKS)
+
+
+async def test_what_was_seen_for_a_response_that_failed_answers_no_call_that_comes_later() -> None:
+    world, seen = World(), asyncio.Event()
+
+    async def breaks(_: Follower) -> None:
+        await seen.wait()
+        raise ModelError("nobody answers")
+
+    model = Meddling(calls(READ, text=TALK), breaks)
+    session = await world.open(model, listeners=[lambda e: seen.set() if e.kind == "tool_finished" else None])
+    session.early = True
+    assert (await run(session, ASKS)).status == "failed"
+    session.early, model.responses = False, [says("ok")]
+    await run(session, ASKS)
+    session.model = (await World().open([calls(READ, text=TALK), says("ok")])).model
+    assert (await run(session, ASKS)).status == "completed"
+    assert verify(world.log.lines("s"), "s").defects == ()
+    assert len(world.effects) == 2
 
 
 async def test_a_call_a_process_died_in_that_was_answered_from_a_look_is_looked_at_again() -> None:
