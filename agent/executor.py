@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from foregate.agent.before_images import BeforeImage, keep, recorded, with_changes
+from foregate.agent.child import DELEGATE
 from foregate.agent.look import Look
 from foregate.agent.surveyor import moved_on
 from foregate.agent.tools.confine import judged
@@ -80,8 +81,8 @@ async def execute(
         kept = keep(now.resources, facts, session.workspace, session.policy, session.blobs, inverse)
     except WorkspaceError as error:
         return NotStarted("tool_failed", str(error))
-    if facts.changes:
-        session.looks.clear()  # what was seen before a change may not be so after it
+    if facts.changes or call.name == DELEGATE.name:
+        session.looks.clear()  # what was seen before a change, or a task that may make one, may not be so after it
     mark: dict[str, Json] = {"early": True} if early else {"look": look.judged} if look is not None else {}
     await session.record(Draft("tool_started", actor, {**started(permit, facts, kept), **mark}))
     await session.log.settle(session.lease)

@@ -14,3 +14,9 @@ class Look(Struct, frozen=True):
     judged: int
     survey: Survey
     result: ToolResult
+
+    @property
+    def checkable(self) -> bool:
+        """Whether a survey would show that something else is to be seen now."""
+        resources = self.survey.resources
+        return bool(resources) and all(resource.hash or not resource.exists for resource in resources)

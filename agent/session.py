@@ -284,6 +284,7 @@ class Session:
             return None
         await self.log.settle(self.lease)
         reply = await self.person.answer(need) if self.person is not None else None
+        self.looks = {key: look for key, look in self.looks.items() if look.checkable}  # a person takes their time
         if reply is None:
             return await self.paused(Outcome("awaiting_approval", str(need.request.get("question", ""))))
         value = {"choice": reply.choice, "text": strict_json.scrub(reply.text), "by": reply.by}

@@ -81,7 +81,8 @@ response is whole. Either way the model is told the same, and the same happens:
 - Taken early are looks that stand before everything else in a response: the first call that may change something, asks,
   is held or waits for a result ends it. A child task is never begun early.
 - Each is judged as a turn of its own, which asks nobody anything; its events carry `early`. The call it was taken for
-  is judged with its response as ever, and answered from the look (`look` names it) where its target is as it was then.
+  is judged with its response as ever, and answered from the look (`look` names it) where its target is as it was then,
+  nothing was changed before it and no person was asked in between. A file that is as it was outlasts a question.
 - What was seen is no evidence and no source of names before its call is answered with it: a model that writes
   `read_file` and `edit_file` in one breath has not read what it edits.
 - A response that begins again, or is cut off, leaves nothing open. What was seen for nothing stays in the log.

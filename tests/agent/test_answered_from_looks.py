@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.agent.loop import go_on, run
 from foregate.agent.models.scripted import calls, says
@@ -17,6 +18,9 @@ from foregate.schemas.effect import Effect
 from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Event
 from foregate.schemas.follower import Follower
+from foregate.schemas.need import Need
+from foregate.schemas.order import Block
+from foregate.schemas.protocols import Reply
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
@@ -105,6 +109,15 @@ async def test_what_was_seen_for_a_response_that_failed_answers_no_call_that_com
     assert len(world.effects) == 2
 
 
+@pytest.mark.parametrize("on", [False, True])
+async def test_a_look_shows_what_a_child_task_before_it_did_though_it_was_taken_before(on: bool) -> None:
+    world = Peeking()
+    first = replace(calls(PEEK, ("delegate", {"task": "note k"}), text=TALK), order=Block("parallel", (0,)))
+    model = [first, calls(NOTE, text=TALK), says("noted"), says("ok")]
+    await early(world, model, ["yes"] * 3, on=on)
+    assert [body["content"] for _, body in await told(world) if body["tool"] == "peek"] == ["1 notes"]
+
+
 async def test_a_call_a_process_died_in_that_was_answered_from_a_look_is_looked_at_again() -> None:
     class Killed(BaseException):
         pass
@@ -124,3 +137,16 @@ async def test_a_call_a_process_died_in_that_was_answered_from_a_look_is_looked_
     assert (await go_on(again)).status == "completed"
     assert verify(world.log.lines("s"), "s").defects == ()
     assert [body["content"] for _, body in await told(world)] == ["the new cat"]
+
+
+@pytest.mark.parametrize("on", [False, True])
+@pytest.mark.parametrize("targets", [{}, {"tools.peek": {"targets": {}}}])
+async def test_a_look_shows_what_became_of_things_while_a_person_was_asked(on: bool, targets: dict[str, Any]) -> None:
+    world = Peeking(policy=policy_with({"rules.list": [{"id": "r", "then": "ask", "tool": "note"}], **targets}))
+
+    def slow(_: Need) -> Reply:
+        world.effects.append(ToolCall.of(*NOTE).digest)
+        return Reply("yes")
+
+    await early(world, [calls(PEEK, NOTE, text=TALK), says("ok")], [slow], on=on)
+    assert [body["content"] for _, body in await told(world) if body["tool"] == "peek"] == ["1 notes"]
