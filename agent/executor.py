@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 RUNTIME_LOST = "runtime_lost"
 """The error of a call whose source says that where its tools run is gone."""
 
+_CANCELLED = ToolResult(False, "cancelled", error="cancelled")
+
 
 class NoPermit(Exception):
     """Something tried to run a call without an unused permit for exactly this call."""
@@ -85,7 +87,12 @@ async def execute(
         session.looks.clear()  # what was seen before a change, or a task that may make one, may not be so after it
     mark: dict[str, Json] = {"early": True} if early else {"look": look.judged} if look is not None else {}
     await session.record(Draft("tool_started", actor, {**started(permit, facts, kept), **mark}))
-    await session.log.settle(session.lease)
+    if look is None:  # an answer from a look has no effect that must not come before its record
+        try:
+            await session.log.settle(session.lease)
+        except asyncio.CancelledError:
+            await session.record(finished(facts, _CANCELLED, 0, actor, mark))  # it has not begun: nothing is unknown
+            raise
     clock = time.monotonic_ns()
     try:
         with judged(now):
@@ -95,7 +102,7 @@ async def execute(
         result = ToolResult(False, "the tool did not finish in time", error="timeout", unknown=facts.changes)
     except asyncio.CancelledError:
         await session.record(Draft("outcome_unknown", "foregate", lost(facts, "cancelled"))) if facts.changes else (
-            await session.record(finished(facts, ToolResult(False, "cancelled", error="cancelled"), 0, actor, mark))
+            await session.record(finished(facts, _CANCELLED, 0, actor, mark))
         )
         raise
     except RuntimeLost as error:

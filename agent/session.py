@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -331,7 +333,8 @@ class Session:
             "report": codec.dump(report),
         }
         await self.record(Draft("task_ended", "foregate", body))
-        await self.log.settle(self.lease)
+        with suppress(asyncio.CancelledError):  # the task has ended, so there is nothing left to cancel
+            await self.log.settle(self.lease)
         return Outcome(status, text, report, remark)
 
     async def paused(self, outcome: Outcome) -> Outcome:

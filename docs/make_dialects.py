@@ -86,6 +86,7 @@ response is whole. Either way the model is told the same, and the same happens:
 - What was seen is no evidence and no source of names before its call is answered with it: a model that writes
   `read_file` and `edit_file` in one breath has not read what it edits.
 - A response that begins again, or is cut off, leaves nothing open. What was seen for nothing stays in the log.
+- A look counts for `limits.tool_calls` when it is taken, so that limit may stop a task at another call than else.
 
 Natively a call is complete when the next one begins; in text, at the end of its tag or of its JSON; in text with `auto`
 at the end of the response, since only then it is known which dialect it speaks.

@@ -20,11 +20,12 @@ from foregate.schemas.event import Event
 from foregate.schemas.follower import Follower
 from foregate.schemas.need import Need
 from foregate.schemas.order import Block
-from foregate.schemas.protocols import Reply
+from foregate.schemas.protocols import Lease, Reply
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.telemetry.memory_log import MemoryLog
 from foregate.telemetry.verify import verify
 from tests.agent.test_early_looks import Meddling, early, looks, told
 from tests.agent.test_stages import ASKS, NOTE, READ, TALK
@@ -150,3 +151,13 @@ async def test_a_look_shows_what_became_of_things_while_a_person_was_asked(on: b
 
     await early(world, [calls(PEEK, NOTE, text=TALK), says("ok")], [slow], on=on)
     assert [body["content"] for _, body in await told(world) if body["tool"] == "peek"] == ["1 notes"]
+
+
+async def test_an_answer_from_a_look_waits_for_no_disk_so_that_no_cancel_parts_its_beginning_from_its_end() -> None:
+    class Stuck(MemoryLog):
+        async def settle(self, lease: Lease) -> None:
+            assert "look" not in (await self.read(lease.session))[-1].body
+
+    world = World(log=Stuck())
+    await early(world, [calls(READ, text=TALK), says("ok")])
+    assert [body["content"] for _, body in await told(world)] == ["teh cat"]

@@ -15,7 +15,10 @@ from foregate.agent.models.scripted import calls, says
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.schemas.event import Event
 from foregate.schemas.permit import Permit
+from foregate.schemas.protocols import Lease
 from foregate.schemas.tool_result import ToolResult
+from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.verify import verify
 from tests.agent.world import World
 
 EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
@@ -67,6 +70,32 @@ async def test_cancelling_answers_the_running_call_and_the_session_goes_on(call:
     assert (await run(session, "hello")).text == "hello"
     answered = {message.call for message in session.state.messages if message.role == "tool"}
     assert answered == {call.id for message in session.state.messages for call in message.calls}
+
+
+@pytest.mark.parametrize(
+    ("last", "status", "ended"), [("tool_started", "cancelled", ["tool_finished"]), ("task_ended", "completed", [])]
+)
+async def test_a_cancel_while_the_log_is_being_written_leaves_nothing_open_and_no_doubt(
+    last: str, status: str, ended: list[str]
+) -> None:
+    class Slow(MemoryLog):
+        """A log that takes ever so long to write one event."""
+
+        async def settle(self, lease: Lease) -> None:
+            if (await self.read("s"))[-1].kind == last and not task.cancelling():
+                reached.set()
+                await asyncio.Event().wait()
+
+    world, reached = World(log=Slow()), asyncio.Event()
+    session = await world.open([calls(NOTE, text=TALK), says("ok")] if ended else [says("ok")])
+    task = asyncio.create_task(run(session, "note k"))
+    await reached.wait()
+    task.cancel()
+    assert (await task).status == status
+    assert world.effects == []
+    assert verify(world.log.lines("s"), "s").defects == ()
+    assert (await world.kinds())[-2:] == [*(ended or ["model_response"]), "task_ended"]
+    assert session.state.parked == {}
 
 
 @pytest.mark.parametrize("kind", ["user_message", "model_response", "turn_judged", "tool_started", "tool_finished"])
