@@ -118,7 +118,7 @@ class Statistics:
                     self.rules.setdefault(rule["id"], 0)
             case "task_started":
                 self.tasks += 1
-            case "turn_judged":
+            case "turn_judged" if not body.get("early"):  # the call is judged again with its response
                 self._judged(body, known)
             case "need_raised" if body["need"]["who"] == "person":
                 known.asked_at = event.time

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from foregate.agent.loop import run
 from foregate.agent.models.scripted import calls, says
 from foregate.schemas.errors import LogError
 from foregate.schemas.model_response import Usage
@@ -35,6 +36,17 @@ async def test_each_gate_counts_what_it_was_asked_and_how_often_it_fired() -> No
     assert gates["narration"] == (2, 1)
     assert gates["plan"] == (1, 0)
     assert gates["postlude"] == (0, 0)
+
+
+async def test_a_call_that_was_judged_early_too_counts_once() -> None:
+    async def played(early: bool) -> Statistics:
+        world = World(policy=policy_with({"narration.scope": "first_response"}))
+        session = await world.open([calls(READ), calls(READ, text=TALK), says("ok")])
+        session.early = early
+        await run(session, "read a.txt")
+        return counted(world)
+
+    assert (await played(True)).to_json() == (await played(False)).to_json()
 
 
 async def test_the_counts_agree_with_the_decisions_of_every_story() -> None:
