@@ -168,6 +168,14 @@ def test_in_the_history_whatever_was_said_stands_behind_bars() -> None:
     ]
 
 
+def test_a_look_taken_early_stands_once_in_the_history_behind_the_words_it_was_called_with() -> None:
+    ran = {"tool": "read_file", "target": "a"}
+    early = event("tool_finished", {**ran, "call": "e1.1", "early": True})
+    answered = event("tool_finished", {**ran, "call": "c4.1", "look": 2})
+    lines = [row.plain for row in messages_of([early, event("model_response", {"text": "so"}, "model"), answered], 40)]
+    assert lines == ["  model  | so", "  tool   read_file a (c4.1)"]
+
+
 LEFT_OUT = {
     "strategy": "summary",
     "limit": 1500,

@@ -75,14 +75,17 @@ def points_json(events: Iterable[Event]) -> list[Json]:
 
 
 def messages_of(events: Iterable[Event], width: int) -> Iterator[Text]:
-    """Yield what was said, by whom, and which calls ran, in order, in `width` columns."""
+    """Yield what was said, by whom, and which calls ran, in order, in `width` columns.
+
+    An early look is no part of it before its call is answered from it.
+    """
     for event in events:
         body = event.body
         if event.kind == "user_message":
             yield from _said(_SAID_BY.get(event.actor, event.actor), body["text"], width)
         elif event.kind == "model_response" and body["text"].strip():
             yield from _said("model", body["text"], width)
-        elif event.kind == "tool_finished":
+        elif event.kind == "tool_finished" and not body.get("early"):
             ran = f"{body['tool']} {body['target']}".strip()
             yield from labelled("tool", f"{ran} ({body['call']})", width, room=_WHO)
         elif event.kind in ASIDE and (said := aside(event)):
