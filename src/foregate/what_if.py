@@ -171,7 +171,8 @@ class Judge:
     def __call__(self, piece: Piece) -> tuple[list[Row], Tally]:
         """Return the rows of a piece and its counts; raise LogError where the log cannot be read."""
         near, rows, tally = Nearby(self._log, piece.session), list[Row](), Tally()
-        events = self._log.events(piece.session, after=piece.after, until=piece.until, kinds=JUDGING)
+        judging = self._log.events(piece.session, after=piece.after, until=piece.until, kinds=JUDGING)
+        events = (event for event in judging if not event.body.get("early"))  # its call is judged with its response
         last = piece.after
         try:
             start, comparison = InForce(), None

@@ -159,6 +159,17 @@ async def test_what_is_not_decidable_says_what_the_log_does_not_hold(changes: di
     assert (rows[0].call.change, rows[0].call.needs) == ("not_decidable", needs)
 
 
+async def test_a_call_that_was_judged_early_too_differs_once_and_as_its_response_was_judged() -> None:
+    async def differs(early: bool) -> list[tuple[str, str, bool]]:
+        world = World()
+        session = await world.open([calls(READ, text=TALK), says("ok")], [])
+        session.early = early
+        await run(session, "read a.txt")
+        return [(row.call.tool, row.call.change, row.diverges) for row in judged(world, {"approval.reads": "ask"})[0]]
+
+    assert await differs(True) == await differs(False) == [("read_file", "newly_asked", True)]
+
+
 async def test_an_answer_about_fewer_calls_is_no_answer_about_more() -> None:
     world = World()
     world.policy = rules(ASK_EDITS)
