@@ -9,13 +9,12 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
+from foregate.agent.dialects.inline_code import InlineCode
 from foregate.agent.dialects.window import Waits, Window
 
 Mark = Literal["tag", "answer", "end"]
 _SPECIAL = re.compile(r"`|<(?:(?=[A-Za-z_/!]|[^\x00-\x7f])|\Z)|\n(?=[ \t>#*_+0-9.)-]*+(?:[`~ft]|\Z))", re.IGNORECASE)
 """What is to be looked at: a backtick, a `<` that may begin a tag, a line that may be a fence or announce an answer."""
-_RUN = re.compile(r"`+")
-_RUN_OR_LINE = re.compile(r"`+|\n")
 _FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?+(`{3,}+|~{3,}+)([^\n]*+)")
 _MAYBE_FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)]?+)[ \t]*+)?+(?:`*+|~*+)\Z")
 _FENCE_END = re.compile(r"^[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+\r?$", re.MULTILINE)
@@ -93,9 +92,8 @@ class Prose:
     def __init__(self, window: Window, words: Words, example: Callable[[str], None]) -> None:
         """`example` is given what stood in a fence."""
         self._window, self._words, self._example = window, words, example
+        self._inline = InlineCode(window)
         self._looked = -1
-        self._runs: dict[int, int] = {}
-        self._runs_end = -1
         self.unclosed_fence = False
 
     def to_mark(self, *, answers: bool) -> Waits[Mark]:
@@ -180,42 +178,16 @@ class Prose:
 
         Three and more that are the last of their line open a fence, though words stand before them.
         """
-        window = self._window
-        while True:
-            run = _RUN.match(window.text, window.at)
-            assert run is not None
-            size = run.end() - run.start()
-            known = run.end() < len(window.text) and window.position < self._runs_end
-            if known and self._runs.get(size, -1) <= window.position:
-                break
-            runs: dict[int, int] = {}
-            line = closing = None
-            for found in _RUN_OR_LINE.finditer(window.text, run.end()):
-                if found[0] == "\n":
-                    line = found
-                    break
-                if len(found[0]) == size:
-                    closing = found
-                    break
-                runs[len(found[0])] = window.position + found.start() - window.at
-            if closing is not None and run.end() < len(window.text) and closing.end() < len(window.text):
-                self._words.add(window.take(closing.end()))
-                return
-            if closing is None and line is not None:
-                self._runs, self._runs_end = runs, window.position + line.start() - window.at
-                break
-            if not (yield from window.more()):
-                if closing is not None:
-                    self._words.add(window.take(closing.end()))
-                    return
-                self._runs, self._runs_end = runs, window.position + len(window.text) - window.at
-                break
-        if size < _FENCE_SIZE or any(place > window.position for place in self._runs.values()):
-            self._words.add(window.take(run.end()))
+        window, inline = self._window, self._inline
+        if length := (yield from inline.see()):
+            self._words.add(window.skip(length))
             return
-        line_end = window.at + self._runs_end - window.position
-        self._words.add(window.take(min(line_end + 1, len(window.text))))
-        yield from self._fenced(run[0])
+        run = inline.run
+        if len(run) < _FENCE_SIZE or not inline.opens_last:
+            self._words.add(window.skip(len(run)))
+            return
+        self._words.add(window.take(min(window.at + inline.line + 1, len(window.text))))
+        yield from self._fenced(run)
 
 
 def _closes(mark: str, opening: str) -> bool:
