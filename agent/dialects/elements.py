@@ -125,3 +125,19 @@ class Bodies:
         if not closed:
             raise Cut(tag.name)
         return text
+
+
+def unclosed(tag: str, inner: str, raw: str) -> str:
+    """Return the defect of a call, `raw` as written, that the response ended in; `inner` is the tag it ended in."""
+    for name in dict.fromkeys((tag, inner)):
+        closing = re.finditer(rf"</({re.escape(name)})\s*+>", raw, re.IGNORECASE | re.ASCII)
+        if other := next((found[1] for found in closing if found[1] != name), ""):
+            return (
+                f"`</{other}>` does not close `<{name}>`, since capitals count in a closing tag, so nothing of it was "
+                f"done; send it again, closed by `</{name}>`"
+            )
+    where = f"`<{tag}>`" if inner == tag else f"`<{inner}>` in `<{tag}>`"
+    return (
+        f"the response ended before {where} was closed, so nothing of it was done; send it again, whole, and content "
+        "that holds such tags itself in <![CDATA[ and ]]>"
+    )

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
+from foregate.agent.dialects import notes
 from foregate.agent.dialects.command_words import Unreadable
 from foregate.agent.dialects.dialect import Parsed
-from foregate.agent.dialects.elements import Bodies, Cut
+from foregate.agent.dialects.elements import Bodies, Cut, unclosed
 from foregate.agent.dialects.forms import Form
 from foregate.agent.dialects.gathered import Gathered
 from foregate.agent.dialects.look_alikes import LookAlikes
@@ -141,7 +142,7 @@ class TagReader:
             yield from self._thought(tag)
         elif name == RESULT and tag.kind != "close":
             self._skip(tag)
-            yield from self._cut_from(f"`{tag.text[:40]}`", "results come from the tools, never from the model")
+            yield from self._cut_from(f"`{tag.text[:40]}`", notes.NO_RESULTS)
         elif self._grammar.signals and name in _FINAL and tag.kind == "open":
             self._skip(tag)
             yield from self._answer(tag.name)
@@ -203,7 +204,8 @@ class TagReader:
         except Unreadable as defect:
             calls = [ToolCall.broken(form.tool, "".join(self._window.record), str(defect))]
         except Cut as cut:
-            calls = [ToolCall.broken(form.tool, "".join(self._window.record), _unclosed(tag.name, str(cut)))]
+            raw = "".join(self._window.record)
+            calls = [ToolCall.broken(form.tool, raw, unclosed(tag.name, str(cut), raw))]
             self._cut = True
         self._window.record = None
         self._gathered.add(calls)
@@ -282,10 +284,10 @@ class TagReader:
             text, closed = yield from self._scanner.inside(tag.name)
             self._reasoning.append(text)
             if not closed:
-                self._notes.append(f"`<{tag.name}>` was not closed; what stands after it was taken as a thought")
+                self._notes.append(notes.open_thought(tag.name))
         elif tag.kind == "close" and not self._reasoning and not self._containers:
             if self._gathered.calls:
-                self._notes.append(f"calls before `{tag.text}` stood in a thought; they were not made")
+                self._notes.append(notes.only_thought(tag.text))
             self._reasoning.append(self._words.taken())
             self._gathered = Gathered()
 
@@ -309,15 +311,15 @@ class TagReader:
         """End the response at a mark: drop what follows it, and say so where that is more than blanks."""
         self._end()
         self._cut = True
-        rest = yield from self._window.rest()
-        if rest.strip():
-            self._notes.append(f"what stood after {mark} was cut ({len(rest)} characters): {why}")
+        self._notes += notes.cut(mark, (yield from self._window.rest()), why)
 
     def _end(self) -> None:
         """Say of a block or service that is still open that it was not closed."""
         if self._containers:
             name = self._containers[0]
-            why = f"the response ended before `<{name}>` was closed; close it after the last of its calls"
+            why = (
+                f"the response ended before `<{name}>` was closed; close it after the last of its calls, by `</{name}>`"
+            )
             self._gathered.add([ToolCall.broken(name, f"<{name}>", why)])
 
     def _no_tag(self) -> Waits[None]:
@@ -378,7 +380,7 @@ class TagReader:
         text, closed = yield from self._scanner.until(end)
         self._words.add(text + end if closed else text)
         if not closed:
-            self._notes.append(f"`{end[:60]}` never came; what stands before it was taken as words")
+            self._notes.append(notes.never_came(end))
 
     def _skip(self, tag: Tag) -> None:
         """Read the tag itself; the words before and after it are two pieces."""
@@ -388,12 +390,3 @@ class TagReader:
     def _example(self, text: str) -> None:
         if self._alike.tagged(text):
             self._notes.append("tags in a code fence are examples; they were not carried out")
-
-
-def _unclosed(tag: str, inner: str) -> str:
-    """Return the defect of a call the response ended in."""
-    where = f"`<{tag}>`" if inner == tag else f"`<{inner}>` in `<{tag}>`"
-    return (
-        f"the response ended before {where} was closed, so nothing of it was done; send it again, whole, and content "
-        "that holds such tags itself in <![CDATA[ and ]]>"
-    )

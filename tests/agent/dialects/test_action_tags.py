@@ -228,6 +228,10 @@ def test_examples_in_a_fence_are_said() -> None:
     ("text", "says"),
     [
         ("<read_file>", "ended before `<read_file>` was closed"),
+        ("<Read_File>a</read_file>", "`</read_file>` does not close `<Read_File>`, since capitals count"),
+        ("<Create_File><path>a</path><content>x</content></create_file>", "send it again, closed by `</Create_File>`"),
+        ("<read_file><Path>a</path></read_file>", "`</path>` does not close `<Path>`"),
+        ("<read_file><path>a</read_file>", "ended before `<path>` in `<read_file>` was closed"),
         ("I use <read_file", "ended in the tag `<read_file`"),
         ("<read_file path='a", "ended in the tag `<read_file`"),
         ("<parallel", "ended in the tag `<parallel`"),
