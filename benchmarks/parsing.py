@@ -88,6 +88,18 @@ JSON: Mapping[str, Kind] = {
     "blanks after a fence": repeated("```x\n```", " ", "x\n```\n"),
     "thoughts": repeated("", "<think>a</think>", ""),
     "a thought": repeated("<think>", "</thin<think>", ""),
+    "thoughts in a thought": repeated("", "<think>", ""),
+    "ends of thoughts": repeated("", f"{CALL}</think>\n", ""),
+    "marks that are none": repeated("", "<think a='<result b=\" </thought <!- ", ""),
+    "results in code": repeated("", "`<result>` ", "<result>"),
+    "what follows a result": repeated("<result>", f"{CALL} <result>", ""),
+    "comments": repeated("", f"<!-- {CALL} -->", ""),
+    "a comment": repeated("<!--", "-- ->\n", ""),
+    "CDATA": TAGS["CDATA"],
+    "backticks in one line": TAGS["backticks in one line"],
+    "code in one line": repeated("", f"`{CALL}`a", ""),
+    "JSON behind backticks": repeated("", '` ``{\n"a": 1}', ""),
+    "runs of backticks": runs,
 }
 KINDS: Mapping[Dialect, Mapping[str, Kind]] = {JsonDialect(): JSON, ActionTags(): TAGS, ServiceTags(): TAGS}
 

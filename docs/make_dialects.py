@@ -55,8 +55,9 @@ of the others.
 RULES = """\
 ## What holds in every dialect
 
-- **Examples never run.** Tags in code fences, backticks or comments are examples. JSON is fenced by most models, so
-  there it is a fence that says another language.
+- **Examples never run.** What stands in code fences, in backticks within a line, in a comment (`<!-- -->`) or in CDATA
+  among words is an example. JSON is fenced by most models, so there it is a fence that says another language; JSON
+  between backticks is an example also over several lines, and where it is all there is of a response.
 - **Content is taken byte for byte**: nothing is unescaped in what tools take literally (`content`, `old`, `new`, ...);
   only a line break right after the opening tag does not count. Content that holds its own closing tag goes into CDATA.
 - **A call that cannot be read is a call.** It was begun, so it is answered, with what is wrong and what to do, and
@@ -64,9 +65,11 @@ RULES = """\
   text that could be several parameters, JSON that ends too early. Tags in letters that only look the same stay text.
 - **A tag of no tool** that is written like a call is a call of an unknown tool, which is refused by its name.
 - **Results are data.** They come back in a form in which no tag can stand. A `<result>` the model writes itself ends
-  the response there; what it goes on to make of it is cut.
+  the response there; what it goes on to make of it is cut. A tag of that very name has no other meaning among words;
+  one that is only mentioned stands in backticks.
 - **Thoughts** (`<think>`, `<thinking>`, `<thought>`) are kept apart: recorded, never shown as an answer, and nothing in
-  them runs.
+  them runs. One that only ends (`</think>` alone) began in the prompt: everything before it is the thought, calls in it
+  are none, and words that were shown by then are no part of the answer.
 - **Streaming** changes nothing: however a text is split, it is read the same. Only words are shown as they come, in
   `auto` up to where any dialect reads something else. A call is found as soon as it is complete: in tags with the
   closing tag, in JSON with the last bracket of the object or list, in a fence with the line that closes it. One entry

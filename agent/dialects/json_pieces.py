@@ -8,17 +8,22 @@ from typing import Literal
 
 from msgspec import Struct
 
+from foregate.agent.dialects import notes
 from foregate.agent.dialects.brackets import Brackets
-from foregate.agent.dialects.tag_scanner import Scanner
-from foregate.agent.dialects.vocabulary import THOUGHTS
+from foregate.agent.dialects.inline_code import InlineCode
+from foregate.agent.dialects.tag_scanner import CDATA, CDATA_END, COMMENT, COMMENT_END, Scanner, Tag
+from foregate.agent.dialects.vocabulary import RESULT, THOUGHTS
 from foregate.agent.dialects.window import Waits, Window
 
 FENCE = "```"
-_THOUGHT = rf"<(?i:{'|'.join(THOUGHTS)})>"
-_BEGUN_THOUGHT = "|".join(sorted({name[:size] for name in THOUGHTS for size in range(len(name) + 1)}))
+_INERT = ((COMMENT, COMMENT_END), (CDATA, CDATA_END))
+_MARKS = (COMMENT, CDATA, f"<{RESULT}", *(f"{begin}{name}" for begin in ("<", "</") for name in THOUGHTS))
+_MARK = "|".join(map(re.escape, _MARKS))
+_BEGUN = "|".join(sorted({re.escape(mark[:size]) for mark in _MARKS for size in range(1, len(mark))}))
 _SPECIAL = re.compile(
-    rf"""(?P<json>\{{\s*+"|\[\s*+\{{)|(?P<thought>{_THOUGHT})|(?P<line>\n(?=[ ]{{0,3}}(?:`|\Z)))|"""
-    rf"""(?P<code>`{{3}}|~{{3}})|(?:[{{\[]\s*+|<(?i:{_BEGUN_THOUGHT})|`{{1,2}}|~{{1,2}})\Z"""
+    rf"""(?P<json>\{{\s*+"|\[\s*+\{{)|(?P<mark>{_MARK})|(?P<line>\n(?=[ ]{{0,3}}(?:`|\Z)))|"""
+    rf"""(?P<code>`|~{{3}})|(?:[{{\[]\s*+|{_BEGUN}|~{{1,2}})\Z""",
+    re.IGNORECASE,
 )
 """What is to be looked at: a mark that begins a piece, a line that may be a fence, at the end what may become one."""
 _FENCE = re.compile(r"[ ]{0,3}```")
@@ -31,9 +36,12 @@ _LANGUAGES = ("", "json", "tool_call", "tool_calls")
 
 
 class Piece(Struct, frozen=True):
-    """A piece of a text, `whole` as written: `json` is what may hold calls, and `inner` it, or a thought, unmarked."""
+    """A piece of a text, `whole` as written: `json` is what may hold calls, and `inner` it, or a thought, unmarked.
 
-    kind: Literal["words", "thought", "json"]
+    An `end` is that of a thought which did not begin here, `cut` the result a model made up and all that follows.
+    """
+
+    kind: Literal["words", "thought", "end", "json", "cut"]
     whole: str
     inner: str = ""
 
@@ -44,6 +52,10 @@ class Pieces:
     def __init__(self, window: Window, take: Callable[[Piece], None]) -> None:
         self._window, self._take = window, take
         self._scanner = Scanner(window)
+        self._inline = InlineCode(window)
+        self._ticks = (-1, "")
+        """Backticks that opened no code within their line, and where they ended."""
+        self.notes: list[str] = []
 
     def read(self) -> Waits[None]:
         """Read the text to its end."""
@@ -57,8 +69,8 @@ class Pieces:
             match special and special.lastgroup:
                 case "json":
                     yield from self._json()
-                case "thought":
-                    yield from self._thought()
+                case "mark":
+                    yield from self._mark()
                 case "code":
                     yield from self._code()
                 case "line":
@@ -97,16 +109,25 @@ class Pieces:
             self._words((yield from self._to_closing(self._words)))
 
     def _code(self) -> Waits[None]:
-        """Read a fence of another language that opens behind something: words, a quotation, an item of a list."""
+        """Read inline code, or a fence of another language that opens behind words, in a quotation or a list."""
         window = self._window
+        if window.text[window.at] == "`":
+            if length := (yield from self._inline.see()):
+                self._words(window.skip(length))
+                return
+            run = self._inline.run
+            self._ticks = window.position + len(run), run
+            if len(run) < len(FENCE):
+                self._words(window.skip(len(run)))
+                return
         while True:
             code = _CODE.match(window.text, window.at)
             if code or not _MAYBE_CODE.match(window.text, window.at) or not (yield from window.more()):
                 break
         if code is None or code[2].lower() in _LANGUAGES:
-            run = re.compile(_RUN).match(window.text, window.at)
-            assert run is not None
-            self._words(window.take(run.end()))
+            fence = re.compile(_RUN).match(window.text, window.at)
+            assert fence is not None
+            self._words(window.take(fence.end()))
             return
         self._words(window.take(code.end()))
         closing = re.compile(rf"^[ \t>]*+{code[1]}{code[1][0]}*+[ \t]*\r?$", re.MULTILINE)
@@ -125,8 +146,12 @@ class Pieces:
         return window.take(end.end()) if end else ""
 
     def _json(self) -> Waits[None]:
-        """Read an object or a list to its last bracket; one that has none, to the end of the text."""
+        """Read an object or a list to its last bracket; one that has none, to the end of the text.
+
+        Between backticks it is an example, also over several lines.
+        """
         window, brackets, pieces = self._window, Brackets(), []
+        ticks = self._ticks[1] if self._ticks[0] == window.position else ""
         while True:
             end, closed = brackets.past(window.text, window.at)
             pieces.append(window.take(end))
@@ -135,11 +160,40 @@ class Pieces:
         if not closed:
             pieces.append(window.take(len(window.text)))
         whole = "".join(pieces)
-        self._take(Piece("json", whole, whole))
+        if ticks and closed and (yield from self._scanner.see(ticks)):
+            self._words(whole + window.skip(len(ticks)))
+        else:
+            self._take(Piece("json", whole, whole))
 
-    def _thought(self) -> Waits[None]:
-        window = self._window
-        opening = window.take(window.text.index(">", window.at) + 1)
-        closing = f"</{opening[1:]}"
-        inner, closed = yield from self._scanner.until(closing)
-        self._take(Piece("thought", opening + inner + closing * closed, inner))
+    def _mark(self) -> Waits[None]:
+        """Read a comment, CDATA, a thought, the end of one or a result; what only begins like one is words."""
+        for begin, end in _INERT:
+            if (yield from self._scanner.see(begin)):
+                text, closed = yield from self._scanner.until(end)
+                self._words(text + end * closed)
+                if not closed:
+                    self.notes.append(notes.never_came(end))
+                return
+        tag = yield from self._scanner.see_tag()
+        name = tag.name.lower() if tag is not None else ""
+        if tag is not None and tag.kind == "open" and name in THOUGHTS:
+            yield from self._thought(tag)
+        elif tag is not None and tag.kind == "close" and name in THOUGHTS:
+            self._take(Piece("end", self._window.skip(len(tag.text))))
+        elif tag is not None and name == RESULT:
+            self._window.skip(len(tag.text))
+            rest = yield from self._window.rest()
+            self.notes += notes.cut(f"`<{tag.name}>`", rest, notes.NO_RESULTS)
+            self._take(Piece("cut", tag.text + rest))
+        else:
+            self._words(self._window.skip(1))
+
+    def _thought(self, tag: Tag) -> Waits[None]:
+        """Read a thought to its end; thoughts in it belong to it."""
+        self._window.record = []
+        self._window.skip(len(tag.text))
+        inner, closed = yield from self._scanner.inside(tag.name)
+        whole, self._window.record = "".join(self._window.record), None
+        if not closed:
+            self.notes.append(notes.open_thought(tag.name))
+        self._take(Piece("thought", whole, inner))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from foregate.agent.dialects import notes
 from foregate.agent.dialects.dialect import Parsed
 from foregate.agent.dialects.json_calls import Calls, Known, gather
 from foregate.agent.dialects.json_pieces import Piece, Pieces
@@ -17,7 +18,7 @@ _AGAIN = "only the first JSON of a response is read as calls; send this one agai
 
 
 class JsonReader:
-    """A `Reader`: the first JSON that holds calls is taken out of the text, the rest are words.
+    """A `Reader`: the first JSON that holds calls is taken out of the text, the rest are words, thoughts and marks.
 
     JSON says what it is at its end. Its calls are known when its last bracket is closed, or the fence around it.
     """
@@ -31,12 +32,14 @@ class JsonReader:
         self._calls: tuple[ToolCall, ...] = ()
         self._order: Block | None = None
         self._later = 0
-        self._running = Pieces(self._window, self._take).read()
+        pieces = Pieces(self._window, self._take)
+        self._notes = pieces.notes
+        self._running = pieces.read()
         next(self._running)
 
     @property
     def calls(self) -> Sequence[ToolCall]:
-        """The calls that are complete by now; what follows only adds to them."""
+        """The calls that are complete by now; what follows adds to them, or says that all of it was a thought."""
         return self._calls
 
     def feed(self, text: str) -> str:
@@ -50,20 +53,33 @@ class JsonReader:
         self._window.ended = True
         next(self._running, None)
         left_out = self._later - 1
+        left = [f"{left_out} more pieces of JSON with calls were left out"] if left_out > 0 else []
         return Parsed(
             self._words.text,
             self._calls,
             "\n".join([*self._thoughts, *self._found.reasons]).strip(),
             self._order,
             tuple(self._found.deferred),
-            (f"{left_out} more pieces of JSON with calls were left out",) if left_out > 0 else (),
+            (*self._notes, *left),
         )
 
     def _take(self, piece: Piece) -> None:
-        if piece.kind == "thought":
-            self._thoughts.append(piece.inner.strip())
-        elif piece.kind == "words" or not self._calls_in(piece.inner):
-            self._words.add(strict_json.scrub(piece.whole))
+        match piece.kind:
+            case "thought":
+                self._thoughts.append(piece.inner.strip())
+            case "end" if not self._thoughts:
+                self._only_thought(piece.whole)
+            case "json" if self._calls_in(piece.inner):
+                pass
+            case "words" | "json":
+                self._words.add(strict_json.scrub(piece.whole))
+
+    def _only_thought(self, closing: str) -> None:
+        """Take all that came so far for a thought that began in the prompt: what it called is dropped."""
+        if self._calls:
+            self._notes.append(notes.only_thought(closing))
+        self._thoughts.append(self._words.taken())
+        self._found, self._calls, self._order, self._later = Calls([], [], []), (), None, 0
 
     def _calls_in(self, text: str) -> bool:
         """Gather the calls in a piece of JSON, and return whether it holds any.

@@ -36,11 +36,21 @@ READ_B: tuple[str, Mapping[str, Json]] = ("read_file", {"path": "b.txt"})
 STATUS: tuple[str, Mapping[str, Json]] = ("git_status", {})
 CODE = 'if a < b && c > d:\n    print("</content> ]]> ```")\n'
 
+EXAMPLES = (
+    'As `{"tool": "git_status", "args": {}}`, ``<git_status/>`` or\n'
+    '<!-- <git_status/>\n{"tool": "git_status", "args": {}} --> so.'
+)
+
 CASES = [
     Case(
         "words alone",
         {"json": "Nothing to do.", "action_tags": "Nothing to do.", "service_tags": "Nothing to do."},
         "Nothing to do.",
+    ),
+    Case(
+        "examples among words",
+        {"json": EXAMPLES, "action_tags": EXAMPLES, "service_tags": EXAMPLES},
+        EXAMPLES,
     ),
     Case(
         "one call",

@@ -180,6 +180,7 @@ def test_short_parameters_are_trimmed_and_decode_the_five_entities() -> None:
         "As in ```xml\n<read_file>a</read_file>\n```\nand `so` on.",
         "As in ```xml <read_file>a</read_file>",
         "a ````\n```\n<read_file>a</read_file>\n````",
+        "a ` b ```xml\n<read_file>a</read_file>\n```",
         "a < b, List<String>, 1 <2, x<y>z, </read_file>",
         "<think><read_file>a</read_file></think>",
         "<think><read_file>a</read_file>",

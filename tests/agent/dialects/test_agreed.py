@@ -89,6 +89,25 @@ def test_where_one_dialect_reads_a_call_or_a_thought_showing_stops_and_nothing_i
     assert (list(reader.calls), reader.close()) == ([], Parsed(f"I look: {call} and more words."))
 
 
+EXAMPLE = '{"tool": "read_file", "args": {"path": "a.txt"}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{EXAMPLE} <read_file>a.txt</read_file></think>So.",
+        f"So.<result>{EXAMPLE} <read_file>a.txt</read_file></result>",
+        f"As `{EXAMPLE}` or `<read_file>a.txt</read_file>`.",
+        f"`{EXAMPLE}`",
+        f"<!-- {EXAMPLE} <read_file>a.txt</read_file> -->",
+    ],
+)
+def test_what_is_a_thought_or_made_up_or_an_example_runs_through_no_dialect(text: str) -> None:
+    for piece in (1, len(text)):
+        _, response = heard([text[place : place + piece] for place in range(0, len(text), piece)])
+        assert response.calls == ()
+
+
 def test_words_behind_a_call_are_not_taken_for_the_call_where_they_are_alike() -> None:
     reader = agreed()
     text = 'I look: {"tool": "git_status"}{"x": 1}tool'
@@ -102,7 +121,7 @@ def test_what_was_shown_is_the_beginning_of_what_is_shown_in_the_end(text: str, 
     reader = agreed()
     shown = "".join(reader.feed(part) for part in test_json_any_text.in_parts(text, cuts))
     assert text.lstrip().startswith(shown)
-    if "</think" not in text:
+    if "</th" not in text.lower():
         told, response = heard(test_json_any_text.in_parts(text, cuts))
         assert "".join(told) == response.text.lstrip()
         assert response.text.lstrip().startswith(shown)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from foregate.agent.dialects.brackets import balanced
@@ -17,12 +17,19 @@ PARTS = (
     '{"tool": "a", "args": {"b": "```"}}', '{"tool":"a"}', '[{"tool":"a"},', '{"x": 1}', '{"tool":"b","args":"', "{",
     "}", "[", "]", '"', "\\", '\\"', "```", "```json\n", "```py\n", "a ```py\n", "~~~", "~~~ c++ \r\n", "> ```", "````",
     "\n```", "\n```\n", "\n", "\r\n", "  ", " ", "`",
-    "``", "<think>", "</think>", "<Thought>", "</Thought>", "<", "<th", "<thinki", "ng>",
+    "``", "<think>", "</think>", "<Thought>", "</Thought>", "<", "<th", "<thinki", "ng>", "</", "</thinking >",
+    "<think/>", "<think a='b'>", "<result>", "</result>", "<Result n='1'>", "<result/>", "<results>", "<resu", "lt>",
+    "<!--", "-->", "<!-", "-", "->", "<![CDATA[", "]]>", "`{", '}`', '`{"tool":"a"}`', '`{\n"tool":"a"}`', "/>",
     "a", ",", "7", '"name": "q"', '{"parallel":[', '{"sequential":[',
     '\n  ```json\n', '{ "tool": "a" }', '[ {"tool":"a"} ]', "$result_of_step_1", "\ud83d", "\ude00", "\u2028",
     " " * 300,
 )  # fmt: skip
 TEXTS = st.lists(st.sampled_from(PARTS), max_size=30).map("".join) | st.text(max_size=60)
+
+
+def ends_a_thought(text: str) -> bool:
+    """Whether a text says that what stands before some place in it was a thought."""
+    return any(piece.kind == "end" for piece in pieces([text]))
 
 
 def in_parts(text: str, cuts: Sequence[int]) -> list[str]:
@@ -46,13 +53,15 @@ def pieces(parts: Sequence[str]) -> list[Piece]:
 @given(TEXTS, st.lists(st.integers(0, 1000), max_size=6))
 @example('{"tool": "a", "args": {"b": "\\"}"}} x', [])
 @example('a\n  ```json\n{"tool": "a"}\n  ```', [4])
+@example('{"tool": "a"}</think> a {"tool":"a"}', [])
+@example('`{\n"tool": "a"}` `a', [])
 def test_a_text_says_the_same_however_it_is_split(text: str, cuts: list[int]) -> None:
     whole = read(text, KNOWN)
     for parts in (in_parts(text, cuts), list(text)):
         reader = JsonReader(KNOWN)
         shown = "".join(reader.feed(part) for part in parts)
         assert reader.close() == whole
-        assert whole.text.startswith(shown)
+        assert whole.text.startswith(shown) or ends_a_thought(text)
 
 
 @given(TEXTS, TEXTS)
@@ -63,6 +72,8 @@ def test_what_is_known_and_shown_stays_whatever_follows(text: str, more: str) ->
     reader = JsonReader(KNOWN)
     shown = reader.feed(text)
     for end in ("", more):
+        if ends_a_thought(text + end):
+            continue
         said = read(text + end, KNOWN)
         assert said.calls[: len(reader.calls)] == tuple(reader.calls)
         assert said.text.startswith(shown)
@@ -78,3 +89,20 @@ def test_json_outside_a_fence_ends_at_its_last_bracket(text: str) -> None:
     for piece in pieces([text]):
         if piece.kind == "json" and piece.whole == piece.inner:
             assert balanced(piece.whole, 0) in (len(piece.whole), -1)
+
+
+@given(TEXTS)
+def test_what_follows_a_thought_that_began_in_the_prompt_is_read_as_if_nothing_stood_before_it(text: str) -> None:
+    assume(not ends_a_thought(text))
+    before = 'I could {"tool": "a"} or so'
+    alone, after = read(f"\n{text}", KNOWN), read(f"{before}</think>\n{text}", KNOWN)
+    assert (after.text, after.calls, after.order) == (alone.text, alone.calls, alone.order)
+    assert after.reasoning.startswith("I could  or so")
+
+
+@given(TEXTS, TEXTS)
+def test_a_response_ends_at_a_result_of_its_own(text: str, more: str) -> None:
+    ended = f"{text}\n<result>"
+    assume([piece.kind for piece in pieces([ended])][-1] == "cut")
+    one, other = read(ended, KNOWN), read(ended + more, KNOWN)
+    assert (one.text, one.calls, one.reasoning) == (other.text, other.calls, other.reasoning)

@@ -46,6 +46,19 @@ def named(text: str) -> list[tuple[str, Any]]:
         'as ```json\n{"tool": "read_file", "args": {"path": "a"}}\n```',
         'three ``` and ~~~ {"tool": "read_file", "args": {"path": "a"}}',
         '<thought>{"tool": "other", "args": {}}</thought>{"tool": "read_file", "args": {"path": "a"}}',
+        '<think>a <think> {"tool": "other", "args": {}} </think> {"tool": "other", "args": {}}</think>'
+        '{"tool": "read_file", "args": {"path": "a"}}',
+        'I could {"tool": "other", "args": {}}.</think>{"tool": "read_file", "args": {"path": "a"}}',
+        '```json\n{"tool": "other", "args": {}}\n```\n</Thought >\n{"tool": "read_file", "args": {"path": "a"}}',
+        '{"tool": "read_file", "args": {"path": "a"}}<result>ok</result>{"tool": "other", "args": {}}',
+        'see `</think>` or `<result>`: {"tool": "read_file", "args": {"path": "a"}}',
+        'so </thinker> <results> <result-set> </result> {"tool": "read_file", "args": {"path": "a"}}',
+        'as `{"tool": "other", "args": {}}` here: {"tool": "read_file", "args": {"path": "a"}}',
+        '<!-- {"tool": "other", "args": {}} -->{"tool": "read_file", "args": {"path": "a"}}',
+        '`{\n"x": 1\n}` then {"tool": "read_file", "args": {"path": "a"}} and `so`',
+        'Don`t worry: {"tool": "read_file", "args": {"path": "a"}}',
+        'a ` b\n{"tool": "read_file", "args": {"path": "a"}} ` c',
+        '` {"tool": "read_file", "args": {\n"path": "a"}} ` c',
     ],
 )
 def test_every_form_of_one_call_is_read_as_the_same_call(text: str) -> None:
@@ -69,6 +82,13 @@ def test_the_words_around_a_call_stay_and_its_reasoning_is_apart() -> None:
         '- ````text\n  ```\n  {"tool": "read_file", "args": {}}\n  ```\n  ````',
         "use {x} or [1, 2] and {'tool': 'read_file'}",
         "a { that never ends",
+        '`{"tool": "read_file", "args": {}}`',
+        'use `` `{"tool": "read_file", "args": {}}` `` for it',
+        'in one line ```json {"tool": "read_file", "args": {}}``` so',
+        '`{\n  "tool": "read_file",\n  "args": {}\n}` and `so` on',
+        '<!-- {"tool": "read_file", "args": {}} -->',
+        '<!-- so\n```json\n{"tool": "read_file", "args": {}}\n```',
+        '<![CDATA[{"tool": "read_file", "args": {}}]]>',
         "[]",
     ],
 )
@@ -160,12 +180,66 @@ def test_calls_that_come_after_the_first_json_are_added_to_those_known() -> None
         "an <b>old</b> a < b here",
         "it is\n```python\n{}\n```\nso",
         "it is\n```json\n{}\n```\nso",
-        "{\n[ \n  `a",
+        "{\n[ \n  `a` b",
+        "<!- and <table>",
         "<thinner",
     ],
 )
 def test_words_are_shown_as_soon_as_they_are_words(text: str) -> None:
     assert [words for words, _ in arriving(text, " .")] == [text, " ."]
+
+
+def test_words_behind_a_backtick_wait_for_another_or_for_the_end_of_the_line() -> None:
+    assert [words for words, _ in arriving("Don`t", " do", "\nit.")] == ["Don", "", "`t do\nit."]
+
+
+def test_all_that_stands_before_the_end_of_a_thought_alone_is_one() -> None:
+    parsed = read('I might {"tool": "git_status"} it.</think> {"tool": "read_file"} Done.', KNOWN)
+    assert (parsed.reasoning, parsed.text) == ("I might  it.", "Done.")
+    assert [call.name for call in parsed.calls] == ["read_file"]
+    assert parsed.notes == ("calls before `</think>` stood in a thought; they were not made",)
+
+
+def test_nothing_is_left_of_calls_that_stood_in_a_thought() -> None:
+    call = '{"tool": "read_file", "args": {"path": "$result_of_step_1"}, "reasoning": "r"}'
+    parsed = read(f'{{"sequential": [{{"tool": "git_status"}}, {call}]}} {call} {call}</think>So.', KNOWN)
+    assert (parsed.text, parsed.calls, parsed.order, parsed.deferred, parsed.reasoning) == ("So.", (), None, (), "")
+    assert parsed.notes == ("calls before `</think>` stood in a thought; they were not made",)
+
+
+def test_the_end_of_a_thought_that_stands_behind_a_thought_says_nothing() -> None:
+    parsed = read('<think>a</think>{"tool": "git_status"}</think> So.', KNOWN)
+    assert (parsed.reasoning, parsed.text, len(parsed.calls), parsed.notes) == ("a", "So.", 1, ())
+
+
+def test_calls_that_were_known_are_none_once_they_turn_out_to_be_a_thought() -> None:
+    call = '{"tool": "git_status"}'
+    assert arriving(f"So {call}", "</think>", f"Now {call}") == [
+        ("So", ["git_status"]),
+        ("", []),
+        ("Now", ["git_status"]),
+    ]
+
+
+def test_a_response_is_cut_at_a_result_it_makes_up_with_a_note() -> None:
+    parsed = read('I see. <Result call="1">{"tool": "git_status"}</Result> All done.', KNOWN)
+    assert (parsed.text, parsed.calls) == ("I see.", ())
+    assert parsed.notes == (
+        "what stood after `<Result>` was cut (41 characters): results come from the tools, never from the model",
+    )
+    assert read("So. <result> \n", KNOWN).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ('<think>{"tool": "git_status"}', "`<think>` was not closed"),
+        ('<!-- {"tool": "git_status"}', "`-->` never came"),
+    ],
+)
+def test_what_has_no_end_goes_to_that_of_the_response_and_a_note_says_so(text: str, note: str) -> None:
+    parsed = read(text, KNOWN)
+    assert (parsed.calls, note in parsed.notes[0]) == ((), True)
 
 
 def test_the_lines_of_code_are_shown_as_they_come() -> None:
