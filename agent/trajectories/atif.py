@@ -144,13 +144,14 @@ def _own(step: Step, trajectory: Trajectory, reward: float | None, content: bool
     if reward is not None:
         found["reward"] = reward
     if content:
-        found["events"] = [_rest(event, trajectory) for event in step.events]
+        shown = {action.id: action.content for action in step.actions}
+        found["events"] = [_rest(event, trajectory, shown) for event in step.events]
     return found
 
 
-def _rest(event: Event, trajectory: Trajectory) -> dict[str, Any]:
+def _rest(event: Event, trajectory: Trajectory, shown: Mapping[str, str]) -> dict[str, Any]:
     """Return what is left of an event, with the version that wrote it where that is not the session's first."""
-    rest = atif_events.apart(event)
+    rest = atif_events.apart(event, shown)
     return rest if event.foregate == trajectory.foregate else {**rest, "foregate": event.foregate}
 
 

@@ -25,12 +25,16 @@ OFFERED = ("name", "description", "parameters")
 """What stands of a tool under `tool_definitions`."""
 
 
-def apart(event: Event) -> dict[str, Any]:
-    """Return what an ATIF document has no other place for: the event with the rest of its body, without its chain."""
+def apart(event: Event, shown: Mapping[str, str]) -> dict[str, Any]:
+    """Return what an ATIF document has no other place for: the event with the rest of its body, without its chain.
+
+    `shown` is what the step shows for each call. A look that a process died in is taken again, and then it shows the
+    last one only.
+    """
     body, kind = dict(event.body), event.kind
     if kind in MESSAGES:
         body.pop(MESSAGES[kind], None)
-    if kind in ANSWERS:
+    if kind in ANSWERS and shown.get(body["call"]) == body[ANSWERS[kind]]:
         body.pop(ANSWERS[kind])
     if kind == "session_started":
         body["catalogue"] = [_without(spec, OFFERED) for spec in body["catalogue"]]
@@ -61,7 +65,7 @@ def whole(rest: Mapping[str, Json], step: Mapping[str, Json], document: Mapping[
     body, kind = dict(rest["body"]), rest["kind"]
     if kind in MESSAGES and (kind != "task_paused" or body["reason"] == "needs_input"):
         body[MESSAGES[kind]] = step["message"]
-    if kind in ANSWERS:
+    if kind in ANSWERS and ANSWERS[kind] not in body:
         body[ANSWERS[kind]] = _content(step, body["call"])
     if kind == "session_started":
         offered = [definition["function"] for definition in document["agent"].get("tool_definitions", ())]

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.agent.loop import run
+from foregate.agent.loop import go_on, run
+from foregate.agent.models.scripted import calls, says
 from foregate.agent.session import Session
 from foregate.agent.trajectories.atif import document, validate
 from foregate.agent.trajectories.export import Export, Family, Wanted
@@ -23,6 +24,7 @@ from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.turns import recorded
+from tests.agent.test_stages import ASKS, EDIT, READ_B, TALK, Killed, Mortal
 from tests.agent.trajectories.stories import STORIES, Story, approved, dry, logged, told
 from tests.agent.world import World
 
@@ -51,6 +53,31 @@ async def test_every_kind_of_session_reads_back_into_the_same_events_and_turns(s
         assert list(session.events) == events
         assert list(session.turns()) == list(recorded(events))
         assert (session.altered, session.whole) == ((), True)
+
+
+@pytest.mark.parametrize("early", [False, True])
+async def test_a_session_whose_process_ended_after_any_event_reads_back_when_it_went_on(early: bool) -> None:
+    model = [calls(READ_B, text=TALK), calls(EDIT), calls(EDIT), says("ok")]
+    last = 0
+    while True:
+        world, last = World(log=Mortal(last + 1)), last + 1
+        session = await world.open(model)
+        session.early = early
+        try:
+            await run(session, ASKS)
+            break
+        except Killed:
+            await world.kill(session)
+        world.log.last = 0  # type: ignore[attr-defined]
+        world.workspace.files["a.txt"] = b"teh other cat"
+        done = sum(kind == "model_response" for kind in await world.kinds())
+        again = await world.open(model[done:], resume=True)
+        if again.state.task is not None:
+            await go_on(again)
+        (back_again,) = back(exported(world, check=True))
+        assert list(back_again.events) == logged(world.log, "s"), last
+        assert (back_again.altered, back_again.whole) == ((), True)
+    assert last > 12
 
 
 TEXT = st.text(max_size=12)
