@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from foregate.schemas.model_response import ModelResponse
+
 _OPEN, _CLOSE = "<think>", "</think>"
 
 
@@ -19,3 +23,11 @@ def apart(text: str) -> tuple[str, str]:
         before, _, rest = text.partition(_CLOSE)
         thoughts, text = [*thoughts, before.lstrip().removeprefix(_OPEN)], rest.lstrip()
     return "\n".join(thought.strip() for thought in thoughts if thought.strip()), text
+
+
+def without_thoughts(response: ModelResponse) -> ModelResponse:
+    """Return a response whose text begins with what it says, and not with what it thought."""
+    thoughts, text = apart(response.text)
+    if not thoughts:
+        return response
+    return replace(response, text=text, reasoning=f"{response.reasoning}\n{thoughts}".strip())

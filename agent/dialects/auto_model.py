@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from foregate.agent.context.thinking import without_thoughts
 from foregate.agent.dialects.agreed import Agreed
 from foregate.agent.dialects.dialect import Dialect
 from foregate.agent.dialects.dialect_model import DialectModel, Shown, understood
@@ -41,7 +42,7 @@ class AutoModel:
             except ToolsRefused:
                 self._taught = DialectModel(self.inner, self._dialects[0])
             else:
-                response = self.read(response, request)
+                response = self.read(without_thoughts(response), request)
                 shown.end(response.text.lstrip())
                 return response
         return await self._taught.respond(request, on_text)

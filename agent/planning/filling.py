@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from foregate.agent.context.thinking import apart
+from foregate.agent.context.thinking import without_thoughts
 from foregate.agent.dialects.json_reader import read
 from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.fill_answer import room, usable
@@ -34,12 +34,9 @@ async def ask_for_calls(session: Session, model: Model, step: StepState, configu
     try:
         messages = read_again(session.blobs.get(step.request))
         asked = ModelRequest(messages, offered, temperature=wanted.temperature, max_tokens=wanted.max_tokens)
-        response = await model.respond(asked, session.on_text)
+        response = without_thoughts(await model.respond(asked, session.on_text))
     except (ModelError, LogError) as error:
         return str(error)
-    thoughts, text = apart(response.text)
-    if thoughts:
-        response = replace(response, text=text, reasoning=f"{response.reasoning}\n{thoughts}".strip())
     if response.finish_reason == "length":
         response = replace(response, calls=())
     elif not response.calls:

@@ -167,6 +167,22 @@ async def test_a_look_is_taken_early_where_the_configuration_says_so_and_is_show
     assert screen.console.file.getvalue().count("ran     read_file a.txt") == 1  # type: ignore[attr-defined]
 
 
+async def test_what_a_model_in_auto_thinks_aloud_is_neither_shown_nor_answered(
+    where: dict[str, Any],
+) -> None:
+    shown: list[str] = []
+    said = "<think>I need no tool.</think>It says teh cat."
+    pieces = [delta(content=said[at : at + 7]) for at in range(0, len(said), 7)]
+    async with (
+        ScriptedServer(Stream([*pieces, delta("stop")])) as server,
+        Agent(model=model_at(server), dialect="auto", **where) as agent,
+    ):
+        (await agent.open()).on_text = shown.append
+        assert (await agent.run("what does a.txt say?")).text == "It says teh cat."
+        (response,) = [e.body for e in await where["log"].read(agent.session) if e.kind == "model_response"]
+    assert ("".join(shown), response["reasoning"]) == ("It says teh cat.", "I need no tool.")
+
+
 @pytest.mark.parametrize("endpoint", sorted(REFUSALS))
 async def test_auto_teaches_an_endpoint_that_takes_no_tools_and_does_not_offer_them_again(
     where: dict[str, Any], endpoint: str
