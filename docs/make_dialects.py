@@ -56,8 +56,9 @@ RULES = """\
 ## What holds in every dialect
 
 - **Examples never run.** What stands in code fences, in backticks within a line, in a comment (`<!-- -->`) or in CDATA
-  among words is an example. JSON is fenced by most models, so there it is a fence that says another language; JSON
-  between backticks is an example also over several lines, and where it is all there is of a response.
+  among words is an example. JSON is fenced by most models, so there it is a fence that says another language (within a
+  line, one that does not say `json`). JSON between other backticks is an example also over several lines, and where it
+  is all there is of a response.
 - **Content is taken byte for byte**: nothing is unescaped in what tools take literally (`content`, `old`, `new`, ...);
   only a line break right after the opening tag does not count. Content that holds its own closing tag goes into CDATA.
 - **A call that cannot be read is a call.** It was begun, so it is answered, with what is wrong and what to do, and

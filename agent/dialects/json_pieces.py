@@ -33,6 +33,8 @@ _RUN = r"(`{3,}+|~{3,}+)[ \t]*+"
 _CODE = re.compile(rf"{_RUN}([A-Za-z0-9_+#.-]{{1,40}}+)[ \t]*+\r?\n")
 _MAYBE_CODE = re.compile(rf"{_RUN}[A-Za-z0-9_+#.-]{{0,40}}+[ \t]*+\r?\Z")
 _LANGUAGES = ("", "json", "tool_call", "tool_calls")
+_IN_LINE = re.compile(r"(`{3,})(?:json|tool_calls?)[ \t]+([{\[].*[}\]])[ \t]*\1", re.IGNORECASE)
+"""A fence within one line, which by the book is inline code: its language says that it is meant as a call."""
 
 
 class Piece(Struct, frozen=True):
@@ -62,7 +64,8 @@ class Pieces:
         window = self._window
         while True:
             if window.at_line and (yield from self._at_fence()):
-                yield from self._fence()
+                if not (yield from self._in_line()):
+                    yield from self._fence()
                 continue
             special = _SPECIAL.search(window.text, window.at)
             self._words(window.take(special.start() if special else len(window.text)))
@@ -112,8 +115,7 @@ class Pieces:
         """Read inline code, or a fence of another language that opens behind words, in a quotation or a list."""
         window = self._window
         if window.text[window.at] == "`":
-            if length := (yield from self._inline.see()):
-                self._words(window.skip(length))
+            if (yield from self._in_line()):
                 return
             run = self._inline.run
             self._ticks = window.position + len(run), run
@@ -132,6 +134,15 @@ class Pieces:
         self._words(window.take(code.end()))
         closing = re.compile(rf"^[ \t>]*+{code[1]}{code[1][0]}*+[ \t]*\r?$", re.MULTILINE)
         self._words((yield from self._to_closing(self._words, closing)))
+
+    def _in_line(self) -> Waits[bool]:
+        """Read code that begins here and ends in the same line, and return whether there is any."""
+        if self._window.text[self._window.at] != "`" or not (length := (yield from self._inline.see())):
+            return False
+        code = self._window.skip(length)
+        fenced = _IN_LINE.fullmatch(code)
+        self._take(Piece("json", code, fenced[2]) if fenced else Piece("words", code))
+        return True
 
     def _to_closing(self, keep: Callable[[str], None], closing: re.Pattern[str] = _FENCE_END) -> Waits[str]:
         """Read the lines of a fence, and return the one that closes it, "" where none does."""

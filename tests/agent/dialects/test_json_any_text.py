@@ -15,7 +15,8 @@ from foregate.agent.dialects.window import Window
 KNOWN = frozenset({"a", "read_file"})
 PARTS = (
     '{"tool": "a", "args": {"b": "```"}}', '{"tool":"a"}', '[{"tool":"a"},', '{"x": 1}', '{"tool":"b","args":"', "{",
-    "}", "[", "]", '"', "\\", '\\"', "```", "```json\n", "```py\n", "a ```py\n", "~~~", "~~~ c++ \r\n", "> ```", "````",
+    "}", "[", "]", '"', "\\", '\\"', "```", "```json\n", "```py\n", "a ```py\n",
+    "```json {", "```json ", "~~~", "~~~ c++ \r\n", "> ```", "````",
     "\n```", "\n```\n", "\n", "\r\n", "  ", " ", "`",
     "``", "<think>", "</think>", "<Thought>", "</Thought>", "<", "<th", "<thinki", "ng>", "</", "</thinking >",
     "<think/>", "<think a='b'>", "<result>", "</result>", "<Result n='1'>", "<result/>", "<results>", "<resu", "lt>",
@@ -55,6 +56,7 @@ def pieces(parts: Sequence[str]) -> list[Piece]:
 @example('a\n  ```json\n{"tool": "a"}\n  ```', [4])
 @example('{"tool": "a"}</think> a {"tool":"a"}', [])
 @example('`{\n"tool": "a"}` `a', [])
+@example('x ```json {"tool":"a"} ``` y\n```json {"tool":"a"}```', [9, 40])
 def test_a_text_says_the_same_however_it_is_split(text: str, cuts: list[int]) -> None:
     whole = read(text, KNOWN)
     for parts in (in_parts(text, cuts), list(text)):

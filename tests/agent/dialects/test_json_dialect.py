@@ -59,6 +59,9 @@ def named(text: str) -> list[tuple[str, Any]]:
         'Don`t worry: {"tool": "read_file", "args": {"path": "a"}}',
         'a ` b\n{"tool": "read_file", "args": {"path": "a"}} ` c',
         '` {"tool": "read_file", "args": {\n"path": "a"}} ` c',
+        '```json {"tool": "read_file", "args": {"path": "a"}}```',
+        'I look: ```json {"tool": "read_file", "args": {"path": "a"}} ``` and go on.',
+        '````JSON [{"tool": "read_file", "args": {"path": "a"}}]````\n',
     ],
 )
 def test_every_form_of_one_call_is_read_as_the_same_call(text: str) -> None:
@@ -84,7 +87,8 @@ def test_the_words_around_a_call_stay_and_its_reasoning_is_apart() -> None:
         "a { that never ends",
         '`{"tool": "read_file", "args": {}}`',
         'use `` `{"tool": "read_file", "args": {}}` `` for it',
-        'in one line ```json {"tool": "read_file", "args": {}}``` so',
+        'in one line ```py {"tool": "read_file", "args": {}}``` so',
+        'in one line ``json {"tool": "read_file", "args": {}}`` so',
         '`{\n  "tool": "read_file",\n  "args": {}\n}` and `so` on',
         '<!-- {"tool": "read_file", "args": {}} -->',
         '<!-- so\n```json\n{"tool": "read_file", "args": {}}\n```',
