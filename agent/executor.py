@@ -25,6 +25,7 @@ from foregate.schemas.event import Actor, Draft
 from foregate.schemas.permit import Permit
 from foregate.schemas.resource import Resource
 from foregate.schemas.strict_json import Json
+from foregate.schemas.survey import Survey
 from foregate.schemas.tool_result import ToolResult
 from foregate.telemetry.diagnostics import diagnostics
 
@@ -87,31 +88,17 @@ async def execute(
         session.looks.clear()  # what was seen before a change, or a task that may make one, may not be so after it
     mark: dict[str, Json] = {"early": True} if early else {"look": look.judged} if look is not None else {}
     await session.record(Draft("tool_started", actor, {**started(permit, facts, kept), **mark}))
-    if look is None:  # an answer from a look has no effect that must not come before its record
+    if look is not None:  # nothing begins that must not come before its record, and what was seen has its size already
+        result, elapsed = look.result, 0
+    else:
         try:
             await session.log.settle(session.lease)
         except asyncio.CancelledError:
             await session.record(finished(facts, _CANCELLED, 0, actor, mark))  # it has not begun: nothing is unknown
             raise
-    clock = time.monotonic_ns()
-    try:
-        with judged(now):
-            async with asyncio.timeout(facts.spec.timeout if facts.spec else None):
-                result = await session.tools.run(call) if look is None else look.result
-    except TimeoutError:
-        result = ToolResult(False, "the tool did not finish in time", error="timeout", unknown=facts.changes)
-    except asyncio.CancelledError:
-        await session.record(Draft("outcome_unknown", "foregate", lost(facts, "cancelled"))) if facts.changes else (
-            await session.record(finished(facts, _CANCELLED, 0, actor, mark))
-        )
-        raise
-    except RuntimeLost as error:
-        result = ToolResult(False, str(error)[:2000], error=RUNTIME_LOST, unknown=facts.changes)
-    except Exception as error:
-        diagnostics().exception("tool_raised", tool=call.name, call=call.id)
-        result = ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=facts.changes)
-    elapsed = (time.monotonic_ns() - clock) // 1_000_000
-    if look is None:  # what a look showed is bounded already, and cut again it would not be what was seen
+        clock = time.monotonic_ns()
+        result = await ran(session, facts, now, actor, mark)
+        elapsed = (time.monotonic_ns() - clock) // 1_000_000
         result = bounded(with_changes(result, kept, session.workspace, session.policy, inverse), session.policy)
     if result.unknown and facts.changes:
         code = RUNTIME_LOST if result.error == RUNTIME_LOST else ""
@@ -120,6 +107,28 @@ async def execute(
     else:
         await session.record(finished(facts, result, elapsed, actor, mark))
     return result
+
+
+async def ran(session: Session, facts: CallFacts, now: Survey, actor: Actor, mark: Mapping[str, Json]) -> ToolResult:
+    """Run a call whose start is durable, and return what came of it, whatever its tool raises.
+
+    Cancelled, it records how the call ended before it lets go.
+    """
+    try:
+        with judged(now):
+            async with asyncio.timeout(facts.spec.timeout if facts.spec else None):
+                return await session.tools.run(facts.call)
+    except TimeoutError:
+        return ToolResult(False, "the tool did not finish in time", error="timeout", unknown=facts.changes)
+    except asyncio.CancelledError:
+        unknown = Draft("outcome_unknown", "foregate", lost(facts, "cancelled"))
+        await session.record(unknown if facts.changes else finished(facts, _CANCELLED, 0, actor, mark))
+        raise
+    except RuntimeLost as error:
+        return ToolResult(False, str(error)[:2000], error=RUNTIME_LOST, unknown=facts.changes)
+    except Exception as error:
+        diagnostics().exception("tool_raised", tool=facts.call.name, call=facts.call.id)
+        return ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=facts.changes)
 
 
 def bounded(result: ToolResult, policy: Policy) -> ToolResult:

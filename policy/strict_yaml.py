@@ -62,7 +62,7 @@ def read(text: str, name: str, *, decimals: bool = False) -> tuple[Data, dict[st
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = " ".join(str(error.problem or error.context or "it cannot be read").split())
-        refuse(name, mark.line + 1 if mark else line, f"this is not YAML ({shown(what, 200)})")
+        refuse(name, mark.line + 1 if mark else line, f"this is not YAML ({shown(what, 200)}); correct it there")
     except Exception:  # the parser answers some malformed escapes with whatever it stumbles over
         refuse(name, line, "this is not YAML; check quotes, escapes and indentation")
     return builder.value if builder.documents and builder.value is not None else {}, builder.lines

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from foregate.agent.context.thinking import without_thoughts
 from foregate.agent.dialects.agreed import Agreed
 from foregate.agent.dialects.dialect import Dialect
-from foregate.agent.dialects.dialect_model import DialectModel, Shown, understood
+from foregate.agent.dialects.dialect_model import DialectModel, InFront, Shown, understood
 from foregate.schemas.errors import ToolsRefused
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
@@ -15,7 +15,7 @@ from foregate.schemas.protocols import Model
 from foregate.schemas.tool_spec import ToolSpec
 
 
-class AutoModel:
+class AutoModel(InFront):
     """A `Model` over another one. It is offered the tools natively; calls found in a text without such are taken.
 
     An endpoint that refuses tools is taught the first of `dialects` from then on; else words are shown as they come, as
@@ -23,13 +23,9 @@ class AutoModel:
     """
 
     def __init__(self, inner: Model, dialects: Sequence[Dialect]) -> None:
-        self.inner, self._dialects = inner, dialects
+        super().__init__(inner)
+        self._dialects = dialects
         self._taught: DialectModel | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the model behind it."""
-        return self.inner.name
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
         """Answer; raises ModelError as the model behind it does."""

@@ -14,16 +14,24 @@ from foregate.schemas.protocols import Model
 from foregate.schemas.tool_spec import ToolSpec
 
 
-class DialectModel:
-    """A `Model` over another one. Requests for strict JSON (planner, critic) pass through as they are."""
+class InFront:
+    """What stands in front of a model and goes by its name."""
 
-    def __init__(self, inner: Model, dialect: Dialect) -> None:
-        self.inner, self.dialect = inner, dialect
+    def __init__(self, inner: Model) -> None:
+        self.inner = inner
 
     @property
     def name(self) -> str:
         """The name of the model behind it."""
         return self.inner.name
+
+
+class DialectModel(InFront):
+    """A `Model` over another one. Requests for strict JSON (planner, critic) pass through as they are."""
+
+    def __init__(self, inner: Model, dialect: Dialect) -> None:
+        super().__init__(inner)
+        self.dialect = dialect
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
         """Answer; only words are handed to `on_text`, never tags. Raises ModelError as the model behind it does."""
@@ -43,16 +51,12 @@ class DialectModel:
         return replace(request, messages=messages, tools=(), stop=self.dialect.stop if taught else ())
 
 
-class Interpreted:
+class Interpreted(InFront):
     """A model that answers by rules, made to say its calls in a dialect, which is then read as any other text."""
 
     def __init__(self, inner: Model, dialect: Dialect) -> None:
-        self.inner, self.dialect = inner, dialect
-
-    @property
-    def name(self) -> str:
-        """The name of the model behind it."""
-        return self.inner.name
+        super().__init__(inner)
+        self.dialect = dialect
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
         """Answer; raises ModelError as the model behind it does."""

@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
+from foregate.agent.users_file import UsersFile
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
 from foregate.schemas.strict_json import Json
 from foregate.schemas.visible import visible
 
+_FILE = UsersFile("mcp.json", "FOREGATE_MCP")
 LARGEST = 1_000_000
 """Bytes of a configuration file at most."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -72,17 +74,12 @@ def servers_file(named: Path | str | None = None, environ: Mapping[str, str] = o
 
     A workspace has no say: a repository must not be able to start processes.
     """
-    chosen, file = named or environ.get("FOREGATE_MCP"), servers_place(named, environ)
-    return file if chosen or os.path.lexists(file) else None
+    return _FILE.found(named, environ)
 
 
 def servers_place(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
     """Return where the file is looked for, whether or not there is one: whoever writes there starts processes."""
-    if chosen := named or environ.get("FOREGATE_MCP"):
-        return Path(chosen).expanduser()
-    configured = environ.get("XDG_CONFIG_HOME", "")
-    base = Path(configured) if configured.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".config"
-    return base / "foregate" / "mcp.json"
+    return _FILE.place(named, environ)
 
 
 def read_servers(file: Path) -> tuple[list[ServerConfiguration], list[str]]:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from foregate.agent.dialects.names import Names
+from foregate.agent.users_file import UsersFile
 from foregate.policy.keys import Keys
 from foregate.policy.layers import Layer, Tree, lay_over, read_layer
 from foregate.policy.load import located, misfits_of, provenance
@@ -138,6 +139,7 @@ class Configuration(Section):
 
 
 _DEFAULT = "default.yaml"
+_FILE = UsersFile("config.yaml", "FOREGATE_CONFIG")
 
 _GONE = {
     "dialect.shell": "leave it out, and put `commands.execute_command: run_shell` into a policy file where it was true"
@@ -231,17 +233,12 @@ def explanations() -> dict[str, str]:
 
 def configuration_file(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
     """Return the file the configuration is read from, None where the defaults alone are in force."""
-    chosen, file = named or environ.get("FOREGATE_CONFIG"), configuration_place(named, environ)
-    return file if chosen or os.path.lexists(file) else None
+    return _FILE.found(named, environ)
 
 
 def configuration_place(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
     """Return where the configuration is looked for, whether or not there is one: whoever writes there decides it."""
-    if chosen := named or environ.get("FOREGATE_CONFIG"):
-        return Path(chosen).expanduser()
-    configured = environ.get("XDG_CONFIG_HOME", "")
-    base = Path(configured) if configured.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".config"
-    return base / "foregate" / "config.yaml"
+    return _FILE.place(named, environ)
 
 
 def _defaults() -> Tree:

@@ -10,7 +10,6 @@ import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from foregate.agent.repository import Repository, known, refuse_links, whole
 from foregate.agent.tools.confine import as_judged
@@ -182,7 +181,7 @@ def on_this_machine(repository: Repository, url: str) -> Address:
     try:
         path = workspace.resolve(name if name.startswith("/") or repository.id == "." else f"{repository.id}/{name}")
     except WorkspaceError:
-        return outside(workspace.root / repository.id / name)
+        return outside(workspace, repository.id, name)
     if off_limits(path, repository.policy) or workspace.look(f"{path}/HEAD").kind != "file":
         raise not_bare(path)
     known(workspace, repository.policy, path, path)
@@ -190,13 +189,20 @@ def on_this_machine(repository: Repository, url: str) -> Address:
     return Address("file", path, str(workspace.root / path))
 
 
-def outside(path: Path) -> Address:
+def outside(workspace: Workspace, beside: str, name: str) -> Address:
     """Return the address of a bare repository outside the workspace, by its real path: that is what a yes is given to.
 
-    Nothing the agent may write lies there, so it is trusted as one behind https is.
+    Nothing the agent may write lies there, so it is trusted as one behind https is; a way out that leads in again
+    would only go round what is looked at inside.
     """
-    real = path.resolve()
-    if real.name == ".git" or not ((real / "HEAD").is_file() and (real / "objects").is_dir()):
+    try:
+        real = (workspace.root / beside / name).resolve()
+        bare = real.name != ".git" and (real / "HEAD").is_file() and (real / "objects").is_dir()
+    except (OSError, RuntimeError, ValueError):
+        raise not_bare(name) from None
+    if real.is_relative_to(workspace.root.resolve()):
+        raise WorkspaceError(f"the remote `{name[:200]}` leads out of the workspace and in again; give its plain path")
+    if not bare:
         raise not_bare(str(real))
     return Address("file", str(real), str(real))
 

@@ -188,12 +188,18 @@ async def test_several_addresses_are_refused(repository: Path, tools: Toolbox) -
     assert "several addresses" in (await push(tools)).content
 
 
-async def test_nothing_either_side_names_is_run(repository: Path, folder: Path, tools: Toolbox, tmp_path: Path) -> None:
+@pytest.mark.parametrize("inside", [True, False])
+async def test_nothing_either_side_names_is_run(
+    repository: Path, folder: Path, tools: Toolbox, tmp_path: Path, inside: bool
+) -> None:
     """Hooks, receive-pack, ssh and refs commands of both repositories point at a script that leaves a mark."""
     script, ran = tmp_path / "script", tmp_path / "ran"
     script.write_text(f"#!/bin/sh\ntouch {ran}\n")
     script.chmod(0o755)
     remote = folder / "remote.git"
+    if not inside:
+        remote = remote.rename(tmp_path / "remote.git")
+        git(repository, "remote", "set-url", "origin", str(remote))
     for place in (repository / ".git/hooks", remote / "hooks"):
         for hook in ("pre-push", "pre-receive", "update", "post-receive", "post-update", "reference-transaction"):
             (place / hook).write_text(script.read_text())
@@ -262,13 +268,28 @@ async def test_a_bare_repository_outside_the_workspace_is_pushed_to_by_its_real_
     assert os.listdir(tmp_path / "elsewhere.git/refs/heads") == ["main"]
 
 
-async def test_hooks_of_a_repository_outside_the_workspace_do_not_run(
+async def test_no_way_out_of_the_workspace_and_in_again_goes_round_what_is_looked_at_inside(
+    repository: Path, folder: Path, tools: Toolbox, tmp_path: Path
+) -> None:
+    (folder / "remote.git/refs/heads").rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "remote.git/refs/heads").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "back").symlink_to(folder)
+    for way in (
+        f"../../{folder.name}/remote.git",
+        f"{tmp_path}/back/remote.git",
+        f"{tmp_path}/../{tmp_path.name}/back/remote.git",
+    ):
+        git(repository, "remote", "set-url", "origin", way)
+        assert "leads out of the workspace and in again" in (await push(tools)).content
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+async def test_a_place_nobody_can_look_at_is_no_repository_and_says_so(
     repository: Path, tools: Toolbox, tmp_path: Path
 ) -> None:
-    git(tmp_path, "init", "-q", "--bare", "-b", "main", "elsewhere.git")
-    hook = tmp_path / "elsewhere.git/hooks/post-receive"
-    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
-    hook.chmod(0o755)
-    git(repository, "remote", "set-url", "origin", str(tmp_path / "elsewhere.git"))
-    assert (await push(tools)).ok
-    assert not (tmp_path / "ran").exists()
+    (tmp_path / "loop").symlink_to("loop")
+    for way in (f"{tmp_path}/loop", f"{tmp_path}/{'x' * 300}", f"/{'y/' * 3000}z"):
+        git(repository, "remote", "set-url", "origin", way)
+        done = await push(tools)
+        assert (done.ok, "no bare repository" in done.content) == (False, True)
