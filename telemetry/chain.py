@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from foregate import __version__
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, TamperedLog
 from foregate.schemas.event import FORMAT, GENESIS, KINDS, Draft, Event
 from foregate.schemas.strict_json import Json
+from foregate.schemas.version import __version__
 
 
 def header(event: Event) -> Json:

@@ -24,7 +24,6 @@ from mcp.types import (
 )
 from pydantic import TypeAdapter, ValidationError
 
-from foregate import __version__
 from foregate.agent.mcp.server_configuration import ServerConfiguration
 from foregate.agent.mcp.server_place import ServerPlace
 from foregate.agent.mcp.server_process import ServerProcess
@@ -32,6 +31,7 @@ from foregate.agent.mcp.traffic import Traffic
 from foregate.policy.policy import Mcp
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.strict_json import Json
+from foregate.schemas.version import __version__
 from foregate.schemas.visible import visible
 
 for _name in ("client", "mcp", "httpx2"):

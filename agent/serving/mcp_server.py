@@ -17,7 +17,6 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
-from foregate import __version__
 from foregate.agent.runtime.frames import Response
 from foregate.agent.serving.lines import Lines, taken
 from foregate.agent.serving.tool_server import ToolServer
@@ -30,6 +29,7 @@ from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.version import __version__
 
 Context = ServerRequestContext[Any, Any]
 Show = Callable[[Need], str]

@@ -16,7 +16,6 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request as HttpRequest
 from websockets.http11 import Response as HttpResponse
 
-from foregate import __version__
 from foregate.agent.runtime.frames import (
     VERSION,
     Attach,
@@ -38,6 +37,7 @@ from foregate.schemas import codec
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import diagnostics
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,159}")

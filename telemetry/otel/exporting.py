@@ -32,8 +32,8 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from foregate import __version__
 from foregate.schemas.event import Event
+from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import diagnostics
 from foregate.telemetry.otel import names
 from foregate.telemetry.otel.ids import ChosenIds

@@ -26,9 +26,9 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from foregate import __version__
 from foregate.schemas.event import STATUSES, Event
 from foregate.schemas.strict_json import Json
+from foregate.schemas.version import __version__
 from foregate.telemetry.decisions import decision_points
 from foregate.telemetry.otel import content, names, rows
 from foregate.telemetry.otel.ids import ChosenIds, derived

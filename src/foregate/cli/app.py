@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from foregate import __version__
 from foregate.cli import (
     audit,
     chat,
@@ -27,6 +26,7 @@ from foregate.cli import (
 )
 from foregate.cli.exit_codes import ERROR, STATUS, USAGE, of_error
 from foregate.schemas.errors import ForegateError
+from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import diagnostics
 
 app = typer.Typer(

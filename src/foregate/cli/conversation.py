@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from foregate import __version__
 from foregate.agent.loop import go_on, run
 from foregate.cli.colours import BAD, CARE
 from foregate.cli.plan_questions import answer_plan
@@ -17,6 +16,7 @@ from foregate.cli.screen import Screen
 from foregate.cli.slash import COMMANDS, Slash, is_command
 from foregate.cli.terminal import Terminal, unechoed
 from foregate.schemas.errors import ForegateError
+from foregate.schemas.version import __version__
 from foregate.telemetry.masking import mask
 
 if TYPE_CHECKING:
