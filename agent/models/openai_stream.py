@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from foregate.agent.models.openai_endpoint import Endpoint
 from foregate.agent.models.openai_errors import NO_JSON, in_band
-from foregate.agent.models.openai_wire import WireNames, mend
+from foregate.agent.models.openai_wire import mend
 from foregate.agent.models.retry import Transient
+from foregate.schemas.chat_format import WireNames
 from foregate.schemas.errors import ModelError
 from foregate.schemas.follower import Follower
 from foregate.schemas.model_response import FINISH_REASONS, REFUSED, ModelResponse, Usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from foregate.agent.models.openai_wire import WireNames, messages
+from foregate.schemas.chat_format import WireNames, messages
 from foregate.schemas.message import Message
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall

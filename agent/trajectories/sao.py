@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from foregate.agent.models.openai_wire import WireNames
 from foregate.agent.trajectories import chat
 from foregate.agent.trajectories.states import Asked
 from foregate.agent.trajectories.trajectory import Action, Step, Trajectory
 from foregate.schemas import codec
+from foregate.schemas.chat_format import WireNames
 from foregate.schemas.strict_json import Json
 
 

@@ -14,12 +14,12 @@ from foregate.agent.context.conversation import Conversation, shortened
 from foregate.agent.context.cut import line
 from foregate.agent.context.tokens import ESTIMATE, Measure, tokens_of, weight
 from foregate.agent.loop import run
-from foregate.agent.models.openai_wire import WireNames, messages
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.session_state import SessionState
 from foregate.cli.timeline import messages_of
 from foregate.policy.load import default_policy
 from foregate.policy.policy import Context, Policy
+from foregate.schemas.chat_format import WireNames, messages
 from foregate.schemas.message import Message
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.world import World

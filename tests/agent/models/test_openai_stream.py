@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from foregate.agent.models.openai_endpoint import Endpoint
 from foregate.agent.models.openai_stream import Assembler, Emitter, Prices
-from foregate.agent.models.openai_wire import WireNames
 from foregate.agent.models.retry import Retries, Transient
+from foregate.schemas.chat_format import WireNames
 from foregate.schemas.errors import ModelError
 from foregate.schemas.follower import Follower
 from foregate.schemas.message import ModelRequest

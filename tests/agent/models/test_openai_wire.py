@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.models.openai_wire import ALLOWED, UNANSWERED, WireNames, WireRequest, encode, messages
+from foregate.agent.models.openai_wire import WireRequest, encode
+from foregate.schemas.chat_format import ALLOWED, UNANSWERED, WireNames, messages
 from foregate.schemas.errors import ModelError
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.tool_call import ToolCall

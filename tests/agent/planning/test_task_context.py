@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.context.thinking import apart
-from foregate.agent.models.openai_wire import WireNames, messages
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.control import confirm, follow, look_ahead, retry
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.planning.task_context import read_again
+from foregate.schemas.chat_format import WireNames, messages
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json

@@ -1,0 +1,114 @@
+"""The form chat endpoints and files for their fine-tuning share: how messages, names and ids are spelled in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Sequence
+
+from foregate.schemas.errors import ModelError
+from foregate.schemas.message import Message
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+
+ALLOWED = re.compile(r"[a-zA-Z0-9_-]+")
+MAX_NAME = 64
+MAX_ID = 40
+UNANSWERED = json.dumps(
+    {"foregate": {"message": "No answer to this call was recorded. Do not assume that it ran."}, "ok": False}
+)
+
+
+class WireNames:
+    """A reversible table from any text to the wire's alphabet, unique within one request.
+
+    What the wire allows stays as it is; everything else is spelled with underscores, and with a piece of its hash
+    where two would be spelled alike.
+    """
+
+    def __init__(self, names: Collection[str], longest: int = MAX_NAME) -> None:
+        self._longest = longest
+        self._wire = {name: name for name in names if self._fits(name)}
+        self._taken = set(self._wire)
+        for name in names:
+            self.to_wire(name)
+        self._own = {wire: name for name, wire in self._wire.items()}
+
+    def to_wire(self, name: str) -> str:
+        """Return the spelling for the wire; a name not seen before gets one that nobody has."""
+        if name not in self._wire:
+            spelled = name if self._fits(name) else re.sub(r"[^a-zA-Z0-9_-]", "_", name)[: self._longest] or "_"
+            attempt = 0
+            while spelled in self._taken or (attempt == 0 and len(name) > self._longest):
+                attempt += 1
+                mark = hashlib.sha256(f"{attempt}:{name}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+                spelled = f"{spelled[: self._longest - 9]}_{mark}"
+            self._wire[name] = spelled
+            self._taken.add(spelled)
+        return self._wire[name]
+
+    def to_own(self, wire: str) -> str:
+        """Return the name a spelling stands for; one that stands for none is returned as it is."""
+        return self._own.get(wire, wire)
+
+    def known(self, wire: str) -> bool:
+        """Whether a spelling stands for one of the names the table was made with."""
+        return wire in self._own
+
+    def _fits(self, name: str) -> bool:
+        return len(name) <= self._longest and ALLOWED.fullmatch(name) is not None
+
+
+def messages(history: Sequence[Message], names: WireNames) -> list[dict[str, Json]]:
+    """Return the messages, each answer right behind the message that called, as endpoints demand.
+
+    Ids are the session's own. A call without an answer gets one that says so. Raises ModelError for an answer to a
+    call nobody made, and for calls or answers of one id.
+    """
+    answers = _answers(history)
+    ids = WireNames([call.id for message in history for call in message.calls], MAX_ID)
+    result: list[dict[str, Json]] = []
+    seen: set[str] = set()
+    for message in history:
+        if message.role == "tool":
+            if message.call not in seen:
+                raise ModelError(f"the conversation answers a call nobody made (`{message.call}`); start a new session")
+        elif message.calls:
+            result.append(_calling(message, names, ids))
+            for call in message.calls:
+                if call.id in seen:
+                    raise ModelError(f"the conversation holds two calls with the id `{call.id}`; start a new session")
+                seen.add(call.id)
+                answer = answers.get(call.id, UNANSWERED)
+                result.append({"role": "tool", "tool_call_id": ids.to_wire(call.id), "content": answer})
+        elif message.text or message.role != "assistant":
+            result.append({"role": message.role, "content": message.text})
+    return result
+
+
+def _answers(history: Sequence[Message]) -> dict[str, str]:
+    answers: dict[str, str] = {}
+    for message in history:
+        if message.role == "tool":
+            if message.call in answers:
+                raise ModelError(f"the conversation answers the call `{message.call}` twice; start a new session")
+            answers[message.call] = message.text
+    return answers
+
+
+def _calling(message: Message, names: WireNames, ids: WireNames) -> dict[str, Json]:
+    calls = [
+        {
+            "id": ids.to_wire(call.id),
+            "type": "function",
+            "function": {"name": names.to_wire(call.name), "arguments": _arguments(call)},
+        }
+        for call in message.calls
+    ]
+    return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
+
+
+def _arguments(call: ToolCall) -> str:
+    """Return arguments every endpoint can parse: many refuse a whole conversation for one call they cannot."""
+    return call.raw if call.arguments is not None else json.dumps({"unreadable_arguments": call.raw})
