@@ -9,10 +9,10 @@ from foregate.agent.dialects.json_reader import read
 from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.fill_answer import room, usable
 from foregate.agent.planning.plan_state import StepState
-from foregate.agent.planning.task_context import read_again
 from foregate.agent.session import Session
 from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Draft
+from foregate.schemas.kept_messages import read_messages
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.protocols import Model
 
@@ -32,7 +32,7 @@ async def ask_for_calls(session: Session, model: Model, step: StepState, configu
         spec for spec in session.catalogue.values() if any_tool or spec.name == action or not spec.effect.changes
     )
     try:
-        messages = read_again(session.blobs.get(step.request))
+        messages = read_messages(session.blobs.get(step.request))
         asked = ModelRequest(messages, offered, temperature=wanted.temperature, max_tokens=wanted.max_tokens)
         response = without_thoughts(await model.respond(asked, session.on_text))
     except (ModelError, LogError) as error:

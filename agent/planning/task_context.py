@@ -19,8 +19,8 @@ from foregate.agent.planning.prompts import AGAIN, FILL_IN
 from foregate.agent.session import Session
 from foregate.agent.transcript import CAME, object_text, refused, unknown
 from foregate.policy.policy import Context
-from foregate.schemas import strict_json
 from foregate.schemas.event import Event
+from foregate.schemas.kept_messages import write_messages
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json
@@ -61,7 +61,7 @@ async def request_for(
     if body is not None:
         talk.compress(body)
         asking["context"] = body
-    asking["request"] = session.blobs.put(written(talk.messages))
+    asking["request"] = session.blobs.put(write_messages(talk.messages))
     return asking
 
 
@@ -225,32 +225,3 @@ def longest(formatting: FormattingSection) -> int:
 def within(text: str, limit: int) -> str:
     """Return a text cut to `limit` characters, uncut for 0."""
     return cut(text, limit)[0] if limit else text
-
-
-def written(messages: Sequence[Message]) -> bytes:
-    """Return messages as they are kept."""
-    return strict_json.canonical(
-        [
-            {
-                "role": message.role,
-                "text": message.text,
-                "call": message.call,
-                "calls": [{"id": call.id, "name": call.name, "arguments": call.raw} for call in message.calls],
-            }
-            for message in messages
-        ]
-    )
-
-
-def read_again(data: bytes) -> list[Message]:
-    """Return the messages that were kept, so that what is sent is what is in the log."""
-    kept = strict_json.parse(data.decode(), max_bytes=len(data) + 1)
-    return [
-        Message(
-            one["role"],
-            one["text"],
-            tuple(ToolCall.parse(call["name"], call["arguments"], id=call["id"]) for call in one["calls"]),
-            one["call"],
-        )
-        for one in kept
-    ]

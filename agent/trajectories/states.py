@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct
 
 from foregate.agent.context.conversation import Conversation
-from foregate.agent.planning.task_context import read_again
 from foregate.agent.transcript import message_of
 from foregate.schemas.event import Event
+from foregate.schemas.kept_messages import read_messages
 from foregate.schemas.message import Message
 from foregate.schemas.protocols import Blobs
 
@@ -64,7 +64,7 @@ def asked(events: Iterable[Event], blobs: Blobs, hide: Hide) -> Iterator[Asked]:
     for event in events:
         if event.kind == "model_response":
             if request and "places" not in event.body:
-                yield Asked(event.seq, tuple(read_again(hide(blobs.get(request)))), True)
+                yield Asked(event.seq, tuple(read_messages(hide(blobs.get(request)))), True)
                 request = ""
             else:
                 yield Asked(event.seq, tuple(heard.messages))

@@ -17,8 +17,8 @@ from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.control import confirm, follow, look_ahead, retry
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.run_plan import PlanRun
-from foregate.agent.planning.task_context import read_again
 from foregate.schemas.chat_format import WireNames, messages
+from foregate.schemas.kept_messages import read_messages
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json
@@ -129,7 +129,7 @@ async def test_what_was_said_between_two_runs_is_no_result_of_a_task() -> None:
 async def test_the_log_proves_what_was_shown() -> None:
     world, model = World(), Listening(calls(("read_file", {"path": "b.txt"})), says("Both are misspelt."))
     await ran(world, model, reads(1, "a.txt"), task(2, action="read_file"), task(3, action="analyze_error"))
-    kept = [read_again(world.blobs.get(ask["request"])) for ask in await asks_of(world)]
+    kept = [read_messages(world.blobs.get(ask["request"])) for ask in await asks_of(world)]
     assert kept == [list(request.messages) for request in model.asked]
     assert len(kept) == 2
     assert output_of(kept[1][-2]) == "content of `b.txt`\nteh dog"
@@ -149,7 +149,7 @@ async def test_what_was_asked_before_a_process_ended_is_what_is_sent_after_it() 
     report = await PlanRun(again, state, shaped(context__max_tokens=1), model).run()
     assert report.status == "completed"
     (ask,) = await asks_of(world)
-    assert model.last == read_again(world.blobs.get(ask["request"]))
+    assert model.last == read_messages(world.blobs.get(ask["request"]))
 
 
 async def test_a_request_the_store_lost_is_not_made_up() -> None:
@@ -163,7 +163,7 @@ async def test_a_request_the_store_lost_is_not_made_up() -> None:
     _, again = await asks_of(world)
     assert "no stored bytes" in again["about"]["task"]["why"]
     assert (statuses(report), len(model.asked)) == (["done"], 1)
-    assert model.last == read_again(world.blobs.get(again["request"]))
+    assert model.last == read_messages(world.blobs.get(again["request"]))
 
 
 BIG = {f"{number}.txt": f"{number} ".encode() * 800 for number in range(1, 10)}
