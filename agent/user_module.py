@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +22,27 @@ def module_of(place: str, more: str = "") -> ModuleType:
     follows the place where a person writes it, for errors. Raises UsageError for what cannot be loaded.
     """
     return _file(Path(place).expanduser()) if place.endswith(".py") else _module(place, more)
+
+
+def function_of(named: str, takes: str) -> Callable[..., object]:
+    """Return the function `MODULE:FUNCTION` names; MODULE is importable, or a path that ends in `.py`.
+
+    Called, it imports nothing from the current folder either. `takes` says what it is given, for errors. Raises
+    UsageError for what cannot be loaded.
+    """
+    place, colon, name = named.rpartition(":")
+    if not colon or not place or not name.isidentifier():
+        raise UsageError(f"`{named}` names no function; write MODULE:FUNCTION, or FILE.py:FUNCTION")
+    found: object = getattr(module_of(place, ":FUNCTION"), name, None)
+    if not callable(found):
+        raise UsageError(f"`{place}` has no function `{name}`; name one that takes {takes}")
+    function: Callable[..., object] = found
+
+    def call_elsewhere(*given: object) -> object:
+        with elsewhere():
+            return function(*given)
+
+    return call_elsewhere
 
 
 def _file(path: Path) -> ModuleType:

@@ -6,28 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from foregate.agent.trajectories.trajectory import Trajectory
-from foregate.agent.user_module import elsewhere, module_of
 from foregate.schemas.errors import UsageError
 
 Reward = Callable[[Trajectory], object]
 """Gives one number for the whole trajectory, or one for each of its `responses`."""
-
-
-def load(named: str) -> Reward:
-    """Return the function `MODULE:FUNCTION` names; MODULE is importable, or a path that ends in `.py`.
-
-    A module is never looked for in the current folder, and a file is loaded under a name of its own, so that neither
-    stands in for one of Foregate's, the standard library's or an installed one. Raises UsageError for what cannot be
-    loaded.
-    """
-    place, colon, name = named.rpartition(":")
-    if not colon or not place or not name.isidentifier():
-        raise UsageError(f"`{named}` names no function; write MODULE:FUNCTION, or FILE.py:FUNCTION")
-    module = module_of(place, ":FUNCTION")
-    found: Reward | None = getattr(module, name, None)
-    if not callable(found):
-        raise UsageError(f"`{place}` has no function `{name}`; name one that takes a trajectory")
-    return found
 
 
 def rewards_of(reward: Reward, trajectory: Trajectory) -> list[float]:
@@ -38,8 +20,7 @@ def rewards_of(reward: Reward, trajectory: Trajectory) -> list[float]:
     """
     count = len(trajectory.responses)
     try:
-        with elsewhere():
-            given = reward(trajectory)
+        given = reward(trajectory)
     except (Exception, SystemExit) as error:
         why = f"{type(error).__name__}: {str(error)[:200]}"
         raise UsageError(f"the reward function failed on session `{trajectory.session}` ({why}); correct it") from None

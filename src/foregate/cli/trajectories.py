@@ -114,7 +114,7 @@ def _wanted(
 ) -> Wanted:
     """Return how to export; raise UsageError for options that do not go together."""
     from foregate.agent.trajectories.export import FORMATS, Wanted
-    from foregate.agent.trajectories.reward import load
+    from foregate.agent.user_module import function_of
     from foregate.cli.policy import existing
     from foregate.opening import Setting, choose_policy
     from foregate.schemas.errors import UsageError
@@ -138,7 +138,7 @@ def _wanted(
         pairs=pairs,
         content=content == "on",
         patterns=tuple(in_force.sensitive.patterns),
-        reward=load(reward) if reward else None,
+        reward=function_of(reward, "a trajectory") if reward else None,
         check=check,
     )
 

@@ -12,8 +12,9 @@ import pytest
 
 from foregate.agent.trajectories.atif import validate
 from foregate.agent.trajectories.fold import trajectory_of
-from foregate.agent.trajectories.reward import load, rewards_of
+from foregate.agent.trajectories.reward import Reward, rewards_of
 from foregate.agent.trajectories.trajectory import Trajectory
+from foregate.agent.user_module import function_of
 from foregate.schemas.errors import UsageError
 from tests.agent.trajectories.stories import approved, logged, told
 
@@ -23,6 +24,11 @@ async def trajectory() -> Trajectory:
     """A session of four responses."""
     world, _ = await told(approved)
     return trajectory_of(logged(world.log, "s"))
+
+
+def load(named: str) -> Reward:
+    """Return the reward function `MODULE:FUNCTION` names."""
+    return function_of(named, "a trajectory")
 
 
 def test_a_function_of_a_file_is_loaded_under_a_name_nothing_imports(tmp_path: Path, trajectory: Trajectory) -> None:
@@ -63,8 +69,8 @@ def test_a_file_of_the_current_folder_stands_in_for_no_module_also_when_python_w
     for name in ("atif.py", "tomllib.py"):
         (tmp_path / name).write_text("raise SystemExit('shadowed')\n")
     code = (
-        "import sys; sys.path.insert(0, ''); from foregate.agent.trajectories.reward import load; "
-        "print(load('rewards.py:score')(None))"
+        "import sys; sys.path.insert(0, ''); from foregate.agent.user_module import function_of; "
+        "print(function_of('rewards.py:score', 'a trajectory')(None))"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("1\n", "")
