@@ -6,13 +6,12 @@ from typing import get_args
 
 from foregate.agent.dialects.action_tags import ActionTags
 from foregate.agent.dialects.auto_model import AutoModel
-from foregate.agent.dialects.dialect import Dialect
+from foregate.agent.dialects.dialect import Dialect, DialectName
 from foregate.agent.dialects.dialect_model import DialectModel, Interpreted
 from foregate.agent.dialects.json_dialect import JsonDialect
 from foregate.agent.dialects.names import Names
 from foregate.agent.dialects.service_tags import ServiceTags
 from foregate.agent.models.rehearsal import RehearsalModel
-from foregate.agent.planning.configuration import DialectName
 from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Model
 

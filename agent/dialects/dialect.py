@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -11,6 +11,9 @@ from foregate.schemas.message import Message
 from foregate.schemas.order import Block
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
+
+DialectName = Literal["native", "json", "action_tags", "service_tags", "auto"]
+"""How a model may say its calls; `native` is no dialect but the endpoint's own way, `auto` finds out."""
 
 
 class Parsed(Struct, frozen=True):

@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
+from foregate.agent.dialects.dialect import DialectName
 from foregate.agent.dialects.names import Names
 from foregate.agent.users_file import UsersFile
 from foregate.policy.keys import Keys
@@ -26,7 +27,6 @@ PlanMode = Literal["direct", "plan", "auto"]
 Confirmation = Literal["always", "dangerous", "as_planned"]
 Answering = Literal["requested", "always", "failed", "never"]
 Role = Literal["planning", "execution"]
-DialectName = Literal["native", "json", "action_tags", "service_tags", "auto"]
 Early = Literal["off", "observations"]
 Compression = Literal["keep_ends", "summary", "none"]
 

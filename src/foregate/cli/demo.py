@@ -67,7 +67,7 @@ async def opening(screen: Screen, folder: Path, home: Path) -> Opened:
     from foregate.agent.models.rehearsal import RehearsalModel
     from foregate.opening import Setting, open_session
     from foregate.policy.load import default_policy
-    from foregate.telemetry.otel.switch import variables
+    from foregate.telemetry.otel.environment import variables
 
     return await open_session(
         Setting(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from foregate.telemetry.otel import exporting
+from foregate.telemetry.otel.environment import Wanted
 from foregate.telemetry.otel.exporting import Telemetry, exporter
-from foregate.telemetry.otel.switch import Wanted
 from tests.telemetry.otel.receiver import Receiver
 
 Receive = Callable[..., Receiver]

@@ -12,7 +12,8 @@ from foregate.agent.models.rehearsal import RehearsalModel
 from foregate.agent.models.scripted import ScriptedModel
 from foregate.opening import Setting, choose_model, open_session, provider_of
 from foregate.telemetry.memory_log import MemoryLog
-from foregate.telemetry.otel.switch import CONTENT, MISSING, Wanted, open_telemetry, variables, wanted
+from foregate.telemetry.otel.environment import CONTENT, Wanted, variables, wanted
+from foregate.telemetry.otel.switch import MISSING, open_telemetry
 
 COMMON, TRACES = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 URL = "http://127.0.0.1:4318"
