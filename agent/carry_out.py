@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foregate.agent.child import DELEGATE, ChildPaused
+from foregate.agent.delegation import DELEGATE, ChildPaused
 from foregate.agent.in_order import InOrder, together
 from foregate.agent.observe import observe
 from foregate.agent.outcome import Outcome

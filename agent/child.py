@@ -2,98 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
-from foregate.agent.tools.tool import found_there, implied_by
-from foregate.policy.policy import Policy
+from foregate.agent.delegation import may_delegate
+from foregate.agent.loop import go_on
+from foregate.agent.outcome import Outcome
+from foregate.agent.recovery import resume
+from foregate.agent.session import Session
+from foregate.agent.task_state import TaskState
 from foregate.policy.record import narrowed
 from foregate.schemas import codec
-from foregate.schemas.capabilities import OBSERVER
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
-from foregate.schemas.evidence_record import Origin
-from foregate.schemas.protocols import ToolSource
-from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
-from foregate.schemas.tool_spec import ToolSpec
-
-if TYPE_CHECKING:
-    from foregate.agent.outcome import Outcome
-    from foregate.agent.session import Session
-    from foregate.agent.task_state import TaskState
-
-DELEGATE = ToolSpec(
-    "delegate",
-    "Hand a self-contained part of the work to a helper with the same tools and rules; it answers in words.",
-    {
-        "type": "object",
-        "properties": {
-            "task": {"type": "string", "minLength": 1, "description": "What to do, with all it needs to know."}
-        },
-        "required": ["task"],
-    },
-    Effect.OBSERVATION,
-    OBSERVER,
-    (),
-    "builtin",
-    timeout=24 * 3600,
-)
-"""An observation of its own: each call of the child is judged in the child's log."""
-
-
-def may_delegate(policy: Policy, depth: int = 0) -> bool:
-    """Whether a task `depth` levels below a person's has `delegate`."""
-    return depth < policy.limits.child_depth
-
-
-class ChildPaused(BaseException):
-    """A child waits for a person, so its parent pauses; no error, and nothing that handles errors may stop it."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.status)
-        self.outcome = outcome
-
-
-class Delegating:
-    """A tool source with `delegate` added, which runs a child of `session`."""
-
-    def __init__(self, tools: ToolSource, session: Session) -> None:
-        self._tools, self._session = tools, session
-
-    def specs(self) -> Sequence[ToolSpec]:
-        """Return the tools of the source, and `delegate`."""
-        return [*self._tools.specs(), DELEGATE]
-
-    def classify(self, call: ToolCall) -> Effect | None:
-        """Return the source's view; `delegate` has none."""
-        return None if call.name == DELEGATE.name else self._tools.classify(call)
-
-    def implied(self, call: ToolCall) -> Mapping[str, Json]:
-        """Return what the source's tool would fill into a call; `delegate` fills in nothing."""
-        return {} if call.name == DELEGATE.name else implied_by(self._tools, call)
-
-    def found_there(self, call: ToolCall) -> Survey | None:
-        """Return what the source found where its tools run."""
-        return found_there(self._tools, call)
-
-    async def run(self, call: ToolCall) -> ToolResult:
-        """Run the call, or the child task it asks for; a child's name follows from the call, so it can be resumed."""
-        if call.name != DELEGATE.name:
-            return await self._tools.run(call)
-        assert call.arguments is not None
-        name = f"{self._session.lease.session}.{call.id}"
-        outcome = await child(self._session, call.arguments["task"], name)
-        if outcome.paused:
-            raise ChildPaused(outcome)
-        ok = outcome.status == "completed"
-        text = outcome.text if ok else f"{outcome.status}: {outcome.report.blocker or outcome.text}"
-        return ToolResult(ok, text, origin=Origin.EXTERNAL, error="" if ok else outcome.status, used=outcome.used)
 
 
 async def child(session: Session, text: str, name: str = "") -> Outcome:
@@ -102,9 +22,6 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
     A child that paused with a question takes the parent's newest message as the answer.
     Raises UsageError where the policy's depth is reached, LogError where that child has ended already.
     """
-    from foregate.agent.loop import go_on
-    from foregate.agent.session import Session
-
     parent = session.state.task
     if not may_delegate(session.policy, session.depth):
         raise UsageError("a child task would be deeper than policy limits.child_depth allows")
@@ -125,11 +42,12 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
         clock=session.clock,
         listeners=session.listeners,
         depth=session.depth + 1,
+        delegate=session.delegate,
     )
     inner.early = session.early
     try:
         if known:
-            await inner.resume()
+            await resume(inner)
         else:
             spoken = {"dialect": session.state.dialect} if session.state.dialect != "native" else {}
             await inner.start(parent=session.lease.session, parent_event=session.state.seq, **spoken)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from foregate.agent.outcome import Outcome
-    from foregate.agent.session import Session
+from foregate.agent.outcome import Outcome
 
 
 class Desk(Protocol):
-    """Takes an open task through the plan its log asks for."""
+    """Takes the open task of its session through the plan the log asks for."""
 
-    async def go_on(self, session: Session) -> Outcome:
+    async def go_on(self) -> Outcome:
         """Make the plan the task wants, have it confirmed, run it; from wherever the log says that this stands."""
 
     def pause(self) -> bool:

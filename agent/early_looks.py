@@ -6,7 +6,7 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from foregate.agent.child import DELEGATE
+from foregate.agent.delegation import DELEGATE
 from foregate.agent.dialects.placeholders import steps_in
 from foregate.agent.executor import execute
 from foregate.agent.look import Look

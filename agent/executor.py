@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from foregate.agent.before_images import BeforeImage, keep, recorded, with_changes
-from foregate.agent.child import DELEGATE
+from foregate.agent.delegation import DELEGATE
 from foregate.agent.look import Look
 from foregate.agent.surveyor import moved_on
 from foregate.agent.tools.confine import judged

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Sequence
 from itertools import product
 from typing import TypeVar
 
-from foregate.agent.child import DELEGATE
+from foregate.agent.delegation import DELEGATE
 from foregate.agent.program import AFTER_FAILURE
 from foregate.agent.run_call import answered, run_one
 from foregate.agent.session import Session

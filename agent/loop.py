@@ -44,7 +44,7 @@ async def go_on(session: Session) -> Outcome:
     task, desk = session.state.task, session.desk
     try:
         if task is not None and (task.running_plan or task.proposed_plan):
-            return await desk.go_on(session) if desk is not None else elsewhere(session, task)
+            return await desk.go_on() if desk is not None else elsewhere(session, task)
         while (outcome := await step(session)) is None:  # noqa: ASYNC110 - it works, it does not poll
             await asyncio.sleep(0)  # lets a cancel and whoever follows the events in between two steps
         return outcome
@@ -179,7 +179,7 @@ async def between_turns(session: Session) -> Outcome | None:
     if task.question:
         return await session.paused(Outcome("needs_input", task.question))
     if task.wants_plan and session.desk is not None:
-        return await session.desk.go_on(session)
+        return await session.desk.go_on()
     choice, words = task.after_turn
     if choice == "stop":
         return await session.end("blocked", blocker="the person stopped a call that was held twice")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -13,13 +13,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.agent.advice import advise
-from foregate.agent.child import Delegating, child, may_delegate
 from foregate.agent.context.tokens import Measure
+from foregate.agent.delegation import Delegating, may_delegate
 from foregate.agent.desk import Desk
 from foregate.agent.look import Look
 from foregate.agent.outcome import Outcome, Report
 from foregate.agent.prompts import PROMPTS_HASH, SYSTEM
-from foregate.agent.recovery import resume
 from foregate.agent.session_state import SessionState
 from foregate.agent.surveyor import Surveyor
 from foregate.agent.task_state import OpenTurn
@@ -29,6 +28,7 @@ from foregate.gates.prelude import Prelude, prelude
 from foregate.policy.policy import Policy
 from foregate.schemas import codec, strict_json
 from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Actor, Draft, Event, Status
 from foregate.schemas.grant import Grant
 from foregate.schemas.judgement import Judgement
@@ -43,6 +43,8 @@ from foregate.telemetry.masking import masked
 
 Clock = Callable[[], str]
 Listener = Callable[[Event], None]
+Delegate = Callable[["Session", str, str], Awaitable[Outcome]]
+"""Runs a text as a child task of a session, in a log of the name given, "" for one of its choice."""
 
 
 def utc_now() -> str:
@@ -58,7 +60,10 @@ def _second(seconds: int) -> str:
 
 
 class Session:
-    """One log, opened by `start` or `resume`. Everything that happens goes through `record`, before its consequence."""
+    """One log, begun by `start` or gone on with by `resume`. All that happens is recorded before its consequence.
+
+    `delegate` runs child tasks; without it there are none, and the tool `delegate` is not offered.
+    """
 
     def __init__(
         self,
@@ -75,13 +80,16 @@ class Session:
         listeners: Sequence[Listener] = (),
         depth: int = 0,
         layers: Mapping[str, Json] | None = None,
+        delegate: Delegate | None = None,
     ) -> None:
         self.log, self.lease, self.blobs = log, lease, blobs
         self.model, self.policy, self.workspace, self.depth = model, policy, workspace, depth
         self.layers: Mapping[str, Json] = {"given": True} if layers is None else layers
         self.own_tools = tools = bound_to(tools, self)
         self._offered: Sequence[ToolSpec] = ()
-        self.tools: ToolSource = Delegating(tools, self) if may_delegate(policy, depth) else tools
+        self.delegate = delegate
+        delegates = delegate is not None and may_delegate(policy, depth)
+        self.tools: ToolSource = Delegating(tools, lease.session, self.child) if delegates else tools
         self.person, self.clock, self.listeners = person, clock, list(listeners)
         self._judge_by(catalogue_of(list(self.tools.specs())))
         self.state = SessionState()
@@ -145,13 +153,14 @@ class Session:
 
         return measure_for(self.model.name)
 
-    async def resume(self) -> None:
-        """Go on with a log that is there already, instead of `start`."""
-        await resume(self)
-
     async def child(self, text: str, *, name: str = "") -> Outcome:
-        """Run a task one deeper, in a log of its own, with this session's policy, refusals and what budget is left."""
-        return await child(self, text, name)
+        """Run a task one deeper, in a log of its own, with this session's policy, refusals and what budget is left.
+
+        Raises UsageError for a session without `delegate`, and where the policy's depth is reached.
+        """
+        if self.delegate is None:
+            raise UsageError("this session runs no child tasks; open it with `delegate`")
+        return await self.delegate(self, text, name)
 
     async def hear(self, text: str, actor: Actor = "user", **about: Json) -> None:
         """Record a message; it starts a task, or continues the one that asked a question."""

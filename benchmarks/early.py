@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from foregate.agent.child import child
 from foregate.agent.loop import run
 from foregate.agent.memory_workspace import MemoryWorkspace
 from foregate.agent.models.scripted import calls, says
@@ -75,6 +76,7 @@ async def taken(*, looks: bool, early: bool) -> float:
         tools=Toolbox([dataclasses.replace(reading, run=slowly)]),
         policy=policy,
         workspace=workspace,  # type: ignore[arg-type]
+        delegate=child,
     )
     session.early = early
     await session.start()

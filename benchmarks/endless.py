@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from foregate.agent.child import child
 from foregate.agent.loop import step
 from foregate.agent.memory_workspace import MemoryWorkspace
 from foregate.agent.models.scripted import answers, calls
@@ -83,6 +84,7 @@ async def opened(log: Log) -> Session:
         tools=Toolbox([read_file(workspace, rules), edit_file(workspace, rules)]),  # type: ignore[arg-type]
         policy=rules,
         workspace=workspace,  # type: ignore[arg-type]
+        delegate=child,
     )
     await session.start()
     await session.hear(f"keep the value in {NAME} up to date")

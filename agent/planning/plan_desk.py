@@ -35,6 +35,7 @@ class PlanDesk:
     `model` gives the model of a role, `planning` or `execution`. Whoever confirms is the session's person.
     """
 
+    session: Session
     configuration: Configuration
     model: Callable[[Role], Model]
     _run: PlanRun | None = field(default=None, init=False)
@@ -46,8 +47,9 @@ class PlanDesk:
         self._run.pause()
         return True
 
-    async def go_on(self, session: Session) -> Outcome:
+    async def go_on(self) -> Outcome:
         """Take the open task through its plan; see Desk."""
+        session = self.session
         state = await standing(session)
         last: PlanReport | None = None
         with following(session, state):
@@ -55,17 +57,18 @@ class PlanDesk:
                 task = session.state.task
                 assert task is not None
                 if task.running_plan:
-                    run = self.run_of(session, state)
+                    run = self.run_of(state)
                     last = await self.carry_on(run)
                     if last.further is None:
                         return outcome_of(run, last)
                     continue
-                ended = await (self.confirmed(session, state, last) if task.proposed_plan else self.planned(session))
+                ended = await (self.confirmed(state, last) if task.proposed_plan else self.planned())
                 if ended is not None:
                     return ended
 
-    async def planned(self, session: Session) -> Outcome | None:
+    async def planned(self) -> Outcome | None:
         """Have a plan made for what the person said in this task; None once one is proposed."""
+        session = self.session
         task = session.state.task
         assert task is not None
         before = await already(session, self.configuration)
@@ -75,8 +78,9 @@ class PlanDesk:
             return None
         return await session.paused(Outcome("needs_input", planning.question))
 
-    async def confirmed(self, session: Session, state: PlanState, last: PlanReport | None) -> Outcome | None:
+    async def confirmed(self, state: PlanState, last: PlanReport | None) -> Outcome | None:
         """Have the proposed plan confirmed; None once it is, else how the task ended or paused."""
+        session = self.session
         remarks: tuple[PlanDefect, ...] = ()
         uses, most = self.configuration.execution.target_uses, self.configuration.planning.max_plans
         while True:
@@ -97,10 +101,11 @@ class PlanDesk:
                 outcome = await decline(session, reply.text)
                 assert outcome is not None
                 return outcome
-            remarks = await self.edited(session, state, reply.text)
+            remarks = await self.edited(state, reply.text)
 
-    async def edited(self, session: Session, state: PlanState, text: str) -> tuple[PlanDefect, ...]:
+    async def edited(self, state: PlanState, text: str) -> tuple[PlanDefect, ...]:
         """Propose what the person made of the plan in its place, or return what is wrong with it."""
+        session = self.session
         reading = read(text, query=state.known.query, catalogue=session.catalogue)
         planning = weighed(session, reading, self.configuration, 0)
         if planning.plan is None:
@@ -108,9 +113,9 @@ class PlanDesk:
         await propose(session, planning.plan, actor="person", notes=planning.notes, number=state.number)
         return ()
 
-    def run_of(self, session: Session, state: PlanState) -> PlanRun:
+    def run_of(self, state: PlanState) -> PlanRun:
         """Return the run of the session's plan; stepwise, the person is asked before each task."""
-
+        session = self.session
         uses = self.configuration.execution.target_uses
 
         async def before(task: PlanTask) -> bool:

@@ -152,8 +152,10 @@ async def _open(
     notes: tuple[str, ...],
     own: tuple[Path, ...] = (),
 ) -> Opened:
+    from foregate.agent.child import child
     from foregate.agent.outcomes import hear_from_there
     from foregate.agent.planning.plan_desk import PlanDesk
+    from foregate.agent.recovery import resume
     from foregate.agent.serving.served_policy import served
     from foregate.agent.session import Session, utc_now
     from foregate.agent.tools.tool import Toolbox
@@ -224,9 +226,10 @@ async def _open(
             person=setting.person,
             listeners=(*setting.listeners, *([telemetry.hear] if telemetry is not None else ())),
             layers=record(loaded, guard),
+            delegate=child,
         )
         if setting.resume:
-            await session.resume()
+            await resume(session)
         else:
             spoken_as = {"dialect": dialect} if dialect != "native" else {}
             ran = {"runtime": runtime.url} if runtime is not None else {}
@@ -239,7 +242,7 @@ async def _open(
             await session.record(Draft("policy_changed", "person", {"dialect": dialect}))
         session.model = speak(session.state.dialect, model)
         roles = Roles(configuration, session, setting.environ, partial(speak, session.state.dialect))
-        session.desk = PlanDesk(configuration, roles.model)
+        session.desk = PlanDesk(session, configuration, roles.model)
         if setting.dry_run and not session.state.dry_run:
             await session.record(Draft("policy_changed", "person", {"dry_run": True}))
         mode = session.state.mode if setting.resume else setting.mode or configuration.mode

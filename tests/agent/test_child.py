@@ -77,6 +77,13 @@ async def test_a_child_can_be_started_by_a_program() -> None:
     assert (await session.child("say hello")).text == "hello from below"
 
 
+async def test_a_session_without_anything_to_run_child_tasks_offers_none() -> None:
+    session = await World().open([], delegate=None)
+    assert "delegate" not in session.catalogue
+    with pytest.raises(UsageError, match="runs no child tasks"):
+        await session.child("go")
+
+
 async def test_a_childs_need_pauses_the_parent_and_both_go_on_in_another_process() -> None:
     world = World(policy=rules(ASK_EDITS))
     session = await world.open([calls(DELEGATE), calls(READ, text="I will fix a.txt."), calls(EDIT)], [None])

@@ -9,8 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from foregate.agent.child import child
 from foregate.agent.memory_workspace import MemoryWorkspace
 from foregate.agent.models.scripted import ScriptedModel
+from foregate.agent.recovery import resume as resume_session
 from foregate.agent.scripted_person import ScriptedPerson
 from foregate.agent.session import Session
 from foregate.agent.tools.files import edit_file, read_file
@@ -130,9 +132,9 @@ class World:
             workspace=self.workspace,  # type: ignore[arg-type]
             person=ScriptedPerson(person) if isinstance(person, Sequence) else person,
             clock=self.clock,
-            **more,
+            **{"delegate": child, **more},
         )
-        await (session.resume() if resume else session.start())
+        await (resume_session(session) if resume else session.start())
         return session
 
     async def kill(self, session: Session) -> None:

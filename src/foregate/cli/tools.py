@@ -90,7 +90,7 @@ async def started(setting: Setting, only: str = "") -> AsyncIterator[Offer]:
 
     Raises UsageError where there is no such server, and where a runtime cannot be used.
     """
-    from foregate.agent.child import DELEGATE, may_delegate
+    from foregate.agent.delegation import DELEGATE, may_delegate
     from foregate.agent.workspace import Workspace
     from foregate.home import Home
     from foregate.opening import choose_policy, toolbox
