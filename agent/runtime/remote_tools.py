@@ -7,13 +7,13 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.runtime.connection import Connection
 from foregate.agent.runtime.frames import Asked, Look, Problem, Recall, Request, Response, Seen, Welcome
+from foregate.agent.tools.tool import ServedSession
 from foregate.gates.schema_check import SchemaCheck
 from foregate.schemas import codec, strict_json
 from foregate.schemas.effect import Effect
@@ -23,9 +23,6 @@ from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import ToolSpec
-
-if TYPE_CHECKING:
-    from foregate.agent.session import Session
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _DESCRIPTION, _ID, _RECORDS, _RESOURCES = 4000, 4096, 256, 256
@@ -48,14 +45,14 @@ class RemoteTools:
     """The tools of a runtime for one session, whose name is part of each request's id."""
 
     def __init__(
-        self, connection: Connection, specs: Mapping[str, ToolSpec] | None = None, session: Session | None = None
+        self, connection: Connection, specs: Mapping[str, ToolSpec] | None = None, session: ServedSession | None = None
     ) -> None:
         self._connection, self._session = connection, session
         self._specs = dict(specs) if specs is not None else specs_of(connection.welcome, connection)
         self._seen: dict[str, Survey] = {}
         self._looks = count(1)
 
-    def of(self, session: Session) -> RemoteTools:
+    def of(self, session: ServedSession) -> RemoteTools:
         """Return the same tools for another session."""
         return RemoteTools(self._connection, self._specs, session)
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
+from foregate.agent.session_state import SessionState
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError, WorkspaceError
-from foregate.schemas.protocols import ToolSource
+from foregate.schemas.protocols import Lease, ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import ToolSpec
-
-if TYPE_CHECKING:
-    from foregate.agent.session import Session
 
 Run = Callable[[Mapping[str, Json]], Awaitable[ToolResult]]
 Classify = Callable[[Mapping[str, Json]], Effect | None]
@@ -50,6 +48,13 @@ class Inverse(Protocol):
 
     def put_back(self, id: str, data: bytes | None) -> None:  # noqa: A002
         """Make it what it was, None for nothing."""
+
+
+class ServedSession(Protocol):
+    """What a source of tools may know of the session it serves: its name, and what its log says."""
+
+    lease: Lease
+    state: SessionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +152,9 @@ def inverse_of(tools: ToolSource, name: str) -> Inverse | None:
     return tools.inverse(name) if isinstance(tools, Toolbox) else None
 
 
-def bound_to(tools: ToolSource, session: Session) -> ToolSource:
+def bound_to(tools: ToolSource, session: ServedSession) -> ToolSource:
     """Return a source as it serves one session; most serve all alike."""
-    of: Callable[[Session], ToolSource] | None = getattr(tools, "of", None)
+    of: Callable[[ServedSession], ToolSource] | None = getattr(tools, "of", None)
     return of(session) if of is not None else tools
 
 
