@@ -12,10 +12,11 @@ from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.transcript import object_text
 from foregate.agent.workspace import Workspace
-from foregate.opening import Setting, open_session
+from foregate.opening import open_session
 from foregate.policy.load import file_of, load
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.tool_result import ToolResult
+from foregate.setting import Setting
 from foregate.telemetry.memory_log import MemoryLog
 from guarding.person import Asked
 from guarding.robot import Robot

@@ -9,10 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from foregate.opening import Opened, Setting, open_session
+from foregate.opening import Opened, open_session
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Blobs, Log, Model, Person
+from foregate.setting import Setting
 
 if TYPE_CHECKING:
     from foregate.agent.outcome import Outcome

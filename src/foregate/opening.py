@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,13 +12,14 @@ from foregate.home import Home, find_session, fresh_name
 from foregate.roles import Roles
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
-from foregate.schemas.protocols import Blobs, Log, Model, Person, ToolSource
+from foregate.schemas.protocols import Blobs, Log, Model, ToolSource
 from foregate.schemas.strict_json import Json
+from foregate.setting import Setting
 
 if TYPE_CHECKING:
     from foregate.agent.mcp.mcp_tools import McpTools
-    from foregate.agent.planning.configuration import Configuration, PlanMode
-    from foregate.agent.session import Listener, Session
+    from foregate.agent.planning.configuration import Configuration
+    from foregate.agent.session import Session
     from foregate.agent.tools.tool import Tool
     from foregate.agent.workspace import Workspace
     from foregate.policy.load import LoadedPolicy
@@ -33,43 +33,6 @@ NO_ENDPOINT = (
     "no model endpoint is configured, so the rehearsal model answers: it is no language model and understands only a "
     "few plain requests. Set OPENAI_BASE_URL or OPENAI_API_KEY, and FOREGATE_MODEL, for a real one."
 )
-
-
-@dataclass(slots=True)
-class Setting:
-    """What a session is opened with. `model` is a Model, a name at the configured endpoint, or None.
-
-    `policy` is a Policy, a file, a shipped name, or None for FOREGATE_POLICY and the defaults. `config` is a
-    Configuration, a file, or None for FOREGATE_CONFIG, the user's own and the defaults. `mcp` is a file that lists MCP
-    servers, None for none: only a command line looks for one where none is named. `resume` names a session of the log.
-    `mode` and `dialect` are those of a new session, None for the configuration's; one that is resumed keeps its own,
-    and another dialect it is given. `runtime` is the address of the process the tools run in; `insecure_runtime`
-    allows one beyond this machine without TLS. `serving` judges by what remains of a policy where no model is talked
-    with; `about` goes into the first event. `log` and `blobs` None are those of the home; a log of one's own may come
-    without blobs, kept in memory. `tool_modules` are modules, by name or path, whose tools come beside `tools`.
-    """
-
-    workspace: Path | str = "."
-    model: Model | str | None = None
-    policy: Policy | Path | str | None = None
-    tools: Sequence[Tool] = ()
-    builtin: bool = True
-    mcp: Path | str | None = None
-    person: Person | None = None
-    log: Log | None = None
-    blobs: Blobs | None = None
-    resume: str = ""
-    dry_run: bool = False
-    mode: PlanMode | None = None
-    listeners: Sequence[Listener] = ()
-    runtime: str = ""
-    insecure_runtime: bool = False
-    serving: bool = False
-    about: Mapping[str, Json] = field(default_factory=dict)
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    config: Configuration | Path | str | None = None
-    dialect: str | None = None
-    tool_modules: Sequence[str] = ()
 
 
 @dataclass(slots=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from foregate.runtime_token import TOKEN, token_of
 from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Log, ToolSource
-from foregate.serving import TOKEN, token_of
 
 if TYPE_CHECKING:
     from foregate.agent.runtime.connection import Connection
-    from foregate.opening import Setting
     from foregate.policy.policy import Policy
+    from foregate.setting import Setting
 
 _OWN_HASH = 16
 """Characters of the hash of a session's first event that tell it from others of its name."""

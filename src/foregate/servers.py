@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from foregate.agent.mcp.mcp_tools import McpTools
     from foregate.agent.mcp.server_configuration import ServerConfiguration
     from foregate.agent.workspace import Workspace
-    from foregate.opening import Setting
     from foregate.policy.policy import Policy
+    from foregate.setting import Setting
 
 
 def configured_servers(setting: Setting) -> tuple[list[ServerConfiguration], list[str]]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
 import signal
 import ssl
-import stat
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foregate.home import Home
-from foregate.opening import Setting, choose_policy, open_session, toolbox
+from foregate.opening import choose_policy, open_session, toolbox
 from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.visible import visible
+from foregate.setting import Setting
 
 if TYPE_CHECKING:
     from foregate.agent.serving.tool_server import ToolServer
@@ -25,40 +24,8 @@ if TYPE_CHECKING:
     from foregate.schemas.protocols import Log
     from foregate.schemas.tool_spec import ToolSpec
 
-TOKEN, TOKEN_FILE = "FOREGATE_RUNTIME_TOKEN", "FOREGATE_RUNTIME_TOKEN_FILE"
-_SHORTEST, _LONGEST = 16, 512
 _SHOWN = 2000
 """Characters of an argument that somebody is shown who is asked about a call."""
-
-
-def token_of(environ: Mapping[str, str]) -> str:
-    """Return the token of the environment, or of the file it names, "" where there is none.
-
-    Raises UsageError for one nobody should rely on: too short, or in a file others may read.
-    """
-    token = environ.get(TOKEN, "").strip()
-    if not token and (named := environ.get(TOKEN_FILE)):
-        token = _read(Path(named).expanduser())
-    if token and not (_SHORTEST <= len(token) <= _LONGEST and token.isascii() and token.isprintable()):
-        raise UsageError(f"the token has to be {_SHORTEST} to {_LONGEST} printable ASCII characters; make a new one")
-    return token
-
-
-def _read(path: Path) -> str:
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(file, "rb") as stream:
-            found = os.fstat(stream.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-                raise UsageError(f"others may read the token in `{path}`; make it yours alone with `chmod 600`")
-            return stream.read(_LONGEST + 1).decode("ascii", "replace").strip()
-    except OSError as error:
-        raise UsageError(f"the token in `{path}` cannot be read ({error.strerror})") from None
-
-
-def fresh_token() -> str:
-    """Return a token nobody can guess."""
-    return secrets.token_urlsafe(32)
 
 
 def endpoint(text: str) -> tuple[str, int]:
@@ -164,8 +131,6 @@ async def serve_mcp(setting: Setting) -> None:
 
 def shown(need: Need) -> str:
     """Return what is asked in a few lines, with characters that hide something made visible."""
-    from foregate.cli.visible import visible
-
     lines = []
     for call in need.request.get("calls", ()):
         lines.append(visible(f"{call['tool']} {call['target']}".strip()))

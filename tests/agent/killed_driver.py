@@ -25,7 +25,7 @@ from foregate.agent.models.scripted import calls, says
 from foregate.agent.tools.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace import Workspace
-from foregate.opening import Setting, open_session
+from foregate.opening import open_session
 from foregate.policy.load import default_policy
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
@@ -37,6 +37,7 @@ from foregate.schemas.order import Block
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.setting import Setting
 from foregate.telemetry import file_blobs, sqlite_log
 
 POLICY, LOADED = default_policy(), (file_blobs, sqlite_log)

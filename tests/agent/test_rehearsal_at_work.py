@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.loop import run
-from foregate.opening import Opened, Setting, open_session
+from foregate.opening import Opened, open_session
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
+from foregate.setting import Setting
 from foregate.telemetry.decisions import decision_points
 
 

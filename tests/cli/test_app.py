@@ -15,8 +15,9 @@ from foregate.agent.loop import run
 from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.cli.exit_codes import STATUS
 from foregate.home import Home
-from foregate.opening import Setting, open_session
+from foregate.opening import open_session
 from foregate.schemas.event import STATUSES
+from foregate.setting import Setting
 from foregate.telemetry.sqlite_log import SqliteLog
 from tests.cli.conftest import Cli, Piped
 from tests.full_disk import no_room_for

@@ -22,7 +22,7 @@ from foregate.cli.columns import columns
 from foregate.cli.conversation import Conversation
 from foregate.cli.person import PersonAtTerminal
 from foregate.cli.screen import Screen
-from foregate.opening import Setting, open_session
+from foregate.opening import open_session
 from foregate.policy.policy import Policy
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ModelError
@@ -31,6 +31,7 @@ from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import ToolSpec
+from foregate.setting import Setting
 from foregate.telemetry.memory_log import MemoryLog
 from tests.cli.typist import Typist
 

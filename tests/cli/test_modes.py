@@ -17,7 +17,8 @@ from foregate.cli.person import PersonAtTerminal
 from foregate.cli.plan_progress import Progress
 from foregate.cli.screen import Screen
 from foregate.cli.slash import COMMANDS
-from foregate.opening import Setting, open_session
+from foregate.opening import open_session
+from foregate.setting import Setting
 from foregate.telemetry.memory_log import MemoryLog
 from tests.cli.conftest import Cli, Piped
 from tests.cli.typist import Typed, Typist

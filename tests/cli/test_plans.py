@@ -23,10 +23,11 @@ from foregate.cli.person import PersonAtTerminal
 from foregate.cli.plan_person import saved, written
 from foregate.cli.plan_work import PlanWork
 from foregate.cli.screen import Screen
-from foregate.opening import Setting, open_session
+from foregate.opening import open_session
 from foregate.roles import Roles
 from foregate.schemas.errors import UsageError
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
+from foregate.setting import Setting
 from tests.cli.typist import Typed, Typist
 
 CHORE = (

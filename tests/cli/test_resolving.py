@@ -16,11 +16,12 @@ from foregate.agent.planning.run_plan import PlanRun
 from foregate.cli.conversation import Conversation
 from foregate.cli.screen import Screen
 from foregate.cli.waiting import wait
-from foregate.opening import Setting, open_session
+from foregate.opening import open_session
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
+from foregate.setting import Setting
 from tests.cli.conftest import Cli
 from tests.cli.typist import Typist
 

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from foregate.cli.session_options import opens_session
-from foregate.opening import Setting
+from foregate.setting import Setting
 
 EVERY = [
     "--model", "m", "--workspace", "w", "--policy", "p", "--config", "c", "--dialect", "json", "--mcp", "s.json",

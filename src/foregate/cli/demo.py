@@ -65,8 +65,9 @@ async def opening(screen: Screen, folder: Path, home: Path) -> Opened:
     Only OpenTelemetry is as the environment says: a demonstration is what one tries an endpoint with.
     """
     from foregate.agent.models.rehearsal import RehearsalModel
-    from foregate.opening import Setting, open_session
+    from foregate.opening import open_session
     from foregate.policy.load import default_policy
+    from foregate.setting import Setting
     from foregate.telemetry.otel.environment import variables
 
     return await open_session(

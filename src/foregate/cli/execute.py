@@ -16,9 +16,9 @@ from foregate.cli.waiting import wait
 if TYPE_CHECKING:
     from foregate.agent.planning.plan_report import PlanReport
     from foregate.cli.plan_work import PlanWork
-    from foregate.opening import Setting
     from foregate.schemas.event import Actor
     from foregate.schemas.task_plan import TaskPlan
+    from foregate.setting import Setting
 
 Yes = Annotated[
     bool, typer.Option("--yes", help="Confirm the plan unseen. What the policy asks about or denies stays so.")

@@ -8,7 +8,7 @@ from foregate.agent.planning.plan_report import PlanReport
 from foregate.cli.colours import CARE
 from foregate.cli.exit_codes import STATUS
 from foregate.cli.plan_work import PlanWork, work_of
-from foregate.opening import Setting
+from foregate.setting import Setting
 
 
 async def gone_on(setting: Setting, go: Callable[[PlanWork], Awaitable[PlanReport | None]], as_json: bool) -> int:

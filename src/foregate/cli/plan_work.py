@@ -40,7 +40,8 @@ from foregate.schemas.task_plan import PlanTask, TaskPlan
 if TYPE_CHECKING:
     from foregate.cli.screen import Screen
     from foregate.cli.terminal import Terminal
-    from foregate.opening import Opened, Setting
+    from foregate.opening import Opened
+    from foregate.setting import Setting
 
 LARGEST = 4_000_000
 """Bytes of a plan file at most."""

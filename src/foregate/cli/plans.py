@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from foregate.agent.planning.history import PlanEntry
     from foregate.agent.planning.plan_report import PlanReport
     from foregate.cli.plan_work import PlanWork
-    from foregate.opening import Setting
     from foregate.schemas.task_plan import FailureChoice
+    from foregate.setting import Setting
 
 app = typer.Typer(help="List plans, and go on with one.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -218,7 +218,8 @@ def resolve(
 
 async def _resolve(name: str, call: str, said: WayOut | None) -> tuple[list[Found], dict[str, str]]:
     from foregate.agent.outcomes import open_calls, settle
-    from foregate.opening import REHEARSAL, Setting, open_session
+    from foregate.opening import REHEARSAL, open_session
+    from foregate.setting import Setting
 
     opened = await open_session(Setting(model=REHEARSAL, resume=name))
     try:
@@ -255,7 +256,8 @@ def rollback(plan: PlanName, config: options.ConfigFile = None, as_json: options
 async def _roll_back(name: str, config: Path | None) -> tuple[list[str], list[str]]:
     """Return what was undone, and what could not be."""
     from foregate.agent.planning.control import follow, roll_back
-    from foregate.opening import REHEARSAL, Setting, open_session
+    from foregate.opening import REHEARSAL, open_session
+    from foregate.setting import Setting
 
     opened = await open_session(Setting(model=REHEARSAL, config=config, resume=name))
     try:

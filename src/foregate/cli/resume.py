@@ -11,7 +11,7 @@ from foregate.cli.session_options import opens_session
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
-    from foregate.opening import Setting
+    from foregate.setting import Setting
 
 
 @opens_session(without=("workspace",))

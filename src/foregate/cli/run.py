@@ -15,7 +15,8 @@ from foregate.cli.waiting import wait
 if TYPE_CHECKING:
     from foregate.agent.outcome import Outcome
     from foregate.cli.screen import Screen
-    from foregate.opening import Opened, Setting
+    from foregate.opening import Opened
+    from foregate.setting import Setting
 
 
 @opens_session()

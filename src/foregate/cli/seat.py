@@ -19,7 +19,7 @@ from foregate.cli.terminal import Terminal
 from foregate.opening import open_session
 
 if TYPE_CHECKING:
-    from foregate.opening import Setting
+    from foregate.setting import Setting
 
 
 @asynccontextmanager

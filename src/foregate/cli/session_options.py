@@ -40,7 +40,7 @@ def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., N
 
         @wraps(command)
         def asked(**given: Any) -> None:
-            from foregate.opening import Setting
+            from foregate.setting import Setting
 
             said = {name: given.pop(name) for name in shared}
             modules = said.pop("tools", None) or ()

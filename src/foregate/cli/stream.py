@@ -19,7 +19,8 @@ from foregate.schemas.event import Draft
 
 if TYPE_CHECKING:
     from foregate.agent.outcome import Outcome
-    from foregate.opening import Opened, Setting
+    from foregate.opening import Opened
+    from foregate.setting import Setting
 
 _FOR_PEOPLE = "shows something to a person; a program reads it from the events"
 

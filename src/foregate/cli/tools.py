@@ -16,10 +16,10 @@ from foregate.cli.waiting import wait
 if TYPE_CHECKING:
     from foregate.agent.mcp.mcp_tools import McpTools
     from foregate.agent.mcp.server import Server
-    from foregate.opening import Setting
     from foregate.policy.policy import Policy
     from foregate.schemas.strict_json import Json
     from foregate.schemas.tool_spec import ToolSpec
+    from foregate.setting import Setting
 
 app = typer.Typer(help="The tools the agent is offered.", no_args_is_help=True, rich_markup_mode=None)
 

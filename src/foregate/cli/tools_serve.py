@@ -31,8 +31,9 @@ def serve(
     ] = False,
 ) -> None:
     """Let other agents use the tools in one folder; each call is judged here first, by this policy."""
-    from foregate.opening import REHEARSAL, Setting
+    from foregate.opening import REHEARSAL
     from foregate.schemas.errors import UsageError
+    from foregate.setting import Setting
 
     if bool(ws) == mcp:
         raise UsageError("say how to serve: either --ws HOST:PORT or --mcp")
@@ -49,9 +50,10 @@ def serve(
 
 async def _websocket(setting: object, ws: str, cert: Path | None, key: Path | None, insecure: bool) -> None:
     from foregate.agent.runtime.address import loopback
-    from foregate.opening import Setting
+    from foregate.runtime_token import TOKEN, fresh_token, token_of
     from foregate.schemas.errors import UsageError
-    from foregate.serving import TOKEN, endpoint, fresh_token, serve_websocket, tls_of, token_of
+    from foregate.serving import endpoint, serve_websocket, tls_of
+    from foregate.setting import Setting
 
     assert isinstance(setting, Setting)
     host, port = endpoint(ws)

@@ -116,8 +116,9 @@ def _wanted(
     from foregate.agent.trajectories.export import FORMATS, Wanted
     from foregate.agent.user_module import function_of
     from foregate.cli.policy import existing
-    from foregate.opening import Setting, choose_policy
+    from foregate.opening import choose_policy
     from foregate.schemas.errors import UsageError
+    from foregate.setting import Setting
 
     known = next((name for name in FORMATS if name == form), None)
     if known is None:

@@ -43,7 +43,8 @@ def undo(
 
 async def _undo(name: str, call: str, preview: bool) -> UndoReport:
     from foregate.agent.undo import undo as take_back
-    from foregate.opening import REHEARSAL, Setting, open_session
+    from foregate.opening import REHEARSAL, open_session
+    from foregate.setting import Setting
 
     opened = await open_session(Setting(model=REHEARSAL, resume=name))
     try:

@@ -20,12 +20,13 @@ from foregate.agent.planning.plan_desk import PlanDesk
 from foregate.agent.scripted_person import ScriptedPerson
 from foregate.agent.session import Session
 from foregate.gates.prelude import judge
-from foregate.opening import Setting, open_session
+from foregate.opening import open_session
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_call import ToolCall
+from foregate.setting import Setting
 from foregate.telemetry.memory_log import MemoryLog
 from foregate.telemetry.turns import resolve
 from tests.agent.models.scripted_server import ScriptedServer, message

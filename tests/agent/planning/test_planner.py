@@ -14,10 +14,11 @@ from foregate.agent.planning.prompts import PLANNER, SIMPLER
 from foregate.agent.planning.rewording import rewording
 from foregate.agent.planning.wire import wire_schema
 from foregate.agent.scripted_person import ScriptedPerson
-from foregate.opening import Setting, open_session
+from foregate.opening import open_session
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
 from foregate.schemas.task_plan import PlanDefect
+from foregate.setting import Setting
 from foregate.telemetry.memory_blobs import MemoryBlobs
 from foregate.telemetry.memory_log import MemoryLog
 from tests.agent.models.scripted_server import Reply, ScriptedServer, failure, message

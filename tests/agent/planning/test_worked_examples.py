@@ -18,7 +18,8 @@ from foregate.agent.planning.planner import make_plan
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.scripted_person import ScriptedPerson
 from foregate.cli.demo_workspace import git
-from foregate.opening import Setting, open_session
+from foregate.opening import open_session
+from foregate.setting import Setting
 from foregate.telemetry.memory_log import MemoryLog
 from tests.agent.models.scripted_server import Reply, ScriptedServer, message
 from tests.agent.models.test_openai import model_at

@@ -222,7 +222,8 @@ async def test_without_its_runtime_a_session_has_no_tools_and_says_so(serve: Sta
     async with remote.session([READ, says("done")]) as opened:
         await run(opened.session, "look")
         name = opened.name
-    from foregate.opening import Setting, open_session
+    from foregate.opening import open_session
+    from foregate.setting import Setting
 
     environ = {"FOREGATE_HOME": str(remote.home), "HOME": str(remote.home)}
     bare = await open_session(Setting(model="rehearsal", resume=name, environ=environ))
@@ -232,7 +233,8 @@ async def test_without_its_runtime_a_session_has_no_tools_and_says_so(serve: Sta
 
 
 async def test_a_session_with_tools_of_its_own_gets_no_runtime(serve: Started, agent: Any, tmp_path: Path) -> None:
-    from foregate.opening import Setting, open_session
+    from foregate.opening import open_session
+    from foregate.setting import Setting
 
     remote = agent(serve())
     environ = {"FOREGATE_HOME": str(remote.home), "HOME": str(tmp_path)}

@@ -19,10 +19,11 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from foregate.agent.models.scripted import ScriptedModel, Step
 from foregate.agent.scripted_person import Answer, ScriptedPerson
-from foregate.opening import Opened, Setting, open_session
+from foregate.opening import Opened, open_session
 from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
+from foregate.setting import Setting
 from tests.policies import policy_with
 
 TOKEN = "a-token-for-tests-only"

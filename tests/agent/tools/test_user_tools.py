@@ -12,8 +12,9 @@ from foregate.agent.scripted_person import ScriptedPerson
 from foregate.agent.tools.user_tools import file_of, tools_in
 from foregate.agent.undo import undo
 from foregate.api import Agent
-from foregate.opening import Setting, open_session
+from foregate.opening import open_session
 from foregate.schemas.errors import UsageError
+from foregate.setting import Setting
 from foregate.telemetry.memory_log import MemoryLog
 
 SOURCE = '''

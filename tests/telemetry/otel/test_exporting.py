@@ -18,9 +18,10 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from foregate import Agent
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import ScriptedModel, calls, says
-from foregate.opening import Setting, open_session
+from foregate.opening import open_session
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import GENESIS, Event
+from foregate.setting import Setting
 from foregate.telemetry import diagnostics
 from foregate.telemetry.memory_log import MemoryLog
 from foregate.telemetry.otel import exporting, names

@@ -10,7 +10,8 @@ import pytest
 
 from foregate.agent.models.rehearsal import RehearsalModel
 from foregate.agent.models.scripted import ScriptedModel
-from foregate.opening import Setting, choose_model, open_session, provider_of
+from foregate.opening import choose_model, open_session, provider_of
+from foregate.setting import Setting
 from foregate.telemetry.memory_log import MemoryLog
 from foregate.telemetry.otel.environment import CONTENT, Wanted, variables, wanted
 from foregate.telemetry.otel.switch import MISSING, open_telemetry
