@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from foregate.cli import options
+from foregate.cli.opened_log import opened_log
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
@@ -168,18 +167,6 @@ def stats(
         return
     for line in lines_of(found):
         typer.echo(line)
-
-
-@contextmanager
-def opened_log() -> Iterator[SqliteLog]:
-    """Yield the log of the home, for reading."""
-    from foregate.home import Home
-
-    log = Home.open().log()
-    try:
-        yield log
-    finally:
-        log.close()
 
 
 def _about(log: SqliteLog, name: str) -> dict[str, Json]:

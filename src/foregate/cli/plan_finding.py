@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from foregate.agent.planning.history import RESULTS, STANDING, PlanEntry, plans_in
-from foregate.cli.audit import opened_log
+from foregate.cli.opened_log import opened_log
 from foregate.cli.waiting import wait
 from foregate.opening import beginning_of
 from foregate.schemas.errors import UsageError

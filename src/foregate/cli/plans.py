@@ -37,7 +37,7 @@ def list_plans(as_json: options.AsJson = False) -> None:
     """List the plans of the log, newest first; PLAN is the name the other commands take, MADE is UTC."""
     from rich.console import Console
 
-    from foregate.cli.audit import opened_log
+    from foregate.cli.opened_log import opened_log
     from foregate.cli.plan_finding import about, plans_of
     from foregate.cli.scripting import one_line
 

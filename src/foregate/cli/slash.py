@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 from rich.text import Text
@@ -17,7 +17,12 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft
 
 if TYPE_CHECKING:
-    from foregate.cli.conversation import Conversation
+    from foregate.agent.outcome import Outcome
+    from foregate.agent.session import Session
+    from foregate.cli.person import PersonAtTerminal
+    from foregate.cli.screen import Screen
+    from foregate.cli.terminal import Terminal
+    from foregate.opening import Opened
 
 
 MODES = ("direct", "plan", "auto")
@@ -68,10 +73,24 @@ def is_command(typed: str) -> bool:
     return _COMMAND.match(typed) is not None
 
 
+class Chat(Protocol):
+    """The conversation whose commands these are: what they show and ask at, and what they act on."""
+
+    opened: Opened
+    session: Session
+    screen: Screen
+    terminal: Terminal
+    person: PersonAtTerminal | None
+    over: bool
+
+    async def work(self, steps: Coroutine[None, None, Outcome]) -> None:
+        """Run steps of the loop until they end or a person stops them."""
+
+
 class Slash:
     """Obeys a line that begins with a slash."""
 
-    def __init__(self, chat: Conversation) -> None:
+    def __init__(self, chat: Chat) -> None:
         self.chat = chat
 
     async def obey(self, typed: str) -> None:
