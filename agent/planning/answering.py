@@ -12,11 +12,11 @@ from foregate.agent.context.results import result_text
 from foregate.agent.context.tokens import tokens_of
 from foregate.agent.planning.asking import Got, Taken, ask
 from foregate.agent.planning.configuration import Configuration, ModelConfiguration
-from foregate.agent.planning.control import FROM_FILE, propose
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.plan_state import CallState, PlanState, StepState
 from foregate.agent.planning.planner import Planning, sentence, tools_of, weighed
 from foregate.agent.planning.prompts import RESULTS, RESULTS_AGAIN
+from foregate.agent.planning.proposal import FROM_FILE, propose
 from foregate.agent.planning.rewording import MODEL
 from foregate.agent.planning.wire_answer import NAME, Conclusion, conclusion_of, results_schema
 from foregate.agent.session import Session

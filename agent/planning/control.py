@@ -1,8 +1,7 @@
-"""What a person does with a plan: propose it, confirm it, resume, retry and roll it back. All of it is in the log."""
+"""What a person does with a plan: confirm it, decline it, retry it and roll it back. All of it is in the log."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 
 from foregate.agent.outcome import Outcome
@@ -11,16 +10,13 @@ from foregate.agent.planning.configuration import default_configuration
 from foregate.agent.planning.outlook import Outlook, calls_ahead, outlook, scope_of
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.plan_state import ROLLED_BACK, PlanState, StepState, named
+from foregate.agent.planning.proposal import FROM_FILE
 from foregate.agent.planning.rollback import take_back, told
 from foregate.agent.session import Session
 from foregate.schemas import codec
 from foregate.schemas.errors import RuntimeLost, UsageError
-from foregate.schemas.event import Actor, Draft
+from foregate.schemas.event import Draft
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_plan import FailureChoice, TaskPlan
-
-FROM_FILE = "Carry out the plan I confirm."
-"""What the person says who runs a plan from a file: nothing in the file counts as their words."""
 
 
 async def follow(session: Session) -> PlanState:
@@ -33,19 +29,6 @@ async def follow(session: Session) -> PlanState:
 async def standing(session: Session) -> PlanState:
     """Return how the session's plan stands now."""
     return PlanState.of(await session.log.read(session.lease.session))
-
-
-async def propose(
-    session: Session, plan: TaskPlan, *, actor: Actor = "planner", notes: Sequence[str] = (), number: int = 1
-) -> None:
-    """Record a plan, the how-manieth for its request; nothing of it runs before it is confirmed."""
-    body: dict[str, Json] = {"proposal": codec.dump(plan), "digest": plan.digest}
-    if number > 1:
-        body["number"] = number
-    if notes:
-        body["notes"] = list(notes)
-    await session.record(Draft("plan_proposed", actor, body))
-    await session.log.settle(session.lease)
 
 
 async def look_ahead(session: Session, state: PlanState, uses: int | None = None) -> Outlook:
@@ -106,20 +89,6 @@ async def leave(session: Session, report: PlanReport | None = None) -> Outcome:
     why = "; ".join(part for part in (report.reason, f"a further plan waits for a yes: {way_on}") if part)
     text = "\n\n".join(part for part in (report.answer, f"[Foregate: {why}]") if part)
     return await session.end(report.status, text, blocker=why, need=way_on)  # type: ignore[arg-type]
-
-
-async def decide(session: Session, state: PlanState, step: StepState, choice: FailureChoice) -> None:
-    """Record what a person chose after a task failed; the plan then does it, also in another process."""
-    body: dict[str, Json] = {"plan": state.digest, "step": step.task.id, "choice": choice}
-    match choice:
-        case "retry":
-            body |= {"status": "pending", "reason": "retried"}
-        case "go_on":
-            body |= {"status": "failed", "reason": step.reason}
-        case "stop" | "roll_back":
-            ended = f"task {step.task.id} failed ({step.reason}), and the person ended the plan"
-            body |= {"status": "failed", "reason": step.reason, "final": ended}
-    await session.record(Draft("plan_step_changed", "person", body))
 
 
 async def retry(session: Session, state: PlanState, only: int = 0) -> list[int]:

@@ -10,17 +10,11 @@ from foregate.agent.outcome import Outcome, Report
 from foregate.agent.planning.already import already
 from foregate.agent.planning.configuration import Configuration, Role
 from foregate.agent.planning.confirming import failure_need, needs_yes, plan_need, put, task_need
-from foregate.agent.planning.control import (
-    confirm,
-    decline,
-    leave,
-    look_ahead,
-    propose,
-    standing,
-)
+from foregate.agent.planning.control import confirm, decline, leave, look_ahead, standing
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.plan_state import PlanState, StepState
 from foregate.agent.planning.planner import plan_for, weighed
+from foregate.agent.planning.proposal import propose
 from foregate.agent.planning.reader import read
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.session import Session

@@ -11,8 +11,8 @@ from foregate.agent.observe import observe
 from foregate.agent.outcome import Outcome
 from foregate.agent.planning.asking import Got, Taken, ask
 from foregate.agent.planning.configuration import Configuration
-from foregate.agent.planning.control import propose
 from foregate.agent.planning.prompts import PLANNER, PLANNER_AGAIN, SIMPLER
+from foregate.agent.planning.proposal import propose
 from foregate.agent.planning.reader import read
 from foregate.agent.planning.reading import Reading
 from foregate.agent.planning.rewording import MODEL, rewording

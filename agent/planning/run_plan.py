@@ -14,7 +14,7 @@ from foregate.agent.outcome import Outcome, Report
 from foregate.agent.outcomes import find_out
 from foregate.agent.planning.answering import concluded
 from foregate.agent.planning.configuration import Configuration
-from foregate.agent.planning.control import decide
+from foregate.agent.planning.failure_choice import decide
 from foregate.agent.planning.filling import ask_for_calls
 from foregate.agent.planning.looks import Place, companions, next_places
 from foregate.agent.planning.next_step import aborts, ending_of, ready, undecided

@@ -182,8 +182,9 @@ class Agent:
         denies. The planner then answers, or proposes a further plan, which is left in the log for another yes. Raises
         UsageError without `confirmed`, and for a plan that is not sound.
         """
-        from foregate.agent.planning.control import confirm, follow, leave, look_ahead, propose
+        from foregate.agent.planning.control import confirm, follow, leave, look_ahead
         from foregate.agent.planning.planner import sentence
+        from foregate.agent.planning.proposal import propose
         from foregate.agent.planning.run_plan import PlanRun
         from foregate.agent.planning.validator import validate
 

@@ -10,7 +10,7 @@ import pytest
 
 from foregate import Agent
 from foregate.agent.models.rehearsal import RehearsalModel
-from foregate.agent.planning.control import FROM_FILE
+from foregate.agent.planning.proposal import FROM_FILE
 from foregate.schemas.event import Kind
 from foregate.telemetry.sqlite_log import SqliteLog
 from foregate.telemetry.verify import verify_session

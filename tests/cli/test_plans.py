@@ -14,9 +14,9 @@ from foregate import Agent
 from foregate.agent.models.rehearsal import RehearsalModel
 from foregate.agent.models.scripted import ScriptedModel, says
 from foregate.agent.planning.configuration import default_configuration
-from foregate.agent.planning.control import propose
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.planner import make_plan
+from foregate.agent.planning.proposal import propose
 from foregate.cli.conversation import Conversation
 from foregate.cli.demo_workspace import DEFECT, FILES, FLAWED, MENDED, STALE, build, git
 from foregate.cli.person import PersonAtTerminal

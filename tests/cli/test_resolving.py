@@ -11,7 +11,8 @@ from rich.console import Console
 
 from foregate.agent.models.rehearsal import RehearsalModel
 from foregate.agent.planning.configuration import default_configuration
-from foregate.agent.planning.control import confirm, follow, look_ahead, propose
+from foregate.agent.planning.control import confirm, follow, look_ahead
+from foregate.agent.planning.proposal import propose
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.cli.conversation import Conversation
 from foregate.cli.screen import Screen

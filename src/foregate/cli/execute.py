@@ -76,7 +76,7 @@ def execute(
 
 
 async def _execute(setting: Setting, source: Source | None, yes: bool, step: bool, as_json: bool) -> int:
-    from foregate.agent.planning.control import propose
+    from foregate.agent.planning.proposal import propose
     from foregate.cli.exit_codes import USAGE
     from foregate.cli.plan_going import gone_on
     from foregate.cli.plan_work import found_json

@@ -16,11 +16,12 @@ from msgspec.structs import replace
 
 from foregate.agent.planning.configuration import Configuration, Role
 from foregate.agent.planning.confirming import needs_yes
-from foregate.agent.planning.control import confirm, decline, follow, leave, look_ahead, propose, standing
+from foregate.agent.planning.control import confirm, decline, follow, leave, look_ahead, standing
 from foregate.agent.planning.other_values import told, values_of, with_values
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.plan_state import PlanState
 from foregate.agent.planning.planner import Planning
+from foregate.agent.planning.proposal import propose
 from foregate.agent.planning.reader import read
 from foregate.agent.planning.reading import Reading
 from foregate.agent.planning.run_plan import PlanRun

@@ -127,7 +127,7 @@ def resume(
     setting.resume = name
 
     async def go(work: PlanWork) -> PlanReport:
-        from foregate.agent.planning.control import decide
+        from foregate.agent.planning.failure_choice import decide
         from foregate.agent.planning.next_step import undecided
 
         task = work.opened.session.state.task

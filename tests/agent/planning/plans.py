@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from foregate.agent.planning.configuration import Configuration, load_configuration
-from foregate.agent.planning.control import confirm, follow, look_ahead, propose
+from foregate.agent.planning.control import confirm, follow, look_ahead
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.plan_state import PlanState
+from foregate.agent.planning.proposal import propose
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.session import Session
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan

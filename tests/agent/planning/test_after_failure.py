@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foregate.agent.planning.control import decide, follow
+from foregate.agent.planning.control import follow
+from foregate.agent.planning.failure_choice import decide
 from foregate.agent.planning.next_step import undecided
 from foregate.agent.planning.plan_state import PlanState, StepState
 from foregate.schemas.task_plan import FailureChoice

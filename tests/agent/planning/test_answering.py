@@ -9,10 +9,11 @@ import pytest
 
 from foregate.agent.models.scripted import ScriptedModel, answers, says
 from foregate.agent.planning.configuration import Configuration
-from foregate.agent.planning.control import FROM_FILE, confirm, follow, look_ahead, propose, standing
+from foregate.agent.planning.control import confirm, follow, look_ahead, standing
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.plan_state import PlanState
 from foregate.agent.planning.planner import make_plan
+from foregate.agent.planning.proposal import FROM_FILE, propose
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.session_state import SessionState
 from foregate.schemas.errors import ModelError

@@ -12,8 +12,9 @@ from hypothesis.strategies import integers, sampled_from
 from foregate.agent.loop import go_on
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.outcomes import open_calls, resolve
-from foregate.agent.planning.control import confirm, follow, look_ahead, propose, retry, roll_back
+from foregate.agent.planning.control import confirm, follow, look_ahead, retry, roll_back
 from foregate.agent.planning.plan_state import PlanState
+from foregate.agent.planning.proposal import propose
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.session import Session
 from foregate.schemas import codec

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.models.scripted import calls
-from foregate.agent.planning.control import follow, look_ahead, propose
+from foregate.agent.planning.control import follow, look_ahead
+from foregate.agent.planning.proposal import propose
 from foregate.gates.plan_scope import covered
 from foregate.gates.prelude import judge
 from foregate.schemas.judgement import Judgement

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from foregate.agent.planning.control import confirm, decline, follow, look_ahead, propose, roll_back
+from foregate.agent.planning.control import confirm, decline, follow, look_ahead, roll_back
 from foregate.agent.planning.history import PlanEntry, plans_in
 from foregate.agent.planning.plan_state import PlanState
+from foregate.agent.planning.proposal import propose
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.session import Session
 from foregate.agent.undo import undo

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from foregate.agent.loop import go_on, run, step
 from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.outcomes import resolve
-from foregate.agent.planning.control import decide
+from foregate.agent.planning.failure_choice import decide
 from foregate.agent.session import Session
 from foregate.agent.undo import undo
 from foregate.schemas.event import Draft, Event
