@@ -75,7 +75,7 @@ def file_of(named: str) -> FilePath:
     no file's.
     """
     if named in SHIPPED:
-        return FilePath(__file__).with_name(f"{named}.yaml")
+        return FilePath(str(resources.files("foregate.policy").joinpath(f"{named}.yaml")))
     file = FilePath(named).expanduser()
     near = get_close_matches(named[:64].lower(), SHIPPED, n=1) if "/" not in named else []
     if near and not file.exists():

@@ -59,8 +59,7 @@ async def test_a_held_edit_is_cured_and_runs(folder: Path, workspace: Workspace,
 
 
 def test_the_heavy_libraries_are_loaded_with_the_first_request_only() -> None:
-    code = (
-        "import sys, foregate.agent.models.openai; print(sorted({'openai', 'httpx2', 'tenacity'} & sys.modules.keys()))"
-    )
+    heavy = ("openai", "httpx2", "tenacity")
+    code = f"import sys, foregate.agent.models.openai; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-Ic", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
