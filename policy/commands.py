@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from foregate.policy.policy import CommandEntry, Policy
 from foregate.schemas.effect import Effect
 from foregate.schemas.survey import Command
 
 _OPERATORS = (";", "&", "&&", "|", "||", "<", ">", ">>", "<<", "<<<", "2>", "2>>", "&>")
 _STARTS = ("$(", "`", ">", "2>", "&>")
+_FOLLOWS = re.compile(r"\+[0-9]*[bcl]?f")
+"""The old way of writing `tail -f`, which never ends, without a dash: `+5f`."""
 
 
 def effect_of(command: Command, policy: Policy) -> Effect:
@@ -33,7 +37,7 @@ def bare_words(command: Command, policy: Policy) -> list[str]:
     found: list[str] = []
     rest = iter(command.argv[1:])
     for word in rest:
-        if word == "--":
+        if word == "--" and (entry is None or word in entry.options):
             return [*found, *rest]
         if entry is not None and word in entry.valued:
             next(rest, None)
@@ -49,12 +53,15 @@ def only_observes(entry: CommandEntry, words: list[str]) -> bool:
     """
     operands = 0
     rest = iter(words)
-    options_end = False
+    marked = options_end = False
     for word in rest:
         if means_shell(word):
             return False
         if word == "--" and not options_end:
-            options_end = True
+            # Not every program takes what follows for operands: find still reads `-exec` there, and runs it.
+            if marked:
+                return False
+            marked, options_end = True, word in entry.options
         elif word.startswith("-") and word != "-" and not options_end:
             if word in entry.valued:
                 value = next(rest, None)
@@ -62,10 +69,12 @@ def only_observes(entry: CommandEntry, words: list[str]) -> bool:
                     return False
             elif word not in entry.options and not carries_value(entry, word):
                 return False
+        elif not options_end and _FOLLOWS.fullmatch(word):
+            return False
         else:
             operands += 1
             if operands == 1 and entry.subcommands:
-                if word not in entry.subcommands or options_end:
+                if word not in entry.subcommands or marked:
                     return False
             elif not entry.operands:
                 return False

@@ -263,7 +263,8 @@ class ToolEntry(Section):
 class CommandEntry(Section):
     """A program that only observes when all its options are listed. `operands` False refuses further words.
 
-    `beneath` are those of the options with which it reads what is in folders.
+    `beneath` are those of the options with which it reads what is in folders. `--` among the options tells that the
+    program takes whatever follows it for operands.
     """
 
     options: tuple[str, ...]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.policy.commands import effect_of, only_observes
+from foregate.policy.commands import bare_words, effect_of, only_observes
 from foregate.policy.load import default_policy
 from foregate.policy.policy import CommandEntry
 from foregate.schemas.effect import Effect
@@ -44,6 +44,14 @@ def effect(*argv: str) -> Effect:
         "find . -type f -name *.py -maxdepth 3",
         "sha256sum a.txt",
         "which python3",
+        "cat -- -weird",
+        "grep -- -n a.txt",
+        "find -- . -type f",
+        "find . -size +5k",
+        "tail +5 a.txt",
+        "tail -- +5f",
+        "head +page.svelte",
+        "pwd --",
     ],
 )
 def test_a_listed_program_with_listed_options_observes(line: str) -> None:
@@ -100,6 +108,28 @@ def test_a_listed_program_with_listed_options_observes(line: str) -> None:
         ["find", ".", "-newer", "-delete"],
         ["sha256sum", "-c", "x"],
         ["sh", "-c", "ls"],
+        ["find", "--", ".", "-exec", "touch", "x", "{}", "+"],
+        ["find", "--", ".", "-name", "x", "-delete"],
+        ["find", "--", "-delete"],
+        ["find", "--", "(", "-delete", ")"],
+        ["find", "--", "!", "-delete"],
+        ["find", "--", ".", ",", "-fprint", "x"],
+        ["find", "--", "--", "."],
+        ["find", ".", "-name", "--", "-delete"],
+        ["tail", "+5f", "a.txt"],
+        ["tail", "+f", "a.txt"],
+        ["tail", "+5lf", "a.txt"],
+        ["tail", "-5f", "a.txt"],
+        ["sort", "--outp", "a", "b"],
+        ["sort", "--comp=sh", "b"],
+        ["sort", "-ro", "a", "b"],
+        ["sort", "-noa", "b"],
+        ["sort", "-t", "--", "-o", "a", "b"],
+        ["sort", "-T", "d", "a"],
+        ["wc", "--files0-from=a"],
+        ["du", "--files0-from", "a"],
+        ["file", "-C", "-m", "a"],
+        ["date", "--", "01010000"],
     ],
 )
 def test_everything_else_is_a_change(argv: list[str]) -> None:
@@ -138,6 +168,32 @@ GIT = CommandEntry(options=("--stat", "--"), valued=("--max-count", "-n"), subco
 )
 def test_a_program_with_subcommands_needs_a_listed_one_first(line: str, answer: bool) -> None:
     assert only_observes(GIT, line.split()) is answer
+
+
+FD = CommandEntry(options=("-r",), valued=("-e",), beneath=("-r",))
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("-- a b", True),
+        ("-- -r a", True),
+        ("-- -x", False),
+        ("a -- -x b", False),
+        ("-- -e -x", True),
+        ("-- -- a", False),
+    ],
+)
+def test_without_a_listed_end_of_options_what_follows_it_still_counts_as_options(line: str, answer: bool) -> None:
+    assert only_observes(FD, line.split()) is answer
+    assert only_observes(FD.model_copy(update={"options": ("-r", "--")}), line.split())
+
+
+def test_options_behind_an_end_of_options_nobody_listed_name_nothing_to_search() -> None:
+    listed = POLICY.commands.model_copy(update={"read_only": {"fd": FD}})
+    policy = POLICY.model_copy(update={"commands": listed})
+    assert bare_words(Command(("fd", "--", "-r", "-e", "x", "a")), policy) == ["a"]
+    assert bare_words(Command(("grep", "--", "-r", "x")), POLICY) == ["-r", "x"]
 
 
 def test_a_path_is_never_a_listed_program_even_where_somebody_listed_it() -> None:
