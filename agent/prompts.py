@@ -30,7 +30,8 @@ object of the given schema and nothing else.
 `first_action` is the first of the calls: its exact tool name, its exact target, and what it does. `planned_steps` \
 starts with that action and lists every further change you can foresee, each with its tool, target (a glob where \
 several of a kind are meant), effect and number of uses; leave it null when there is only the one. Commands in it \
-run in the folder of the first of the calls. Name in \
+run in the folder of the first of the calls. A command's target is its leading words; it covers further words only \
+where these name what runs, as `python3 -m pytest` does and `python3`, `env` or `git` does not. Name in \
 `risky_actions` what could go wrong. Each success criterion says how one would see it; give `check`, `target` and \
 `expected` where a look can tell. Set `requires_verification` to true and `version` to 1. Plan nothing the person \
 did not ask for. Where `amendment` is true, write only the addition. Where `defect` names a fault, mend that fault. \

@@ -12,7 +12,7 @@ from foregate.gates.advice import planning
 from foregate.gates.approval import spared
 from foregate.gates.counts import asked_enough
 from foregate.gates.plan_checks import defect, trimmed
-from foregate.gates.plan_scope import accepted, covered
+from foregate.gates.plan_scope import accepted, bound, covered
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.decision import Mode
@@ -29,6 +29,14 @@ _PASSED = Ruling(Standing.ALLOW, "plan_passed")
 _ASKED_ENOUGH = "the planner was asked about this response as often as the policy allows; send it again, smaller"
 _SPARED = "nobody can say yes to this, so the planner was not asked"
 _DRIFT = "the accepted plan does not cover this; keep to the plan, or say why it must be widened"
+_NAME_IT = (
+    "which do not say what would run; for any further words name the script, module or subcommand, as in "
+    "`python3 -m pytest`"
+)
+_SHOWN = 3
+"""Commands that a sentence names."""
+_LENGTH = 60
+"""Characters it shows of each."""
 
 
 @dataclass(frozen=True)
@@ -134,22 +142,25 @@ class PlanGate:
         self, plan: Plan, turn: Turn, due: Sequence[CallFacts], open_: Sequence[CallFacts], rulings: dict[str, Ruling]
     ) -> Opinion:
         """Return the opinion of a plan that fits: what it covers may go on, what it leaves out is held."""
-        in_force = accepted(plan, open_[0], self.catalogue, turn.plan)
+        in_force = accepted(plan, open_[0], self.catalogue, turn.plan, self.policy)
         left, uses = self.uncovered(due, in_force, turn.during)
-        message = f"plan v{in_force.revision} accepted: {in_force.goal[:200]}"
+        exactly, remedy = bound(in_force), remedy_for(bound(in_force))
+        message = f"plan v{in_force.revision} accepted: {in_force.goal[:200]}{remedy}"
         for facts in open_:
             rulings[facts.call.id] = Ruling(Standing.ALLOW, "plan_accepted", message)
         return Opinion(
-            rulings | self.drift(left, "not_in_plan"),
-            detail=detail_of(plan, "accepted") | {"revision": in_force.revision},
+            rulings | self.drift(left, "not_in_plan", remedy),
+            detail=detail_of(plan, "accepted")
+            | {"revision": in_force.revision}
+            | ({"exactly": exactly} if exactly else {}),
             plan=in_force,
             first=open_[0].call.id,
             uses=uses,
         )
 
-    def drift(self, open_: Sequence[CallFacts], why: str) -> dict[str, Ruling]:
+    def drift(self, open_: Sequence[CallFacts], why: str, remedy: str = "") -> dict[str, Ruling]:
         """Return the holds of calls the plan does not cover."""
-        return {facts.call.id: Ruling(Standing.HOLD, "plan_drift", _DRIFT, reason=why) for facts in open_}
+        return {facts.call.id: Ruling(Standing.HOLD, "plan_drift", _DRIFT + remedy, reason=why) for facts in open_}
 
     def refused(self, open_: Sequence[CallFacts], turn: Turn, reason: str) -> dict[str, Ruling]:
         """Return the holds after a plan failed its checks twice; an amendment that fails is drift of its call only."""
@@ -184,6 +195,15 @@ def read(answer: Answer) -> Plan | None:
         return trimmed(Plan.model_validate(answer.value))
     except ValidationError:
         return None
+
+
+def remedy_for(commands: Sequence[str]) -> str:
+    """Return what to write instead of commands a plan covers in exactly their words, "" where there are none."""
+    if not commands:
+        return ""
+    named = ", ".join(f"`{command[:_LENGTH]}`" for command in commands[:_SHOWN])
+    many = f" and {len(commands) - _SHOWN} more" if len(commands) > _SHOWN else ""
+    return f"; of {named}{many} it covers exactly these words, {_NAME_IT}"
 
 
 def detail_of(plan: Plan, result: str) -> dict[str, object]:

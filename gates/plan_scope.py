@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from foregate.policy.facts import access_of
 from foregate.policy.globs import matches
+from foregate.policy.open_ended import is_open_ended
+from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.effect import Effect, worst
 from foregate.schemas.plan import Plan, PlanInForce, PlannedStep, ScopeItem
@@ -33,12 +35,15 @@ def items_of_call(facts: CallFacts, step: str) -> tuple[ScopeItem, ...]:
     )
 
 
-def item_of_step(step: PlannedStep, number: str, catalogue: Catalogue, first: CallFacts) -> ScopeItem | None:
+def item_of_step(
+    step: PlannedStep, number: str, catalogue: Catalogue, first: CallFacts, policy: Policy
+) -> ScopeItem | None:
     """Return what a planned step covers: null effect is the tool's strongest, null uses is one.
 
     A step cannot name a folder, so its command runs where `first`, the call the plan is for, does.
     A step that only observes, names an unknown tool, or a tool whose calls have no target parameter covers nothing,
-    nor does one that names a call by its digest, which nobody could read.
+    nor does one that names a call by its digest, which nobody could read. A command whose words do not say what would
+    run is covered in exactly these words, where any other is with further ones.
     """
     spec = catalogue.get(step.tool)
     if spec is None or not spec.targets or not step.target or step.target.startswith(_DIGEST):
@@ -49,16 +54,35 @@ def item_of_step(step: PlannedStep, number: str, catalogue: Catalogue, first: Ca
     kind = next((t.kind for t in spec.targets if t.access.changes), spec.targets[0].kind)
     where = folder_of(first, kind)
     pattern = step.target.removeprefix("./").rstrip("/") or step.target
-    return ScopeItem(effect, kind, pattern, step.uses or 1, step=number, tool=step.tool, folder=where)
+    item = ScopeItem(effect, kind, pattern, step.uses or 1, step=number, tool=step.tool, folder=where)
+    return in_these_words(item, policy) if kind is ResourceKind.PROCESS else item
 
 
-def accepted(plan: Plan, facts: CallFacts, catalogue: Catalogue, before: PlanInForce | None) -> PlanInForce:
+def in_these_words(item: ScopeItem, policy: Policy) -> ScopeItem:
+    """Return a command's item, bound to exactly its words where they leave open what would run."""
+    try:
+        words = shlex.split(item.pattern)
+    except ValueError:
+        return item
+    return replace(item, pattern=shlex.join(words), exact=True) if is_open_ended(words, policy) else item
+
+
+def bound(plan: PlanInForce) -> list[str]:
+    """Return the commands that the last revision of a plan covers in exactly their words, but for its first call."""
+    ours, first = f"plan-v{plan.revision}-step-", f"plan-v{plan.revision}-step-1"
+    items = [item for item in plan.items if item.exact and item.kind is ResourceKind.PROCESS]
+    return [item.pattern for item in items if item.step.startswith(ours) and item.step != first]
+
+
+def accepted(
+    plan: Plan, facts: CallFacts, catalogue: Catalogue, before: PlanInForce | None, policy: Policy
+) -> PlanInForce:
     """Return the plan in force once `plan` is accepted for the call: its scope, or the widened scope."""
     revision = before.revision + 1 if before else 1
     items = list(items_of_call(facts, f"plan-v{revision}-step-1"))
     steps = plan.planned_steps or []
     for number, step in enumerate(steps[1:], start=2):
-        item = item_of_step(step, f"plan-v{revision}-step-{number}", catalogue, facts)
+        item = item_of_step(step, f"plan-v{revision}-step-{number}", catalogue, facts, policy)
         if item is not None:
             items.append(item)
     if steps and steps[0].uses and steps[0].uses > 1:

@@ -36,6 +36,7 @@ def defects(policy: Policy) -> Iterator[tuple[Path, str]]:
     for program in policy.commands.read_only:
         if not program or "/" in program:
             yield ("commands", "read_only", program), "a program is listed by its bare name, without a path"
+    yield from each(("commands", "open_ended"), policy.commands.open_ended, bad_leading_words)
     for name in type(policy.contract).model_fields:
         yield from each(("contract", name), getattr(policy.contract, name), bad_phrase)
     missing = [effect.value for effect in Effect if effect not in policy.scores.risk.effect]
@@ -101,6 +102,16 @@ def bad_glob(glob: str) -> str:
     except ValueError as error:
         return str(error)
     return ""
+
+
+def bad_leading_words(entry: str) -> str:
+    """Return why leading words of a command cannot be listed, "" when they can."""
+    words = entry.split()
+    if not words or words[0].startswith("-") or words[0] == "...":
+        return f"`{shown(entry)}` names no program; write it first, as in `env ...`"
+    if "..." in words[:-1]:
+        return f"`{shown(entry)}` goes on behind `...`, which says that no further word matters; put it last"
+    return next((why for word in words if (why := bad_glob(word))), "")
 
 
 def bad_host(host: str) -> str:

@@ -286,11 +286,13 @@ class Context(Section):
 class Commands(Section):
     """Which commands only observe, how long one may run (seconds), and the environment it sees.
 
-    `execute_command` is the tool behind the tag of that name.
+    `open_ended` are leading words of commands that may go on to run anything. `execute_command` is the tool behind the
+    tag of that name.
     """
 
     read_only: dict[str, CommandEntry]
     wrappers: tuple[str, ...]
+    open_ended: tuple[str, ...]
     execute_command: Literal["run_command", "run_shell"]
     timeout: Annotated[int, Field(ge=1)]
     environment: tuple[str, ...]

@@ -15,6 +15,8 @@ from foregate.schemas.strict_json import Json, scrub
 
 _PARENT = "what its parent task had left"
 _GUARD = " and Foregate's own files"
+_EMPTY_ONCE = (("commands", "open_ended"),)
+"""Lists that refuse what versions without them let through: where one is missing, its session was judged without."""
 
 
 def record(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> dict[str, Json]:
@@ -48,12 +50,15 @@ def over(user: Layer | None, layers: Mapping[str, Json]) -> Policy:
 def recorded_policy(data: Json) -> Policy:
     """Return a policy a session recorded; keys an earlier version did not know have their defaults.
 
-    Raises ValueError for what is no policy.
+    A list of `_EMPTY_ONCE` is empty. Raises ValueError for what is no policy.
     """
     try:
         return validated(data)
     except ValidationError:
-        return validated(filled(data, default_data()))
+        default = dict(default_data())
+        for section, key in _EMPTY_ONCE:
+            default[section] = {**default[section], key: []}
+        return validated(filled(data, default))
 
 
 def filled(data: Data, default: Data) -> Data:

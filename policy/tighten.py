@@ -172,6 +172,7 @@ TIGHTER: dict[str, Direction] = {
     "commands.read_only.*.beneath": GROWS,
     "commands.read_only.*.operands": FALSE,
     "commands.wrappers": GROWS,
+    "commands.open_ended": GROWS,
     "commands.execute_command": ordered("run_shell", "run_command"),
     "commands.timeout": POSITIVE,
     "commands.environment": SHRINKS,

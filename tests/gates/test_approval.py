@@ -151,6 +151,14 @@ def test_a_grant_covers_the_same_effect_on_the_same_resource_and_nothing_else() 
     assert need_of(turn(call("run_command", "bob@example.org"), grants=grants), POLICY)
 
 
+@pytest.mark.parametrize("words", ["python3", "env", "git", "make test"])
+def test_a_grant_for_a_command_is_for_exactly_its_words(words: str) -> None:
+    of = turn(call("run_command", words))
+    grants = judged(replied("grant", of), POLICY).grants
+    assert code(replace(of, grants=grants)) == "approval_granted"
+    assert need_of(turn(call("run_command", f"{words} -c x"), grants=grants), POLICY)
+
+
 def test_a_grant_for_a_shell_line_is_for_that_line_only() -> None:
     line = turn(call("run_shell", "make"))
     grants = judged(replied("grant", line), POLICY).grants

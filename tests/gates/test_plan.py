@@ -193,7 +193,7 @@ def coded(of: Turn) -> str:
     ("steps", "later", "expected"),
     [
         ([step("run_command", "make lint")], call("run_command", "make lint"), "plan_passed"),
-        ([step("run_command", "make")], call("run_command", "make lint -k"), "plan_passed"),
+        ([step("run_command", "ruff check")], call("run_command", "ruff check src -q"), "plan_passed"),
         ([step("run_command", "make lint")], call("run_command", "make"), "asks"),
         ([step("run_command", "make lint")], call("run_command", "makefile lint"), "asks"),
         ([step("send", "bob")], call("send", "bob"), "plan_passed"),
@@ -210,10 +210,71 @@ def test_a_later_call_is_covered_by_effect_kind_and_pattern_and_a_shell_line_nev
     assert outcome(in_force(*steps), later) == expected
 
 
-@pytest.mark.parametrize("words", ["make test", "make lint", "make lint -k"])
+@pytest.mark.parametrize(
+    ("item", "later", "expected"),
+    [
+        ("python3", "python3 -c pass", "asks"),
+        ("python3", "python3", "plan_passed"),
+        ("python3 -c pass", "python3 -c pass", "plan_passed"),
+        ("python3 -c 'pass'", "python3 -c pass", "plan_passed"),
+        ("python3 -c pass", "python3 -c pass more", "asks"),
+        ("python3 -m", "python3 -m pytest", "asks"),
+        ("python3 -m pytest", "python3 -m pytest -q tests", "plan_passed"),
+        ("python3 tools/x.py", "python3 tools/x.py --all", "plan_passed"),
+        ("./env", "env sh -c ls", "asks"),
+        ("env", "env sh -c ls", "asks"),
+        ("sudo pytest", "sudo pytest -q", "asks"),
+        ("sh build.sh", "sh build.sh --fast", "plan_passed"),
+        ("npm test", "npm test -- -u", "plan_passed"),
+        ("npx", "npx anything", "asks"),
+        ("make lint", "make lint SHELL=x", "asks"),
+        ("git", "git -c alias.x=!ls x", "asks"),
+        ("git", "git status", "asks"),
+        ("git -c alias.x=!ls", "git -c alias.x=!ls x", "asks"),
+        ("git status", "git status --short", "plan_passed"),
+    ],
+)
+def test_further_words_are_covered_only_where_an_item_says_what_runs(item: str, later: str, expected: str) -> None:
+    assert outcome(in_force(step("run_command", item, uses=50)), call("run_command", later)) == expected
+
+
+def test_an_amendment_cannot_leave_open_what_runs_either() -> None:
+    steps = [step("send", SEND.arguments["path"]), step("run_command", "python3", uses=50)]
+    plan = judged(consented(planned(turn(SEND, plan=in_force()), plan_for(SEND, planned_steps=steps))), POLICY).plan
+    assert plan is not None
+    assert outcome(plan, call("run_command", "python3")) == "plan_passed"
+    assert outcome(plan, call("run_command", "python3 -c pass")) == "asks"
+
+
+def test_a_plan_is_judged_again_as_it_was_under_a_policy_that_knew_no_open_ended_commands() -> None:
+    before = policy_with({**ALONE, "commands.open_ended": []})
+    steps = [step("run_command", words) for words in ("make test", "python3", "env")]
+    asked = planned(turn(RUN), plan_for(RUN, planned_steps=steps))
+    plan = judged(consented(asked), before).plan
+    assert plan is not None
+    assert [(item.pattern, item.exact) for item in plan.items[1:]] == [("python3", False), ("env", False)]
+    assert outcome(plan, call("run_command", "python3 -m pytest")) == "plan_passed"
+
+
+def test_a_sheet_shows_further_words_only_of_commands_that_say_what_runs_and_the_plan_says_what_to_write() -> None:
+    steps = [step("run_command", words) for words in ("make test", "python3", "env", "sh -c 'a b'", "git", "pytest")]
+    plan = plan_for(RUN, planned_steps=steps)
+    alone, beside = planned(turn(RUN), plan), planned(turn(RUN, call("run_command", "python3 -c pass", 2)), plan)
+    items = need_of(alone, POLICY).request["plan"]["items"]
+    assert [item["pattern"] for item in items if "further" in item] == ["pytest"]
+    accepted = row(judged(consented(alone), POLICY), "plan")
+    assert accepted.detail["exactly"] == ["python3", "env", "sh -c 'a b'", "git"]
+    held = judged(consented(beside), POLICY).verdicts[1].ruling
+    assert (held.code, held.reason) == ("plan_drift", "not_in_plan")
+    for sentence in (accepted.summary, held.message):
+        assert "of `python3`, `env`, `sh -c 'a b'` and 1 more it covers exactly these words" in sentence
+        assert "name the script, module or subcommand" in sentence
+
+
+@pytest.mark.parametrize("words", ["make test", "pytest", "pytest -k x"])
 @pytest.mark.parametrize("home", [".", "a"])
 def test_a_plan_for_a_command_covers_it_in_the_folder_of_its_first_call_only(words: str, home: str) -> None:
-    steps = [step("run_command", "make test", uses=2), step("run_command", "make lint")]
+    steps = [step("run_command", "make test", uses=2), step("run_command", "pytest")]
     of = planned(turn(RUN, surveys=(placed(RUN, home),)), plan_for(RUN, planned_steps=steps))
     plan = judged(consented(of), POLICY).plan
     later = call("run_command", words, text="again")

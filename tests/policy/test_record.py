@@ -61,6 +61,14 @@ def test_a_policy_recorded_by_an_earlier_version_has_the_defaults_of_what_it_did
             recorded_policy(wrong)
 
 
+def test_a_session_that_knew_no_open_ended_commands_is_judged_without_them() -> None:
+    data = default_policy().model_dump(mode="json")
+    del data["commands"]["open_ended"]
+    assert recorded_policy(data).commands.open_ended == ()
+    assert recorded_policy(data).commands.timeout == default_policy().commands.timeout
+    assert default_policy().commands.open_ended
+
+
 @pytest.mark.parametrize(
     ("key", "layers", "default", "words"),
     [

@@ -65,6 +65,7 @@ CHANGES = [
     ("commands: {read_only: {ls: null}}", "commands: {read_only: {rm: {options: []}}}", ""),
     ("commands: {read_only: {ls: {options: [-a]}}}", "commands: {read_only: {ls: {options: [-a, -Z]}}}", ""),
     ("commands: {environment: [PATH]}", "commands: {environment: [PATH, AWS_SECRET]}", ""),
+    ("commands: {open_ended: [tclsh]}", "commands: {read_only: {pwd: {operands: true}}}", ""),
     ("commands: {execute_command: run_command}", "commands: {execute_command: run_shell}", ""),
     ("tools: {x: {needs_approval: true}}", "tools: {x: {needs_approval: false}}", ""),
     ("tools: {x: {reversible: false}}", "tools: {x: {reversible: true}}", ""),
@@ -80,6 +81,12 @@ def test_tightening_is_taken_and_loosening_refused(tmp_path: Path, tighter: str,
     assert both(tmp_path, tighter, user or "{}").ignored == ()
     sentence = refused(tmp_path, looser, user or "{}")
     assert any(word in sentence for word in ("would loosen", "may only add", "adds rules under new ids"))
+
+
+def test_commands_that_may_run_anything_are_only_added_to(tmp_path: Path) -> None:
+    listed = both(tmp_path, "commands: {open_ended: [mine ...]}").policy.commands.open_ended
+    assert listed == (*default_policy().commands.open_ended, "mine ...")
+    assert both(tmp_path, "commands: {open_ended: []}").policy == default_policy()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ from msgspec.structs import replace
 
 from foregate.agent.models.scripted import calls
 from foregate.agent.planning.control import follow, look_ahead
+from foregate.agent.planning.filled_scope import likely_calls
 from foregate.agent.planning.proposal import propose
+from foregate.agent.tools.commands import run_command
 from foregate.gates.plan_scope import covered
 from foregate.gates.prelude import judge
 from foregate.schemas.judgement import Judgement
@@ -159,3 +161,12 @@ async def test_a_leave_holds_in_the_process_that_resumes_the_task() -> None:
     session = await world.open([edits(("a.txt", "teh", "the"))], [], resume=True)
     report = await (await gone_on(world, session)).run()
     assert (report.status, await asked(world)) == ("completed", 0)
+
+
+async def test_a_task_that_names_a_command_without_calls_is_no_leave_for_any() -> None:
+    world = World(policy=EACH)
+    session = await world.open([], [])
+    command = run_command(world.workspace, EACH).spec  # type: ignore[arg-type]
+    tasks = plan(task(1, action="run_command", target="python3"), task(2, action="edit_file", target="a.txt"))
+    catalogue = {**session.catalogue, command.name: command}
+    assert [found.id for found, _ in likely_calls(tasks.tasks, catalogue)] == [2]

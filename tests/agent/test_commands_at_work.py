@@ -1,0 +1,76 @@
+"""Commands through the whole loop, run for real: what no person said yes to leaves no trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foregate.agent.loop import run
+from foregate.agent.models.scripted import answers, calls, says
+from foregate.agent.scripted_person import ScriptedPerson
+from foregate.agent.tools.commands import run_command
+from foregate.agent.workspace import Workspace
+from foregate.policy.load import default_policy
+from tests.agent.world import ACCEPT, plan_json
+from tests.conftest import OpenSession
+
+TALK = "I understand what is wanted, and run this now."
+POLICY = default_policy()
+
+
+def command(*argv: str) -> tuple[str, dict[str, Any]]:
+    return "run_command", {"argv": list(argv)}
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("find", "--", ".", "-maxdepth", "0", "-exec", "touch", "MARK", "{}", "+"),
+        ("find", "--", ".", "-name", "a.txt", "-delete"),
+    ],
+)
+async def test_with_nobody_present_a_search_that_runs_or_deletes_does_not_run(
+    argv: tuple[str, ...], open_session: OpenSession, workspace: Workspace, folder: Path
+) -> None:
+    (folder / "a.txt").write_text("kept")
+    session = await open_session(
+        calls(command(*argv), text=TALK), says("it was refused"), tools=[run_command(workspace, POLICY)]
+    )
+    await run(session, "look at the files")
+    assert [path.name for path in folder.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("item", "first", "later"),
+    [
+        ("python3", ("python3", "--version"), ("python3", "-c", "open('MARK', 'w')")),
+        ("env", ("env", "true"), ("env", "sh", "-c", "touch MARK")),
+        ("git", ("git", "--version"), ("git", "-c", "alias.x=!touch MARK", "x")),
+    ],
+)
+async def test_one_yes_to_a_tame_command_of_an_interpreter_is_none_to_what_another_runs(
+    item: str,
+    first: tuple[str, ...],
+    later: tuple[str, ...],
+    open_session: OpenSession,
+    workspace: Workspace,
+    folder: Path,
+) -> None:
+    wide = {"tool": "run_command", "target": item, "description": "and so on", "effect": "execute", "uses": 50}
+    target = " ".join(first)
+    person = ScriptedPerson(["yes", "no"])
+    session = await open_session(
+        calls(command(*first), text=TALK),
+        answers(plan_json("run_command", target, wide)),
+        answers(ACCEPT),
+        calls(command(*later), text=TALK),
+        answers(plan_json("run_command", " ".join(later[:1]), wide)),
+        says("the person said no"),
+        tools=[run_command(workspace, POLICY)],
+        person=person,
+    )
+    await run(session, f"run {target}")
+    person.finish()
+    assert list(folder.iterdir()) == []
