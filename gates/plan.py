@@ -12,7 +12,7 @@ from foregate.gates.advice import planning
 from foregate.gates.approval import spared
 from foregate.gates.counts import asked_enough
 from foregate.gates.plan_checks import defect, trimmed
-from foregate.gates.plan_scope import accepted, bound, covered
+from foregate.gates.plan_scope import accepted, covered, exact_commands
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.decision import Mode
@@ -144,7 +144,8 @@ class PlanGate:
         """Return the opinion of a plan that fits: what it covers may go on, what it leaves out is held."""
         in_force = accepted(plan, open_[0], self.catalogue, turn.plan, self.policy)
         left, uses = self.uncovered(due, in_force, turn.during)
-        exactly, remedy = bound(in_force), remedy_for(bound(in_force))
+        exactly = exact_commands(in_force)
+        remedy = remedy_for(exactly)
         message = f"plan v{in_force.revision} accepted: {in_force.goal[:200]}{remedy}"
         for facts in open_:
             rulings[facts.call.id] = Ruling(Standing.ALLOW, "plan_accepted", message)

@@ -67,7 +67,7 @@ def in_these_words(item: ScopeItem, policy: Policy) -> ScopeItem:
     return replace(item, pattern=shlex.join(words), exact=True) if is_open_ended(words, policy) else item
 
 
-def bound(plan: PlanInForce) -> list[str]:
+def exact_commands(plan: PlanInForce) -> list[str]:
     """Return the commands that the last revision of a plan covers in exactly their words, but for its first call."""
     ours, first = f"plan-v{plan.revision}-step-", f"plan-v{plan.revision}-step-1"
     items = [item for item in plan.items if item.exact and item.kind is ResourceKind.PROCESS]
