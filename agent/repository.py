@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from foregate.agent import tree
+from foregate.agent.git_folder import common_folder, git_folder_at, refuse_ways_out
 from foregate.agent.tools.process import Ran, environment_of, run_and_wait, run_program
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
@@ -24,7 +25,7 @@ _SETTINGS = (
     "core.quotePath=false",
     "credential.helper=",
     "diff.external=",
-    "diff.ignoreSubmodules=all",
+    "diff.ignoreSubmodules=dirty",
     "diff.submodule=short",
     "status.submoduleSummary=false",
     "submodule.recurse=false",
@@ -63,6 +64,7 @@ _ENVIRONMENT = {
 _DRIVER = re.compile(
     r"(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver)\Z", re.DOTALL
 )
+_NAMES_A_FILE = re.compile(r"(core\.(excludesfile|attributesfile)|diff\.orderfile|mailmap\.file)\Z")
 _NEUTRAL = ("Foregate", "foregate@localhost")
 
 
@@ -119,14 +121,61 @@ class Repository:
         return checked(ran, words[0]) if check else ran
 
     def safe(self) -> None:
-        """Raise WorkspaceError when the repository would have git run programs, or write outside by a link."""
-        refuse_links(self.workspace, self.git)
-        listed = whole(self.run("config", "--list", "--includes", "--name-only", "-z"), "its settings")
-        for name in listed.decode("utf-8", "replace").split("\0"):
+        """Raise WorkspaceError when the repository would have git run programs, or read outside the workspace."""
+        for origin, name, value in self._settings():
             if _DRIVER.match(name):
                 raise WorkspaceError(
                     f"the repository's setting `{name[:80]}` names a program git would run; remove it to go on"
                 )
+            if self._is_outside(origin) or (_NAMES_A_FILE.match(name) and self._is_outside(value)):
+                raise WorkspaceError(
+                    f"the repository's setting `{name[:80]}` has git read outside the workspace; remove it to go on"
+                )
+        for name in self.nested():  # git reads from its folder which commit it stands on
+            git = git_folder_at(self.workspace, self.of_workspace(name))
+            if git:
+                common_folder(self.workspace, git)
+
+    def _settings(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the file, the name and the value of each setting of the repository, those it includes as well."""
+        ran = self.run("config", "--list", "--includes", "--show-origin", "-z")
+        parts = whole(ran, "its settings").decode("utf-8", "replace").split("\0")
+        for origin, setting in zip(parts[0::2], parts[1::2], strict=False):
+            if origin.startswith("file:"):
+                name, _, value = setting.partition("\n")
+                yield origin.removeprefix("file:"), name, value
+
+    def _is_outside(self, path: str) -> bool:
+        """Whether a path in a setting leads outside the workspace. `~/` is nowhere, for git is given no home."""
+        path = path.removeprefix(":(optional)")
+        if path in ("", "/dev/null") or path.startswith("~/"):
+            return False
+        if path.startswith(("~", "%(")):
+            return True
+        try:
+            self.workspace.resolve(path if path.startswith("/") else self.of_workspace(path))
+        except WorkspaceError:
+            return True
+        return False
+
+    def nested(self, *paths: str) -> list[str]:
+        """Return the nested repositories (submodules) the index has at or beneath `paths`, relative to the repository.
+
+        Only the index is read.
+        """
+        listed = whole(self.run("ls-files", "-z", "--stage", "--", *paths), "what is tracked").split(b"\0")
+        names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed if entry.startswith(b"160000 ")]
+        return list(dict.fromkeys(names))
+
+    def nested_above(self, path: str) -> str:
+        """Return the nested repository a path of this one lies in, "" for none."""
+        parts = path.split("/")
+        folders = ["/".join(parts[:end]) for end in range(1, len(parts))]
+        return next((folder for folder in folders if self.is_nested(folder)), "")
+
+    def is_nested(self, folder: str) -> bool:
+        """Whether a folder of this repository is a repository of its own."""
+        return folder != "." and bool(self.workspace.look(f"{self.of_workspace(folder)}/.git").kind)
 
     def head(self) -> str:
         """Return the commit HEAD stands on, "" where there is none yet."""
@@ -200,9 +249,15 @@ class Repository:
         }
 
 
+UNENTERED = "--ignore-submodules=dirty"
+"""A nested repository is one entry with the commit it stands on, which is read from its files.
+
+Anything less has git start itself in there, where the filters and monitors run that the nested settings name. `all`
+would hide that its commit has moved, also where that is staged.
+"""
 _UNSENT = ("log", "--format=", "--cc", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--no-notes")
 _NOT_SENT = "what no remote has"
-_CHANGED = ("diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
+_CHANGED = ("diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", UNENTERED)
 _STAGED = (*_CHANGED, "--cached")
 
 
@@ -236,46 +291,14 @@ def find(workspace: Workspace, policy: Policy, path: str) -> Repository:
     if workspace.look(here).kind != "directory":
         here = here.rpartition("/")[0] or "."
     while True:
-        inside = ".git" if here == "." else f"{here}/.git"
-        found = workspace.look(inside).kind
-        if found == "directory":
-            return known(workspace, policy, here, inside)
-        if found == "file":
-            return known(workspace, policy, here, pointed(workspace, here, inside))
-        if found:
-            raise WorkspaceError(
-                f"`{inside[:80]}` is a link or something special; a repository needs its own git folder"
-            )
+        if git := git_folder_at(workspace, here):
+            return known(workspace, policy, here, git)
         if here == ".":
             raise WorkspaceError(f"`{path[:80]}` is in no git repository of the workspace; run `git init` there first")
         here = here.rpartition("/")[0] or "."
 
 
 def known(workspace: Workspace, policy: Policy, root: str, git: str) -> Repository:
-    """Return the repository when its git folder shares nothing with a place outside."""
-    common = f"{git}/commondir"
-    if workspace.look(common).kind:
-        shared = workspace.read(common, limit=4096).decode("utf-8", "replace").strip()
-        workspace.resolve(shared if shared.startswith("/") else f"{git}/{shared}")
+    """Return the repository; raise WorkspaceError where its git folder leads git outside the workspace."""
+    refuse_ways_out(workspace, git)
     return Repository(workspace, policy, root, git)
-
-
-def pointed(workspace: Workspace, root: str, inside: str) -> str:
-    """Return the git folder a `.git` file names; raise WorkspaceError when it lies outside."""
-    text = workspace.read(inside, limit=4096).decode("utf-8", "replace").strip()
-    if not text.startswith("gitdir: "):
-        raise WorkspaceError(f"`{inside[:80]}` is no git folder and names none")
-    target = text.removeprefix("gitdir: ")
-    return workspace.resolve(target if target.startswith("/") else target if root == "." else f"{root}/{target}")
-
-
-def refuse_links(workspace: Workspace, git: str) -> None:
-    """Raise WorkspaceError when git would write through a link in its own folder."""
-
-    def enter(entry: tree.Entry) -> bool:
-        parts = entry.path[len(git) + 1 :].split("/")
-        return parts[0] in ("refs", "logs") or parts == ["objects"]
-
-    for entry in tree.walk(workspace, git, enter=enter):
-        if entry.kind == "link":
-            raise WorkspaceError(f"`{entry.path[:80]}` is a link in git's own folder; the git tools do not follow it")

@@ -6,10 +6,11 @@ Staging counts as an edit of the repository, committing as a commit on it; both 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from foregate.agent.repository import Repository, find, whole
+from foregate.agent.repository import UNENTERED, Repository, find, whole
 from foregate.agent.tools.confine import readable
 from foregate.agent.tools.output import capped
 from foregate.agent.tools.tool import Tool
@@ -45,8 +46,10 @@ _REV: Mapping[str, Json] = {
     "minLength": 1,
     "description": "A commit, branch or tag such as `HEAD~1`, or a range such as `main..HEAD`.",
 }
+_NAMED = 8
+"""Nested repositories that are named one by one."""
 _SIDE = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_./~^@{}+-]*\Z")
-_PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
+_PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", UNENTERED)
 
 
 def _schema(required: Sequence[str] = (), **properties: Json) -> Mapping[str, Json]:
@@ -91,8 +94,14 @@ def opened(workspace: Workspace, policy: Policy, arguments: Mapping[str, Json]) 
 
 
 def literal_paths(workspace: Workspace, repository: Repository, paths: Sequence[str]) -> list[str]:
-    """Return the paths of a call relative to the repository."""
-    return [repository.of_repository(readable(workspace, path)) for path in paths]
+    """Return the paths of a call relative to the repository; raise WorkspaceError for one in a nested repository."""
+    found = [repository.of_repository(readable(workspace, path)) for path in paths]
+    for path in found:
+        if inner := repository.nested_above(path):
+            raise WorkspaceError(
+                f"`{path[:80]}` lies in `{inner[:80]}`, which is a repository of its own; name that one as `path`"
+            )
+    return found
 
 
 def git_state(repository: Repository, *, own: bool = False) -> EvidenceRecord:
@@ -103,8 +112,19 @@ def git_state(repository: Repository, *, own: bool = False) -> EvidenceRecord:
 
 async def status(repository: Repository) -> tuple[str, int]:
     """Return the state of branch, index and files as text, and the bytes left out."""
-    ran = await repository.run_async("status", "--porcelain=v1", "--branch", "--ignore-submodules=all")
-    return ran.out.text()
+    ran = await repository.run_async("status", "--porcelain=v1", "--branch", UNENTERED)
+    text, dropped = ran.out.text()
+    return text + await asyncio.to_thread(unseen, repository), dropped
+
+
+def unseen(repository: Repository, paths: Sequence[str] = ()) -> str:
+    """Return a line that names the nested repositories at `paths` whose files nobody looked at, "" where there are
+    none."""
+    names = [strict_json.scrub(name) for name in repository.nested(*paths) if repository.is_nested(name)]
+    if not names:
+        return ""
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return f"(changes inside nested repositories are not shown: {shown}; name one as `path` to see them)\n"
 
 
 def git_status(workspace: Workspace, policy: Policy) -> Tool:
@@ -127,8 +147,8 @@ def git_diff(workspace: Workspace, policy: Policy) -> Tool:
         staged = bool(arguments.get("staged", False))
         rev = await asyncio.to_thread(revision, repository, arguments)
         words = ["diff", *_PLAIN, *(["--cached"] if staged else []), *rev]
-        paths = literal_paths(workspace, repository, arguments.get("paths", ()))
-        paths, hidden = await without_secrets(policy, repository, words, paths)
+        named = literal_paths(workspace, repository, arguments.get("paths", ()))
+        paths, hidden = await without_secrets(policy, repository, words, named)
         ran = await repository.run_async(*words, "--", *paths)
         text, dropped = ran.out.text()
         if hidden:
@@ -137,6 +157,9 @@ def git_diff(workspace: Workspace, policy: Policy) -> Tool:
         if not staged and not rev and not dropped:
             names = await repository.run_async(*words, "--name-only", "-z", "--", *paths)
             records += shown(workspace, policy, repository, names.out.text()[0].split("\0"))
+        if not staged and ".." not in arguments.get("rev", ""):  # what is in the files is compared
+            more = await asyncio.to_thread(unseen, repository, named)
+            text = "\n".join([text.rstrip("\n"), more]) if text and more else text + more
         return ToolResult(True, text or "no changes", tuple(records), dropped=dropped)
 
     return _tool(
@@ -250,6 +273,7 @@ def git_add(workspace: Workspace, policy: Policy) -> Tool:
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         repository = await asyncio.to_thread(opened, workspace, policy, arguments)
         paths = literal_paths(workspace, repository, arguments["paths"])
+        await asyncio.to_thread(refuse_nested, repository, paths)
         await asyncio.to_thread(refuse_filters, repository, paths)
         before = await asyncio.to_thread(repository.state)
         await repository.run_async("add", "--", *paths)
@@ -264,6 +288,23 @@ def git_add(workspace: Workspace, policy: Policy) -> Tool:
         run,
         Effect.EDIT,
     )
+
+
+def refuse_nested(repository: Repository, paths: Sequence[str]) -> None:
+    """Raise WorkspaceError when one of the paths is or holds a nested repository.
+
+    To stage one, git would start itself in there and run the programs its settings name.
+    """
+    untracked = repository.run("ls-files", "-z", "--others", "--exclude-standard", "--", *paths)
+    names = [os.fsdecode(name) for name in whole(untracked, "what would be staged").split(b"\0")]
+    inner = [path for path in paths if repository.is_nested(path)]
+    inner += [name for name in repository.nested(*paths) if repository.is_nested(name)]
+    inner += [name[:-1] for name in names if name.endswith("/")]
+    if inner:
+        name = strict_json.scrub(inner[0])[:80]
+        raise WorkspaceError(
+            f"`{name}` is a repository of its own, which git_add does not stage; name the files beside it"
+        )
 
 
 def refuse_filters(repository: Repository, paths: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from foregate.agent.repository import Repository, known, refuse_links, whole
+from foregate.agent.repository import Repository, known, whole
 from foregate.agent.tools.confine import as_judged
 from foregate.agent.tools.git import commit_of, opened
 from foregate.agent.tools.process import Ran, environment_of
@@ -185,7 +185,6 @@ def on_this_machine(repository: Repository, url: str) -> Address:
     if off_limits(path, repository.policy) or workspace.look(f"{path}/HEAD").kind != "file":
         raise not_bare(path)
     known(workspace, repository.policy, path, path)
-    refuse_links(workspace, path)
     return Address("file", path, str(workspace.root / path))
 
 
