@@ -43,6 +43,7 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
         listeners=session.listeners,
         depth=session.depth + 1,
         delegate=session.delegate,
+        secrets=session.secrets,
     )
     inner.early = session.early
     try:

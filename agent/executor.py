@@ -28,6 +28,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_result import ToolResult
 from foregate.telemetry.diagnostics import diagnostics
+from foregate.telemetry.masking import Hidden, mask
 
 if TYPE_CHECKING:
     from foregate.agent.session import Session
@@ -97,7 +98,7 @@ async def execute(
             await session.record(finished(facts, _CANCELLED, 0, actor, mark))  # it has not begun: nothing is unknown
             raise
         clock = time.monotonic_ns()
-        result = await ran(session, facts, now, actor, mark)
+        result = masked_result(await ran(session, facts, now, actor, mark), session.hidden)
         elapsed = (time.monotonic_ns() - clock) // 1_000_000
         result = bounded(with_changes(result, kept, session.workspace, session.policy, inverse), session.policy)
     if result.unknown and facts.changes:
@@ -129,6 +130,11 @@ async def ran(session: Session, facts: CallFacts, now: Survey, actor: Actor, mar
     except Exception as error:
         diagnostics().exception("tool_raised", tool=facts.call.name, call=facts.call.id)
         return ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=facts.changes)
+
+
+def masked_result(result: ToolResult, hidden: Hidden) -> ToolResult:
+    """Return `result` with what is hidden masked, before anybody reads it and before a cut could leave half of it."""
+    return replace(result, content=mask(result.content, hidden), error=mask(result.error, hidden))
 
 
 def bounded(result: ToolResult, policy: Policy) -> ToolResult:

@@ -39,7 +39,8 @@ from foregate.schemas.survey import Survey, recorded, survey_hash
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec, catalogue_hash, catalogue_of
 from foregate.schemas.turn import Turn
-from foregate.telemetry.masking import masked
+from foregate.telemetry.masking import Hidden, masked
+from foregate.telemetry.secret import Secret
 
 Clock = Callable[[], str]
 Listener = Callable[[Event], None]
@@ -81,9 +82,11 @@ class Session:
         depth: int = 0,
         layers: Mapping[str, Json] | None = None,
         delegate: Delegate | None = None,
+        secrets: tuple[Secret, ...] = (),
     ) -> None:
         self.log, self.lease, self.blobs = log, lease, blobs
         self.model, self.policy, self.workspace, self.depth = model, policy, workspace, depth
+        self.secrets = secrets
         self.layers: Mapping[str, Json] = {"given": True} if layers is None else layers
         self.own_tools = tools = bound_to(tools, self)
         self._offered: Sequence[ToolSpec] = ()
@@ -136,10 +139,14 @@ class Session:
             self._judge_by(catalogue_of(specs))
             await self.record(Draft("catalog_changed", "foregate", self.recorded_catalogue))
 
+    @property
+    def hidden(self) -> Hidden:
+        """What is masked: the secrets of whoever opened the session, and what the policy calls sensitive."""
+        return (*self.secrets, *self.policy.sensitive.patterns)
+
     async def record(self, *drafts: Draft) -> Sequence[Event]:
-        """Mask what the policy calls sensitive, append the events, fold them into the state, tell the listeners."""
-        patterns = self.policy.sensitive.patterns
-        kept = [masked(draft, patterns) for draft in drafts]
+        """Mask what is hidden, append the events, fold them into the state, tell the listeners."""
+        kept = [masked(draft, self.hidden) for draft in drafts]
         events = await self.log.append(self.lease, kept, policy=self.policy.hash, time=self.clock())
         for event in events:
             self.state.apply(event)

@@ -33,6 +33,7 @@ def defects(policy: Policy) -> Iterator[tuple[Path, str]]:
     yield from each(("files", "secret"), policy.files.secret, bad_glob)
     yield from each(("http", "hosts"), policy.http.hosts, bad_host)
     yield from each(("sensitive", "patterns"), policy.sensitive.patterns, bad_expression)
+    yield from each(("sensitive", "names"), policy.sensitive.names, bad_glob)
     for program in policy.commands.read_only:
         if not program or "/" in program:
             yield ("commands", "read_only", program), "a program is listed by its bare name, without a path"

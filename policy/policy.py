@@ -339,9 +339,15 @@ class Files(Section):
 
 
 class Sensitive(Section):
-    """RE2 patterns whose matches are masked before an event is written."""
+    """What is masked before an event is written: matches of RE2 patterns, and values Foregate itself was given.
+
+    `names` are globs for the names of such values, in upper case, and `common` the values, in lower case, that are no
+    secret whatever their name.
+    """
 
     patterns: tuple[str, ...]
+    names: tuple[str, ...]
+    common: tuple[str, ...]
 
 
 class Policy(Section):

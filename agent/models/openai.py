@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from foregate.agent.models.openai_endpoint import Endpoint
+from foregate.agent.models.openai_endpoint import PLACEHOLDER_KEY, Endpoint
 from foregate.agent.models.openai_errors import NO_JSON, Declined, translate
 from foregate.agent.models.openai_stream import Assembler, Emitter, Prices
 from foregate.agent.models.openai_wire import WireRequest, encode
@@ -77,6 +77,11 @@ class OpenAIModel:
     def url(self) -> str:
         """The endpoint's address."""
         return self._endpoint.url
+
+    @property
+    def key(self) -> str:
+        """The endpoint's key, for whoever has to keep it out of what is shown; "" where the endpoint wants none."""
+        return "" if self._endpoint.key == PLACEHOLDER_KEY else self._endpoint.key
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
         """Answer; raise ModelError, in one sentence that says what to do, when that finally fails."""

@@ -20,6 +20,7 @@ from foregate.schemas.event import Event
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.strict_json import Json
 from foregate.telemetry import chain
+from foregate.telemetry.masking import Hidden
 from foregate.telemetry.readable import Readable
 
 Format = Literal["atif", "sao", "openai"]
@@ -38,7 +39,7 @@ class Wanted:
     format: Format = "atif"
     pairs: bool = False
     content: bool = True
-    patterns: tuple[str, ...] = ()
+    patterns: Hidden = ()
     reward: Reward | None = None
     check: bool = False
 
@@ -76,7 +77,7 @@ class _Session:
     trajectory: Trajectory
     events: Sequence[Event]
     children: Sequence[_Session]
-    patterns: tuple[str, ...]
+    patterns: Hidden
 
     def each(self) -> Iterator[_Session]:
         """Yield the session, then its children, each before its own."""
@@ -196,7 +197,7 @@ def _parent(name: str, known: Mapping[str, Any]) -> str:
     return next((head for n in range(len(parts) - 1, 0, -1) if (head := ".".join(parts[:n])) in known), "")
 
 
-def _patterns(events: Sequence[Event], more: tuple[str, ...]) -> tuple[str, ...]:
+def _patterns(events: Sequence[Event], more: Hidden) -> Hidden:
     """Return what is masked: what the session's own policies name, and what is asked for beside."""
     own = [
         pattern

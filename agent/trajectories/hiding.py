@@ -11,7 +11,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.masking import mask
+from foregate.telemetry.masking import Hidden, mask
 
 OTHER = "_OTHER"
 """Stands for a name that is in no closed list: it could be anybody's words."""
@@ -24,7 +24,7 @@ _ERRORS = (
 _FINISH = ("stop", "tool_calls", "length", "content_filter", "other")
 
 
-def masked(event: Event, patterns: tuple[str, ...]) -> Event:
+def masked(event: Event, patterns: Hidden) -> Event:
     """Return the event with what `patterns` match masked everywhere in its body; the same event where nothing matches.
 
     Raises PolicyError for a pattern RE2 cannot read.
@@ -41,7 +41,7 @@ def masked(event: Event, patterns: tuple[str, ...]) -> Event:
     return event if body is event.body else replace(event, body=body)
 
 
-def hidden_json(raw: str, patterns: tuple[str, ...]) -> str:
+def hidden_json(raw: str, patterns: Hidden) -> str:
     """Return JSON as text, masked. It is read first, for an escape could hide a secret from a pattern."""
     masked_raw: str = mask(raw, patterns)
     if masked_raw is raw and "\\" not in raw:
@@ -56,7 +56,7 @@ def hidden_json(raw: str, patterns: tuple[str, ...]) -> str:
         return masked_raw
 
 
-def hidden(value: Json, patterns: tuple[str, ...]) -> Json:
+def hidden(value: Json, patterns: Hidden) -> Json:
     """Return `value` with its texts and keys masked; the same object where nothing matches."""
     if isinstance(value, str):
         return mask(value, patterns)
@@ -70,7 +70,7 @@ def hidden(value: Json, patterns: tuple[str, ...]) -> Json:
     return value
 
 
-def _field(key: str, item: Json, patterns: tuple[str, ...]) -> Json:
+def _field(key: str, item: Json, patterns: Hidden) -> Json:
     """Return what stands under a key, masked; the arguments of a call are JSON in a text."""
     if key == "arguments" and isinstance(item, str):
         return hidden_json(item, patterns)

@@ -125,11 +125,13 @@ async def _open(
     from foregate.agent.tools.user_tools import file_of
     from foregate.agent.workspace import Workspace
     from foregate.guarding import guarded
+    from foregate.own_secrets import own_secrets
     from foregate.policy.policy import Policy
     from foregate.policy.record import record, with_protected
     from foregate.remote import introduce, ran_in, reached, remarks_on, remote_tools
     from foregate.roles import Roles
     from foregate.servers import configured_servers, own_files, start_servers
+    from foregate.telemetry.masking import mask
     from foregate.telemetry.otel.switch import open_telemetry
 
     configuration, looked_for = choose_configuration(setting)
@@ -174,7 +176,8 @@ async def _open(
         if runtime is not None:
             await runtime.close()
         raise
-    telemetry, said = open_telemetry(setting.environ, provider_of(model))
+    secrets = own_secrets(setting.environ, policy.sensitive, models=[model], servers=configured, more=setting.secrets)
+    telemetry, said = open_telemetry(setting.environ, provider_of(model), secrets)
     try:
         if telemetry is not None and setting.resume:
             telemetry.recall(await log.read(name))
@@ -190,6 +193,7 @@ async def _open(
             listeners=(*setting.listeners, *([telemetry.hear] if telemetry is not None else ())),
             layers=record(loaded, guard),
             delegate=child,
+            secrets=secrets,
         )
         if setting.resume:
             await resume(session)
@@ -232,7 +236,7 @@ async def _open(
         configuration,
         roles,
         session.state.dialect,
-        (*notes, *said, *remarks),
+        tuple(mask([*notes, *said, *remarks], session.hidden)),
         _telemetry=telemetry,
         _servers=servers,
         _own_runtime=runtime.close if runtime is not None else None,

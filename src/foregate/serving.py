@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from foregate.home import Home
 from foregate.opening import choose_policy, open_session, toolbox
+from foregate.runtime_token import TOKEN
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.visible import visible
 from foregate.setting import Setting
@@ -150,7 +151,7 @@ async def serve_websocket(
     except ImportError:
         raise UsageError("this needs the extra `ws`; install it with `pip install 'foregate[ws]'`") from None
     specs, policy = offered(setting)
-    agents = Agents(setting)
+    agents = Agents(replace(setting, secrets={**setting.secrets, TOKEN: token}))
     log = Home.open(setting.environ).log()
     try:
         await agents.recall(log)

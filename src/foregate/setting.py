@@ -30,6 +30,7 @@ class Setting:
     allows one beyond this machine without TLS. `serving` judges by what remains of a policy where no model is talked
     with; `about` goes into the first event. `log` and `blobs` None are those of the home; a log of one's own may come
     without blobs, kept in memory. `tool_modules` are modules, by name or path, whose tools come beside `tools`.
+    `secrets` are values that are masked beside those Foregate holds itself, by the names they are replaced by.
     """
 
     workspace: Path | str = "."
@@ -53,3 +54,4 @@ class Setting:
     config: Configuration | Path | str | None = None
     dialect: str | None = None
     tool_modules: Sequence[str] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)

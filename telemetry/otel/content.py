@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.masking import mask
+from foregate.telemetry.masking import Hidden, mask
 
 SHOWN = 4096
 """Characters of one text that are exported."""
@@ -16,7 +16,7 @@ KEPT = 32
 """Messages that are kept for one request; older ones are left out."""
 
 
-def shown(value: Json, patterns: tuple[str, ...]) -> str:
+def shown(value: Json, patterns: Hidden) -> str:
     """Return a text, or JSON as text, masked and then cut: a cut could leave half a secret that no pattern knows.
 
     JSON is masked inside its texts, where no escape hides anything, and once more as a whole, for its keys.
@@ -27,7 +27,7 @@ def shown(value: Json, patterns: tuple[str, ...]) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]} [cut]"
 
 
-def arguments(raw: str, patterns: tuple[str, ...]) -> str:
+def arguments(raw: str, patterns: Hidden) -> str:
     """Return a call's arguments as JSON text. They are read first, for an escape could hide a secret from a pattern."""
     try:
         return shown(strict_json.parse(raw), patterns)
@@ -35,17 +35,17 @@ def arguments(raw: str, patterns: tuple[str, ...]) -> str:
         return shown(raw, patterns)
 
 
-def said(role: str, text: str, patterns: tuple[str, ...]) -> Json:
+def said(role: str, text: str, patterns: Hidden) -> Json:
     """Return a message of words, in the form of the conventions."""
     return {"role": role, "parts": [{"type": "text", "content": shown(text, patterns)}]}
 
 
-def told(call: str, text: str, patterns: tuple[str, ...]) -> Json:
+def told(call: str, text: str, patterns: Hidden) -> Json:
     """Return the message that answers a call."""
     return {"role": "tool", "parts": [{"type": "tool_call_response", "id": call, "response": shown(text, patterns)}]}
 
 
-def answered(body: Mapping[str, Json], patterns: tuple[str, ...]) -> Json:
+def answered(body: Mapping[str, Json], patterns: Hidden) -> Json:
     """Return the message a model gave, its calls with it."""
     message = said("assistant", body["text"], patterns)
     message["parts"] += [

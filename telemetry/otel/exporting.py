@@ -40,6 +40,7 @@ from foregate.telemetry.otel.environment import Wanted
 from foregate.telemetry.otel.ids import ChosenIds
 from foregate.telemetry.otel.instruments import Instruments
 from foregate.telemetry.otel.projection import AGENT, Projection
+from foregate.telemetry.secret import Secret
 
 # Without a handler Python would print the exporters' warnings; an application that has one still gets them.
 logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
@@ -81,6 +82,7 @@ class Telemetry:
         provider: str,
         *,
         content: bool = False,
+        secrets: tuple[Secret, ...] = (),
         faults: Fault | None = None,
     ) -> None:
         self._fault = faults or Faults()
@@ -94,7 +96,7 @@ class Telemetry:
             self._tracers.add_span_processor(BatchSpanProcessor(spans))
         tracer = self._tracers.get_tracer(AGENT, __version__, schema_url=names.SCHEMA_URL)
         meter = self._meters.get_meter(AGENT, __version__, schema_url=names.SCHEMA_URL)
-        self._projection = Projection(tracer, ids, Instruments(meter), provider, content=content)
+        self._projection = Projection(tracer, ids, Instruments(meter), provider, content=content, secrets=secrets)
         self._waiting: Queue[Callable[[], None] | None] = Queue(BACKLOG)
         self._projecting = started(self._project)
 
@@ -209,14 +211,15 @@ class _Metrics(_Careful, OTLPMetricExporter):
         return result
 
 
-def exporter(wanted: Wanted, provider: str) -> Telemetry:
-    """Return the telemetry that exports over HTTP to the addresses wanted."""
+def exporter(wanted: Wanted, provider: str, secrets: tuple[Secret, ...] = ()) -> Telemetry:
+    """Return the telemetry that exports over HTTP to the addresses wanted, `secrets` masked."""
     faults, spans, metrics = Faults(), Line(), Line()
     return Telemetry(
         _Spans(wanted.traces, session=spans).over(spans, faults) if wanted.traces else None,
         _Metrics(wanted.metrics, session=metrics).over(metrics, faults) if wanted.metrics else None,
         provider,
         content=wanted.content,
+        secrets=secrets,
         faults=faults,
     )
 

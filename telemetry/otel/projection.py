@@ -35,6 +35,7 @@ from foregate.telemetry.otel.ids import ChosenIds, derived
 from foregate.telemetry.otel.instruments import NANOSECONDS, Instruments
 from foregate.telemetry.otel.rows import Attributes
 from foregate.telemetry.otel.views import SessionView, TaskView, nanoseconds
+from foregate.telemetry.secret import Secret
 
 AGENT: Final = "foregate"
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
@@ -43,14 +44,22 @@ _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 class Projection:
     """Spans and metrics of any number of sessions. `provider` names whose kind of endpoint the model is.
 
-    `content` tells whether what people, models and tools said is told too. `ids` is what `tracer` asks for numbers.
+    `content` tells whether what people, models and tools said is told too; `secrets` are masked in it beside what each
+    session's policy calls sensitive. `ids` is what `tracer` asks for numbers.
     """
 
     def __init__(
-        self, tracer: Tracer, ids: ChosenIds, instruments: Instruments, provider: str, *, content: bool = False
+        self,
+        tracer: Tracer,
+        ids: ChosenIds,
+        instruments: Instruments,
+        provider: str,
+        *,
+        content: bool = False,
+        secrets: tuple[Secret, ...] = (),
     ) -> None:
         self._tracer, self._ids, self._instruments = tracer, ids, instruments
-        self._provider, self._content = provider, content
+        self._provider, self._content, self._secrets = provider, content, secrets
         self._sessions: dict[str, SessionView] = {}
 
     def recall(self, events: Iterable[Event], now: int) -> None:
@@ -99,7 +108,7 @@ class Projection:
         if event.kind in ("session_started", "catalog_changed"):
             view.tools = frozenset(spec["name"] for spec in body["catalogue"])
         if event.kind in ("session_started", "policy_changed") and "policy" in body:
-            view.patterns = tuple(body["policy"]["sensitive"]["patterns"])
+            view.patterns = (*self._secrets, *body["policy"]["sensitive"]["patterns"])
         if event.kind == "task_started":
             view.task = TaskView(body["task"], body["depth"])
         if event.kind == "session_ended":

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from foregate.telemetry.otel.environment import wanted
+from foregate.telemetry.secret import Secret
 
 if TYPE_CHECKING:
     from foregate.telemetry.otel.exporting import Telemetry
@@ -20,11 +21,14 @@ MISSING = (
 )
 
 
-def open_telemetry(environ: Mapping[str, str], provider: str) -> tuple[Telemetry | None, tuple[str, ...]]:
+def open_telemetry(
+    environ: Mapping[str, str], provider: str, secrets: tuple[Secret, ...] = ()
+) -> tuple[Telemetry | None, tuple[str, ...]]:
     """Return what listens to a session's events and exports them, None when nothing is to be exported.
 
-    Beside it stand sentences a person should read. `provider` names whose kind of endpoint the model is. The exporter
-    reads its further variables (headers, certificates, timeouts, batching, sampling) from the process's environment.
+    Beside it stand sentences a person should read. `provider` names whose kind of endpoint the model is; `secrets` are
+    masked in what is exported. The exporter reads its further variables (headers, certificates, timeouts, batching,
+    sampling) from the process's environment.
     """
     want = wanted(environ)
     if not want.anything:
@@ -34,7 +38,7 @@ def open_telemetry(environ: Mapping[str, str], provider: str) -> tuple[Telemetry
     except ModuleNotFoundError:
         return None, (MISSING,)
     try:
-        return exporter(want, provider), ()
+        return exporter(want, provider, secrets), ()
     except Exception as error:
         why = type(error).__name__
         return None, (f"OpenTelemetry cannot be set up ({why}), so nothing is exported; check the OTEL_* variables",)

@@ -9,6 +9,7 @@ from opentelemetry.trace import Span, SpanContext
 
 from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
+from foregate.telemetry.masking import Hidden
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -57,7 +58,7 @@ class SessionView:
     cause: str = ""
     model: str = ""
     tools: frozenset[str] = frozenset()
-    patterns: tuple[str, ...] = ()
+    patterns: Hidden = ()
     last: int = 0
     task: TaskView | None = None
 

@@ -7,6 +7,10 @@ def main() -> None:
     """Run the command line; heavy imports wait until a command needs them."""
     import sys
 
+    from foregate.cli.own_environment import hide_environment
+
+    hide_environment()  # before anything could be started that would read it
+
     from foregate.cli.app import main as run
 
     sys.exit(run())

@@ -63,8 +63,7 @@ class Conversation:
             from foregate.cli.completion import Completions
 
             meanings = {name: command.meaning for name, command in COMMANDS.items()}
-            patterns = self.session.policy.sensitive.patterns
-            self.terminal.forgets = lambda text: mask(text, patterns) != text
+            self.terminal.forgets = lambda text: mask(text, self.session.hidden) != text
             self.terminal.completer = Completions(meanings, self.opened.workspace, self._slash.arguments)
         if self.person is not None:
             self.person.reads_wait = self.session.policy.approval.reads == "ask"

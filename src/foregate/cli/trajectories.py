@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -117,6 +118,7 @@ def _wanted(
     from foregate.agent.user_module import function_of
     from foregate.cli.policy import existing
     from foregate.opening import choose_policy
+    from foregate.own_secrets import own_secrets
     from foregate.schemas.errors import UsageError
     from foregate.setting import Setting
 
@@ -138,7 +140,7 @@ def _wanted(
         format=known,
         pairs=pairs,
         content=content == "on",
-        patterns=tuple(in_force.sensitive.patterns),
+        patterns=(*own_secrets(os.environ, in_force.sensitive), *in_force.sensitive.patterns),
         reward=function_of(reward, "a trajectory") if reward else None,
         check=check,
     )

@@ -11,6 +11,7 @@ import pytest
 from foregate.telemetry.otel import exporting
 from foregate.telemetry.otel.environment import Wanted
 from foregate.telemetry.otel.exporting import Telemetry, exporter
+from foregate.telemetry.secret import Secret
 from tests.telemetry.otel.receiver import Receiver
 
 Receive = Callable[..., Receiver]
@@ -41,6 +42,6 @@ def telemetry(receiver: Receiver) -> Telemetry:
     return to(receiver)
 
 
-def to(receiver: Receiver, **more: Any) -> Telemetry:
+def to(receiver: Receiver, secrets: tuple[Secret, ...] = (), **more: Any) -> Telemetry:
     """Return telemetry that exports to a receiver."""
-    return exporter(Wanted(f"{receiver.url}/v1/traces", f"{receiver.url}/v1/metrics", **more), "custom")
+    return exporter(Wanted(f"{receiver.url}/v1/traces", f"{receiver.url}/v1/metrics", **more), "custom", secrets)

@@ -12,6 +12,7 @@ from foregate.agent.session import Session
 from foregate.schemas.model_response import ModelResponse
 from foregate.telemetry.otel import names
 from foregate.telemetry.otel.content import SHOWN, arguments, shown
+from foregate.telemetry.secret import Secret
 from tests.agent.world import World
 from tests.telemetry.otel.conftest import Receive, to
 from tests.telemetry.otel.receiver import Receiver
@@ -64,6 +65,15 @@ async def test_with_content_what_was_said_is_exported_and_what_the_policy_calls_
     assert f"teh {MARK} [masked" in read.about[names.TOOL_RESULT]
     targets = {event.about.get(names.TARGET) for span in rest for event in span.told}
     assert f"{MARK}.txt" in targets
+
+
+async def test_a_secret_of_whoever_exports_is_masked_by_its_value(receiver: Receiver) -> None:
+    telemetry = to(receiver, (Secret("DB_PASSWORD", "correct.horse"),), content=True)
+    session = await World().open([ModelResponse("it is correct.horse")], listeners=[telemetry.hear])
+    await run(session, "is it correct.horse?")
+    await telemetry.close()
+    assert b"correct.horse" not in b"".join(body for _, body in receiver.bodies)
+    assert "is it [masked DB_PASSWORD]?" in receiver.spans[0].about[names.INPUT_MESSAGES]
 
 
 async def test_each_request_tells_what_was_said_since_the_one_before(receiver: Receiver) -> None:
