@@ -1,0 +1,237 @@
+"""Everything that is computed from a recorded log, as text; with the files it imports what names our insides.
+
+Each function of READINGS takes a `Log`, reads it as an audit or an export would, and returns text that follows from
+the log alone. When something inside Foregate is renamed or moved, these files are adapted, and neither the
+recordings nor what is expected of them: the texts must stay what they are, byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import to_builtins
+
+from foregate.cli.explain import lines_of as explanation_lines
+from foregate.cli.stats import lines_of as statistics_lines
+from foregate.cli.timeline import ASIDE, aside_rows, row_of
+from foregate.cli.what_if import lines_of as what_if_lines
+from foregate.cli.what_if import summary_json
+from foregate.explanation import explain
+from foregate.gates.prelude import prelude
+from foregate.gates.redecide import decide, redecide
+from foregate.policy.layers import Layer, read_layer
+from foregate.policy.load import file_of
+from foregate.policy.policy import Policy
+from foregate.policy.record import recorded_policy
+from foregate.schemas import codec, strict_json
+from foregate.schemas.codes import CODES, CRITIQUE_REASONS, NOT_RUN, PLAN_REASONS, REPEATED_HOLD
+from foregate.schemas.errors import ForegateError
+from foregate.schemas.event import KINDS
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.need import Need
+from foregate.schemas.tool_spec import ToolSpec, catalogue_of
+from foregate.telemetry.decisions import DecisionPoint, decision_points
+from foregate.telemetry.replay_notes import notes_of
+from foregate.telemetry.statistics import KINDS as COUNTED
+from foregate.telemetry.statistics import Statistics
+from foregate.telemetry.summary import summarise
+from foregate.telemetry.verify import verify_session
+from foregate.what_if import WhatIf
+from tests.corpus.commands import run_commands
+from tests.corpus.exports import (
+    export_atif,
+    export_bare_atif,
+    export_bare_sao,
+    export_masked,
+    export_openai,
+    export_pairs,
+    export_sao,
+    import_atif,
+    project_bare_spans,
+    project_spans,
+)
+from tests.corpus.folds import fold_states, list_plans, list_requests, preview_undo, rebuild_turns, show_screen
+from tests.corpus.log import Log, canonical, lines, text, turns_of
+
+CHANGED = Path(__file__).with_name("changed.yaml")
+"""A policy file that differs from the default one in many places."""
+EXPLAINED = 6
+"""Decisions of a session that are explained, the first of each gate and code before further ones."""
+
+
+def public_names() -> dict[str, tuple[str, ...]]:
+    """Return every event kind, and every code by who gives it."""
+    codes = {gate: tuple(found) for gate, found in CODES.items()}
+    return {
+        "kinds": KINDS,
+        **codes,
+        "plan reasons": PLAN_REASONS,
+        "critique reasons": CRITIQUE_REASONS,
+        "not run": (*NOT_RUN, REPEATED_HOLD, "gate_error"),
+    }
+
+
+def verify(log: Log) -> str:
+    """What `audit verify` finds, with and without a head that somebody kept."""
+    found = []
+    for session in log.sessions:
+        for head in (None, log.kept_head(session)):
+            result = verify_session(log, session, head)
+            told = {"sentence": result.sentence, "head": result.head, "proven": result.proven}
+            found.append(told | codec.dump(result))
+    return lines(found)
+
+
+def describe(log: Log) -> str:
+    """What a list says of the sessions."""
+    return lines(summarise(log, session).to_json() for session in log.sessions)
+
+
+def count(log: Log) -> str:
+    """What `audit stats` counts, over each session and over all."""
+    found = Statistics()
+    for session in log.sessions:
+        found.take(session, log.events(session, kinds=COUNTED))
+    return lines([found.to_json()]) + text(statistics_lines(found))
+
+
+def list_decisions(log: Log) -> str:
+    """The rows of `audit show --json`."""
+    return lines(point.to_json() for session in log.sessions for point in points_of(log, session))
+
+
+def show_decisions(log: Log) -> str:
+    """What `audit show` prints, with what stands beside the decisions."""
+    found = []
+    for session in log.sessions:
+        for event in log.events(session, kinds=("turn_judged", *ASIDE)):
+            found += [row.plain for row in aside_rows(event, 0)]
+            found += [row_of(point, 0).plain for point in decision_points([event])]
+    return text(found)
+
+
+def note(log: Log) -> str:
+    """The replay notes."""
+    return lines(codec.dump(one) for session in log.sessions for one in notes_of(log.events(session)))
+
+
+def judge_again(log: Log) -> str:
+    """Each turn judged again under the policy it was recorded under: the bytes, and what becomes of each call."""
+    found, benches = [], dict[tuple[str, str], tuple[Policy, Any, Any]]()
+    for turn in turns_of(log):
+        key = turn.in_force.policy_hash, turn.turn.catalogue_hash
+        if key not in benches:
+            policy = recorded_policy(turn.in_force.policy)
+            catalogue = catalogue_of([codec.load(ToolSpec, spec) for spec in turn.in_force.catalogue])
+            benches[key] = policy, prelude(policy, catalogue), catalogue
+        policy, bench, catalogue = benches[key]
+        now = decide(turn.turn, policy, bench)
+        again = redecide(turn.turn, Judgement.from_json(turn.judgement), policy, bench, policy, catalogue)
+        told = codec.dump(now) if isinstance(now, Need) else now.to_json()
+        same = canonical(told) == canonical(turn.judgement)
+        calls = {} if again.unchanged and not again.spared else {"differs": to_builtins(again)}
+        found.append({"seq": turn.seq, "same": same, **({} if same else {"judgement": told}), **calls})
+    return lines(found)
+
+
+def what_if_default(log: Log) -> str:
+    """Every turn judged again under the default policy."""
+    return what_if(log, None, "default")
+
+
+def what_if_classic(log: Log) -> str:
+    """Every turn judged again under the classic policy."""
+    file = file_of("classic")
+    return what_if(log, read_layer(file, file.name, trusted=True), "classic")
+
+
+def what_if_changed(log: Log) -> str:
+    """Every turn judged again under a policy that differs in every gate."""
+    return what_if(log, read_layer(CHANGED, CHANGED.name, trusted=True), "changed")
+
+
+def what_if(log: Log, layer: Layer | None, name: str) -> str:
+    """Return what comes out differently under a layer over the default policy, as JSON and as people read it."""
+    rows = list((judged := WhatIf(log, layer, 1)).rows(log.sessions))
+    told = text(what_if_lines(rows, judged.tally, name))
+    return lines([*(row.to_json() for row in rows), summary_json(judged.tally, name)]) + told
+
+
+def explain_decisions(log: Log) -> str:
+    """The explanation of decisions that stopped or asked something, with what would have changed them."""
+    found = []
+    for session, point in remarkable(log):
+        told = explain(log, session, point.seq, point.gate)
+        found.append(text(explanation_lines(told, 80)) + lines([told.to_json()]))
+    return "".join(found)
+
+
+GROUPS: Mapping[str, Sequence[Callable[[Log], str]]] = {
+    "audit": (verify, describe, count, list_decisions, show_decisions, note, explain_decisions, run_commands),
+    "folds": (show_screen, fold_states, list_requests, list_plans, preview_undo),
+    "judging": (rebuild_turns, judge_again, what_if_default, what_if_classic, what_if_changed),
+    "exports": (
+        *(project_spans, project_bare_spans, export_atif, export_bare_atif, export_masked, import_atif),
+        *(export_sao, export_bare_sao, export_openai, export_pairs),
+    ),
+}
+"""Every reading of a sound log, by what it is for."""
+READINGS: Mapping[str, Callable[[Log], str]] = {
+    reading.__name__: reading for readings in GROUPS.values() for reading in readings
+}
+"""Every reading of a sound log, by its name."""
+
+
+def points_of(log: Log, session: str) -> Iterator[DecisionPoint]:
+    """Yield the decisions of a session."""
+    yield from decision_points(log.events(session, kinds=("turn_judged",)))
+
+
+def remarkable(log: Log) -> list[tuple[str, DecisionPoint]]:
+    """Return up to EXPLAINED decisions that are no mere pass, each gate and code once before further ones."""
+    first: dict[tuple[str, str], tuple[str, DecisionPoint]] = {}
+    more = []
+    for session in log.sessions:
+        for point in points_of(log, session):
+            if point.severity == "info" and point.gate != "approval":
+                continue
+            if (point.gate, point.code) in first:
+                more.append((session, point))
+            else:
+                first[point.gate, point.code] = session, point
+    return [*first.values(), *more][:EXPLAINED]
+
+
+DAMAGED: Sequence[Callable[[Log], str]] = (
+    verify,
+    describe,
+    count,
+    list_decisions,
+    note,
+    what_if_default,
+    explain_decisions,
+    export_atif,
+)
+"""What is read of damaged logs: what `audit` and an export would."""
+
+
+_PYTHONS = re.compile(r"\((?:(?:Key|Type|Value|Attribute|Index|Lookup)Error: |list indices must be|'list' object).*?\)")
+"""What Python says of a body that is not what a reader expects: its words follow from our code, not from the log."""
+
+
+def read_damage(log: Log) -> str:
+    """Return what readings give of a damaged log: the digest of a long text, and the sentence where there is none."""
+    found = []
+    for reading in DAMAGED:
+        try:
+            told = reading(log)
+        except ForegateError as error:
+            told = f"{type(error).__name__}: {error}\n"
+        except Exception:
+            told = "no sentence\n"
+        told = _PYTHONS.sub("(...)", told)
+        found.append(f"{reading.__name__}: {told if len(told) < 4000 else strict_json.sha256(told.encode())}")
+    return text(found)
