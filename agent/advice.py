@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ValidationError
@@ -24,7 +25,7 @@ from foregate.schemas.strict_schema import strict_schema
 class Advice:
     """What came back: a value that fits the schema, or None and why; and what it used."""
 
-    value: Json
+    value: Mapping[str, Json] | None
     error: str = ""
     usage: Usage = field(default_factory=Usage)
     text: str = ""
@@ -52,7 +53,7 @@ async def advise(model: Model, need: Need, policy: Policy) -> Advice:
         return Advice(None, f"{name.split('_')[2]}_generation_failed: {error}"[:300])
     text = strict_json.scrub(response.text)
     try:
-        value = noun.model_validate(strict_json.parse(unfenced(text))).model_dump(mode="json")
+        value: dict[str, Json] = noun.model_validate(strict_json.parse(unfenced(text))).model_dump(mode="json")
     except (InvalidJson, ValidationError) as error:
         why = str(error) if isinstance(error, InvalidJson) else defect_of(error)
         return Advice(None, f"{name.split('_')[2]}_generation_failed: {why}"[:300], response.usage, text)

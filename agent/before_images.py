@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent import tree
@@ -12,41 +11,20 @@ from foregate.agent.repository import find
 from foregate.agent.tools.tool import Inverse
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
+from foregate.schemas.call_events import BeforeImage
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
 from foregate.schemas.protocols import Blobs
-from foregate.schemas.resource import Resource, ResourceKind
-from foregate.schemas.strict_json import Json
+from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import SurveyedResource
 from foregate.schemas.tool_result import Change, ToolResult
 
 KEPT = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
 """Effects on paths that have a before-image."""
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
-
-
-class BeforeImage(Struct, frozen=True):
-    """What was at a resource before a call, as `tool_started` records it.
-
-    `type` is `file`, `link`, `directory`, `repository`, `own` (of the tool's own keeping) or "" for nothing; `image`
-    names the blob that holds it ("" for nothing, and for a directory that is only moved); `parents` are directories
-    above that were missing.
-    """
-
-    kind: ResourceKind
-    id: str
-    type: str = ""
-    image: str = ""
-    mode: int = 0
-    parents: tuple[str, ...] = ()
-
-    @property
-    def resource(self) -> Resource:
-        """The bare kind and id."""
-        return Resource(self.kind, self.id)
 
 
 def keep(
@@ -80,11 +58,6 @@ def keep(
     return kept
 
 
-def recorded(kept: Sequence[BeforeImage]) -> list[Json]:
-    """Return what `tool_started` records of the images; each names its blob, also where there is none."""
-    return [{"image": "", **codec.dump(image)} for image in kept]
-
-
 def has_image(resource: SurveyedResource, inverse: Inverse | None) -> bool:
     """Whether `keep` stores anything of a resource before a call changes it; that nothing was there counts."""
     if resource.kind is ResourceKind.OTHER:
@@ -105,7 +78,7 @@ def before_image(resource: SurveyedResource, workspace: Workspace, policy: Polic
             f"`{resource.id[:80]}` is too large or too special for a copy to be kept; nothing was done"
         )
     found = workspace.look(resource.id)
-    bare = BeforeImage(resource.kind, resource.id, found.kind, "", found.mode)
+    bare = BeforeImage(kind=resource.kind, id=resource.id, image="", type=found.kind, mode=found.mode)
     match found.kind:
         case "file":
             return replace(bare, image=blobs.put(workspace.read(resource.id)))
@@ -123,7 +96,8 @@ def before_image(resource: SurveyedResource, workspace: Workspace, policy: Polic
 def own_image(resource: SurveyedResource, inverse: Inverse, blobs: Blobs) -> BeforeImage:
     """Return the image of something only its tool can read and put back."""
     data = own_now(inverse, resource.id)
-    return BeforeImage(resource.kind, resource.id, "own", blobs.put(data) if data is not None else "")
+    image = blobs.put(data) if data is not None else ""
+    return BeforeImage(kind=resource.kind, id=resource.id, image=image, type="own")
 
 
 def own_now(inverse: Inverse, name: str) -> bytes | None:
@@ -145,8 +119,9 @@ def repository_image(resource: SurveyedResource, workspace: Workspace, policy: P
     repository = find(workspace, policy, resource.id)
     index = f"{repository.git}/index"
     data = workspace.read(index) if workspace.look(index).kind else None
-    image = {"head": repository.head(), "index": blobs.put(data) if data is not None else ""}
-    return BeforeImage(resource.kind, resource.id, "repository", blobs.put(strict_json.canonical(image)))
+    kept = {"head": repository.head(), "index": blobs.put(data) if data is not None else ""}
+    image = blobs.put(strict_json.canonical(kept))
+    return BeforeImage(kind=resource.kind, id=resource.id, image=image, type="repository")
 
 
 def missing_parents(workspace: Workspace, path: str) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ from foregate.agent.run_call import answered, run_one
 from foregate.agent.session import Session
 from foregate.agent.task_state import OpenTurn
 from foregate.schemas import strict_json
+from foregate.schemas.call_events import Observed
 from foregate.schemas.judgement import Verdict
 from foregate.schemas.ruling import Standing
-from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
 _ENDED = "the process ended before this was done; send it again if still wanted"
@@ -98,7 +98,7 @@ async def refuse(session: Session, open_turn: OpenTurn, verdict: Verdict) -> Non
     )
 
 
-async def look(session: Session, open_turn: OpenTurn, verdict: Verdict) -> Json:
+async def look(session: Session, open_turn: OpenTurn, verdict: Verdict) -> Observed | None:
     """Perform a remedy that only observes; None when it does not run."""
     remedy = verdict.ruling.remedy
     assert remedy is not None
@@ -108,12 +108,8 @@ async def look(session: Session, open_turn: OpenTurn, verdict: Verdict) -> Json:
     result = await observe(session, call, "runner", open_turn.judged)
     if result is None:
         return None
-    return {
-        "tool": call.name,
-        "arguments": dict(remedy.arguments),
-        "ok": result.ok,
-        "output": strict_json.scrub(result.content),
-    }
+    output = strict_json.scrub(result.content)
+    return Observed(tool=call.name, arguments=dict(remedy.arguments), ok=result.ok, output=output)
 
 
 def read_already(session: Session, open_turn: OpenTurn, remedy: ToolCall) -> bool:

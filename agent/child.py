@@ -11,9 +11,10 @@ from foregate.agent.recovery import resume
 from foregate.agent.session import Session
 from foregate.agent.task_state import TaskState
 from foregate.policy.record import narrowed
-from foregate.schemas import codec
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
+from foregate.schemas.json_object import get_list
+from foregate.schemas.session_events import PolicyChanged
 
 
 async def child(session: Session, text: str, name: str = "") -> Outcome:
@@ -36,7 +37,7 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
         model=session.model,
         tools=session.own_tools,
         policy=narrowed(session.policy, spent),
-        layers={**session.layers, "spent": [*session.layers.get("spent", ()), spent]},
+        layers={**session.layers, "spent": [*get_list(session.layers, "spent"), spent]},
         workspace=session.workspace,
         person=session.person,
         clock=session.clock,
@@ -50,14 +51,14 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
         if known:
             await resume(inner)
         else:
-            spoken = {"dialect": session.state.dialect} if session.state.dialect != "native" else {}
-            await inner.start(parent=session.lease.session, parent_event=session.state.seq, **spoken)
+            dialect = session.state.dialect if session.state.dialect != "native" else ""
+            await inner.start(dialect=dialect, parent=session.lease.session, parent_event=session.state.seq)
         if session.state.dialect != inner.state.dialect:
-            await inner.record(Draft("policy_changed", "parent", {"dialect": session.state.dialect}))
+            await inner.record(Draft(PolicyChanged(dialect=session.state.dialect), "parent"))
         if session.state.dry_run and not inner.state.dry_run:
-            await inner.record(Draft("policy_changed", "parent", {"dry_run": True}))
+            await inner.record(Draft(PolicyChanged(dry_run=True), "parent"))
         if session.state.mode != "direct" and inner.state.mode != "plan":
-            await inner.record(Draft("policy_changed", "parent", {"mode": "plan"}))  # what it does, nobody confirmed
+            await inner.record(Draft(PolicyChanged(mode="plan"), "parent"))  # what it does, nobody confirmed
         if inner.state.tasks == 0:
             await introduce(inner, parent, text)
         if inner.state.task is None:
@@ -71,11 +72,11 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
 
 async def introduce(inner: Session, parent: TaskState | None, text: str) -> None:
     """Start the child's task: the person's words as the person's, the task itself as the parent's."""
-    refusals = [codec.dump(refusal) for refusal in parent.refusals] if parent else []
+    refusals = tuple(parent.refusals) if parent else ()
     said = [message.text for message in parent.messages if message.actor == "user"] if parent else []
     for number, words in enumerate(said):
-        await inner.hear(words, "user", **({"refusals": refusals} if number == 0 else {}))
-    await inner.hear(text, "parent", **({} if said else {"refusals": refusals}))
+        await inner.hear(words, "user", refusals=refusals if number == 0 else None)
+    await inner.hear(text, "parent", refusals=None if said else refusals)
 
 
 def spent_by(parent: TaskState, now: str) -> dict[str, dict[str, int]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 
 from foregate.agent.task_state import TaskState
 from foregate.evidence.ledger import Ledger
+from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.plan import Criterion
-from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Check, CheckResult
 
@@ -16,35 +15,39 @@ LOOKS = ("file_exists", "file_contains", "http_status")
 """Checks that a mere observation can settle; `command_succeeds` is more than a look."""
 
 
-def observed(criterion: Criterion, body: Mapping[str, Json]) -> CheckResult | None:
+def observed(criterion: Criterion, body: ToolFinished) -> CheckResult | None:
     """Return what a finished call tells of a criterion: met, failed, or None when it is about something else."""
     target = (criterion.target or "").removeprefix("./")
     if not target or not same(criterion, body, target):
         return None
     match criterion.check:
         case "file_exists":
-            return "met" if body["ok"] else "failed"
+            return "met" if body.ok else "failed"
         case "file_contains":
-            if body["ok"] and (criterion.expected or "") in body["content"]:
+            if body.ok and (criterion.expected or "") in body.content:
                 return "met"
-            return None if body.get("dropped") else "failed"
+            return None if body.dropped else "failed"
         case "command_succeeds":
-            return "met" if body["ok"] and body["exit_code"] == 0 else "failed"
+            return "met" if body.ok and body.exit_code == 0 else "failed"
         case "http_status":
-            return "met" if str(body.get("exit_code", "")) == (criterion.expected or "200") else "failed"
+            return (
+                "met"
+                if str("" if body.exit_code is None else body.exit_code) == (criterion.expected or "200")
+                else "failed"
+            )
     return None
 
 
-def same(criterion: Criterion, body: Mapping[str, Json], target: str) -> bool:
+def same(criterion: Criterion, body: ToolFinished, target: str) -> bool:
     """Whether a finished call observed exactly what the criterion is about."""
     if criterion.check in ("file_exists", "file_contains"):
-        return body["tool"] == "read_file" and body.get("target") == target
+        return body.tool == "read_file" and body.target == target
     if criterion.check == "http_status":
-        return body["tool"] == "http_request" and body.get("target") == target
-    if body.get("exit_code") is None:  # only a process ends with one: a file may be named like a command
+        return body.tool == "http_request" and body.target == target
+    if body.exit_code is None:  # only a process ends with one: a file may be named like a command
         return False
     try:
-        return shlex.split(body.get("target", "")) == shlex.split(target)
+        return shlex.split(body.target) == shlex.split(target)
     except ValueError:
         return False
 

@@ -11,6 +11,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import Origin
+from foregate.schemas.json_object import get_text
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
@@ -84,7 +85,7 @@ class Delegating:
         if call.name != DELEGATE.name:
             return await self._tools.run(call)
         assert call.arguments is not None
-        outcome = await self._run(call.arguments["task"], name=f"{self._session}.{call.id}")
+        outcome = await self._run(get_text(call.arguments, "task"), name=f"{self._session}.{call.id}")
         if outcome.paused:
             raise ChildPaused(outcome)
         ok = outcome.status == "completed"

@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from foregate.agent.before_images import BeforeImage, keep, recorded, with_changes
+from foregate.agent.before_images import keep, with_changes
 from foregate.agent.delegation import DELEGATE
 from foregate.agent.look import Look
 from foregate.agent.surveyor import moved_on
@@ -18,13 +18,13 @@ from foregate.agent.tools.confine import judged
 from foregate.agent.tools.output import capped
 from foregate.agent.tools.tool import inverse_of
 from foregate.policy.policy import Policy
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
+from foregate.schemas.call_events import BeforeImage, OutcomeUnknown, SideEffect, ToolFinished, ToolStarted
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import RuntimeLost, WorkspaceError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.permit import Permit
 from foregate.schemas.resource import Resource
-from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_result import ToolResult
 from foregate.telemetry.diagnostics import diagnostics
@@ -38,6 +38,13 @@ RUNTIME_LOST = "runtime_lost"
 """The error of a call whose source says that where its tools run is gone."""
 
 _CANCELLED = ToolResult(False, "cancelled", error="cancelled")
+
+
+class Mark(NamedTuple):
+    """Whether a read was early, or the event that judged the early read a call is answered from."""
+
+    early: bool = False
+    look: int | None = None
 
 
 class NoPermit(Exception):
@@ -87,8 +94,8 @@ async def execute(
         return NotStarted("tool_failed", str(error))
     if facts.changes or call.name == DELEGATE.name:
         session.looks.clear()  # what was seen before a change, or a task that may make one, may not be so after it
-    mark: dict[str, Json] = {"early": True} if early else {"look": look.judged} if look is not None else {}
-    await session.record(Draft("tool_started", actor, {**started(permit, facts, kept), **mark}))
+    mark = Mark(early, look.judged if look is not None else None)
+    await session.record(Draft(started(permit, facts, kept, mark), actor))
     if look is not None:  # nothing begins that must not come before its record, and what was seen has its size already
         result, elapsed = look.result, 0
     else:
@@ -104,13 +111,13 @@ async def execute(
     if result.unknown and facts.changes:
         code = RUNTIME_LOST if result.error == RUNTIME_LOST else ""
         why = result.content[:200] if code else result.error or result.content[:200]
-        await session.record(Draft("outcome_unknown", "foregate", lost(facts, why, code)))
+        await session.record(Draft(lost(facts, why, code), "foregate"))
     else:
         await session.record(finished(facts, result, elapsed, actor, mark))
     return result
 
 
-async def ran(session: Session, facts: CallFacts, now: Survey, actor: Actor, mark: Mapping[str, Json]) -> ToolResult:
+async def ran(session: Session, facts: CallFacts, now: Survey, actor: Actor, mark: Mark) -> ToolResult:
     """Run a call whose start is durable, and return what came of it, whatever its tool raises.
 
     Cancelled, it records how the call ended before it lets go.
@@ -122,7 +129,7 @@ async def ran(session: Session, facts: CallFacts, now: Survey, actor: Actor, mar
     except TimeoutError:
         return ToolResult(False, "the tool did not finish in time", error="timeout", unknown=facts.changes)
     except asyncio.CancelledError:
-        unknown = Draft("outcome_unknown", "foregate", lost(facts, "cancelled"))
+        unknown = Draft(lost(facts, "cancelled"), "foregate")
         await session.record(unknown if facts.changes else finished(facts, _CANCELLED, 0, actor, mark))
         raise
     except RuntimeLost as error:
@@ -143,56 +150,51 @@ def bounded(result: ToolResult, policy: Policy) -> ToolResult:
     return replace(result, content=text, dropped=result.dropped + dropped) if dropped else result
 
 
-def started(permit: Permit, facts: CallFacts, kept: Sequence[BeforeImage]) -> Json:
+def started(permit: Permit, facts: CallFacts, kept: Sequence[BeforeImage], mark: Mark) -> ToolStarted:
     """Return what is durable before the effect: permit, class, before-images, and what a probe would need."""
-    return {
-        "call": facts.call.id,
-        "tool": facts.call.name,
-        "target": facts.target,
-        "permit": codec.dump(permit),
-        "class": side_effect_class(facts),
-        "effect": facts.effect.value,
-        "before": recorded(kept),
-        **({"elsewhere": True} if facts.spec is not None and facts.spec.elsewhere else {}),
-    }
+    return ToolStarted(
+        call=facts.call.id,
+        tool=facts.call.name,
+        target=facts.target,
+        permit=permit,
+        side_effect=side_effect_class(facts),
+        effect=facts.effect,
+        before=tuple(kept),
+        elsewhere=facts.spec is not None and facts.spec.elsewhere,
+        early=mark.early,
+        look=mark.look,
+    )
 
 
-def side_effect_class(facts: CallFacts) -> str:
+def side_effect_class(facts: CallFacts) -> SideEffect:
     """Return `pure`, `idempotent` or `at_most_once`: what recovery may do with a call that never finished."""
     if not facts.changes:
         return "pure"
     return "idempotent" if facts.capabilities.idempotent else "at_most_once"
 
 
-def finished(facts: CallFacts, result: ToolResult, elapsed: int, actor: Actor, mark: Mapping[str, Json]) -> Draft:
-    """Return the event of a call that ran: what it said, observed and changed. `duration` in milliseconds.
-
-    `mark` says of a look that it was early, or which early look it is answered from.
-    """
-    body: dict[str, Json] = {
-        "call": facts.call.id,
-        "tool": facts.call.name,
-        "target": facts.target,
-        "ok": result.ok,
-        "content": strict_json.scrub(result.content),
-        "duration": elapsed,
-        "origin": result.origin.value,
-        "evidence": [codec.dump(record) for record in result.evidence],
-        "changes": [codec.dump(change) for change in result.changes],
-        **mark,
-    }
-    if result.error:
-        body["error"] = result.error
-    if result.dropped:
-        body["dropped"] = result.dropped
-    if result.used:
-        body["used"] = dict(result.used)
-    if result.exit_code is not None:
-        body["exit_code"] = result.exit_code
-    return Draft("tool_finished", "tool" if actor == "model" else actor, body)
+def finished(facts: CallFacts, result: ToolResult, elapsed: int, actor: Actor, mark: Mark) -> Draft:
+    """Return the event of a call that ran: what it said, observed and changed. `elapsed` is in milliseconds."""
+    body = ToolFinished(
+        call=facts.call.id,
+        tool=facts.call.name,
+        target=facts.target,
+        ok=result.ok,
+        content=strict_json.scrub(result.content),
+        duration=elapsed,
+        origin=result.origin,
+        evidence=result.evidence,
+        changes=result.changes,
+        error=result.error,
+        dropped=result.dropped,
+        used=dict(result.used),
+        exit_code=result.exit_code,
+        early=mark.early,
+        look=mark.look,
+    )
+    return Draft(body, "tool" if actor == "model" else actor)
 
 
-def lost(facts: CallFacts, reason: str, code: str = "") -> Json:
+def lost(facts: CallFacts, reason: str, code: str = "") -> OutcomeUnknown:
     """Return the body of an effect nobody can vouch for; `code` names a cause that ends more than the call."""
-    body: dict[str, Json] = {"call": facts.call.id, "tool": facts.call.name, "target": facts.target, "reason": reason}
-    return {**body, "error": code} if code else body
+    return OutcomeUnknown(call=facts.call.id, tool=facts.call.name, target=facts.target, reason=reason, error=code)

@@ -75,7 +75,7 @@ def prospects(session: Session, need: Need) -> dict[str, Prospect]:
 def taken_back(session: Session, found: Undoable) -> list[Foreseen]:
     """Return what taking a change back would make of its files, those left out that are gone, special or too large."""
     back, bound = [], session.policy.files.max_read
-    special = {entry["id"] for entry in found.before if entry.get("type", "") not in ("", "file")}
+    special = {image.id for image in found.before if image.type not in ("", "file")}
     for change in found.changes:
         path = change.resource.id
         if change.resource.kind is not ResourceKind.FILE or path in special:

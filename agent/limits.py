@@ -10,6 +10,7 @@ from foregate.schemas.codes import REPEATED_HOLD
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.need import Need
 from foregate.schemas.ruling import Standing
+from foregate.schemas.strict_json import Json
 from foregate.schemas.turn import Turn
 
 
@@ -44,7 +45,7 @@ def stuck(turn: Turn, judgement: Judgement, policy: Policy) -> Need | None:
             call = next(call for call in turn.calls if call.id == verdict.call)
             done = "held" if verdict.standing is Standing.HOLD else "denied"
             message = f"`{call.name[:64]}` was {done} {before + 1} times for the same reason: {verdict.ruling.message}"
-            request = {
+            request: dict[str, Json] = {
                 "question": message,
                 "gate": verdict.gate,
                 "code": verdict.ruling.code,

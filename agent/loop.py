@@ -10,7 +10,7 @@ from foregate.agent.carry_out import carry_out, give_up
 from foregate.agent.context.compression import compressed
 from foregate.agent.early_looks import EarlyLooks
 from foregate.agent.executor import RUNTIME_LOST
-from foregate.agent.outcome import Outcome, Report
+from foregate.agent.outcome import Outcome
 from foregate.agent.outcomes import hear_from_there
 from foregate.agent.postlude import remark, verify
 from foregate.agent.session import Session
@@ -23,6 +23,7 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.need import Need
+from foregate.schemas.task_events import Report
 from foregate.telemetry.diagnostics import diagnostics
 
 _TRUNCATED = "the response was cut off; send the calls again, shorter"
@@ -109,7 +110,7 @@ async def ask_model(session: Session) -> Outcome | None:
     tools = () if words_only else tuple(session.catalogue.values())
     state = session.state
     if due := compressed(state.conversation, state.still_open, session.policy.context, session.measure):
-        await session.record(Draft("context_compressed", "foregate", due))
+        await session.record(Draft(due, "foregate"))
     request = ModelRequest(session.state.messages, tools, words_only)
     try:
         response = await respond(session, request)

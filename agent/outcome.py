@@ -6,14 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-
-class Report(Struct, frozen=True):
-    """What anything but `completed` reports: what was done, what is in the way, what is needed, what comes next."""
-
-    done: tuple[str, ...] = ()
-    blocker: str = ""
-    need: str = ""
-    next_step: str = ""
+from foregate.schemas.task_events import Report
 
 
 class Outcome(Struct, frozen=True):

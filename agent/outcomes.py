@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from foregate.agent.before_images import BeforeImage, with_changes
+from foregate.agent.before_images import with_changes
 from foregate.agent.memory_workspace import MemoryWorkspace
 from foregate.agent.recovery import PROCESS_ENDED
 from foregate.agent.tools.files import edit_file, write_file
 from foregate.agent.transcript import CAME
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
+from foregate.schemas.call_events import KnownOutcome, OutcomeResolved, OutcomeUnknown, ToolStarted
+from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError
-from foregate.schemas.event import Actor, Draft, Event
-from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.event import Draft, Event
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.strict_json import Json
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 
@@ -26,28 +27,25 @@ if TYPE_CHECKING:
 _MAKERS = {"edit_file": edit_file, "write_file": write_file}
 """The tools whose change follows from the file as it was and the arguments alone."""
 
-WayOut = Literal["done", "not_done"]
-"""What came of a call: it took effect, or it did not and may be sent again."""
-
 
 class Found(NamedTuple):
     """What came of a call, and what is recorded of it."""
 
     call: str
-    outcome: WayOut
+    outcome: KnownOutcome
 
 
-def intended(session: Session, started: Mapping[str, Json], call: ToolCall) -> dict[str, str]:
+def intended(session: Session, started: ToolStarted, call: ToolCall) -> dict[str, str]:
     """Return the hash of what a call would have made of its one file, by path, "" for nothing there.
 
     It is worked out on the file's before-image, so that no call has to say it beforehand. Empty where that is not
     certain.
     """
-    kept, spec = images(started), session.catalogue.get(call.name)
+    kept, spec = started.before, session.catalogue.get(call.name)
     if len(kept) != 1 or kept[0].kind is not ResourceKind.FILE or kept[0].type not in ("", "file"):
         return {}
     image = kept[0]
-    if started["effect"] == "delete":
+    if started.effect is Effect.DELETE:
         return {image.id: ""} if call.name == "delete_path" and image.type == "file" else {}
     make = _MAKERS.get(call.name)
     if make is None or spec is None or spec.provenance != "builtin" or call.arguments is None:
@@ -71,16 +69,17 @@ async def find_out(session: Session) -> list[Found]:
     if not parked:
         return []
     events = await session.log.read(session.lease.session)
-    started = {event.body["call"]: event.body for event in events if event.kind == "tool_started"}
+    started = {event.body.call: event.body for event in events if isinstance(event.body, ToolStarted)}
     found = []
-    for call, event in parked.items():
-        if started[call].get("elsewhere"):
+    for call, lost in parked.items():
+        if started[call].elsewhere:
             found += await heard(session, call, started[call])
             continue
         after = intended(session, started[call], asked(events, call))
-        seen = looked(session, started[call], after, ended=event.body["reason"] == PROCESS_ENDED)
+        seen = looked(session, started[call], after, ended=lost.reason == PROCESS_ENDED)
         if seen is not None:
-            await session.record(resolved(event, seen, "runner", changes_of_call(session, started[call], seen)))
+            result = result_of_call(session, started[call], seen)
+            await session.record(Draft(resolved(lost, seen, result), "runner"))
             found.append(Found(call, seen))
     return found
 
@@ -91,31 +90,30 @@ async def hear_from_there(session: Session) -> None:
         await find_out(session)
 
 
-async def heard(session: Session, call: str, started: Mapping[str, Json]) -> list[Found]:
+async def heard(session: Session, call: str, started: ToolStarted) -> list[Found]:
     """Record what a runtime says came of a call that ran there; none where it cannot tell, or not now."""
     ask: Callable[[str, str], Awaitable[Came | None]] | None = getattr(session.own_tools, "came_of", None)
-    came = await ask(call, started["permit"]["digest"]) if ask is not None else None
+    came = await ask(call, started.permit.digest) if ask is not None else None
     if came is None:
         return []
-    outcome: WayOut = "done" if came.done else "not_done"
-    changes, evidence = ([codec.dump(one) for one in found] for found in (came.result.changes, came.result.evidence))
-    more = {"changes": changes, "evidence": evidence} if came.done else {}
-    await session.record(resolved(session.state.parked[call], outcome, "runner", more))
+    outcome: KnownOutcome = "done" if came.done else "not_done"
+    body = resolved(session.state.parked[call], outcome, came.result if came.done else None)
+    await session.record(Draft(body, "runner"))
     return [Found(call, outcome)]
 
 
 def asked(events: Sequence[Event], call: str) -> ToolCall:
     """Return a call as its response asked for it."""
-    responses = (ModelResponse.from_json(event.body) for event in reversed(events) if event.kind == "model_response")
+    responses = (event.body.response for event in reversed(events) if isinstance(event.body, ModelResponded))
     return next(one for response in responses for one in response.calls if one.id == call)
 
 
-def looked(session: Session, started: Mapping[str, Json], after: Mapping[str, str], *, ended: bool) -> WayOut | None:
+def looked(session: Session, started: ToolStarted, after: Mapping[str, str], *, ended: bool) -> KnownOutcome | None:
     """Return what looking at the files of a call shows, None where it shows nothing for certain.
 
     `after` is what the call was to leave, by path; `ended` says that nobody is left who might still write.
     """
-    before = {image.id: image.image for image in images(started)}
+    before = {image.id: image.image for image in started.before}
     if not after or set(before) != set(after):
         return None
     try:
@@ -128,45 +126,41 @@ def looked(session: Session, started: Mapping[str, Json], after: Mapping[str, st
     return "done" if hashes == after else "not_done" if ended and hashes == before else None
 
 
-def images(started: Mapping[str, Json]) -> list[BeforeImage]:
-    """Return the before-images of a call that was started."""
-    return [codec.load(BeforeImage, entry) for entry in started.get("before", ())]
-
-
-def changes_of_call(session: Session, started: Mapping[str, Json], outcome: WayOut) -> Json:
+def result_of_call(session: Session, started: ToolStarted, outcome: KnownOutcome) -> ToolResult | None:
     """Return the changes and the evidence of a call that is seen to have taken effect."""
     if outcome != "done":
-        return {}
-    result = with_changes(ToolResult(True, ""), images(started), session.workspace, session.policy)
-    changes, evidence = ([codec.dump(one) for one in found] for found in (result.changes, result.evidence))
-    return {"changes": changes, "evidence": evidence}
+        return None
+    return with_changes(ToolResult(True, ""), started.before, session.workspace, session.policy)
 
 
-async def resolve(session: Session, call: str, outcome: WayOut) -> None:
+async def resolve(session: Session, call: str, outcome: KnownOutcome) -> None:
     """Record what a person says came of a call; raise UsageError for one whose outcome is no question."""
-    event = session.state.parked.get(call)
-    if event is None:
-        named = ", ".join(f"{one} ({e.body['tool']})" for one, e in session.state.parked.items()) or "none"
+    lost = session.state.parked.get(call)
+    if lost is None:
+        named = ", ".join(f"{one} ({other.tool})" for one, other in session.state.parked.items()) or "none"
         raise UsageError(f"`{call}` is no call with an unknown outcome; there is: {named}")
-    await session.record(resolved(event, outcome, "person", {}))
+    await session.record(Draft(resolved(lost, outcome, None), "person"))
     await session.log.settle(session.lease)
 
 
-def resolved(event: Event, outcome: WayOut, actor: Actor, more: Mapping[str, Json]) -> Draft:
-    """Return the event of a call whose outcome is known now, from the one that says it was not."""
-    about = {key: event.body.get(key, "") for key in ("call", "tool", "target")}
-    return Draft("outcome_resolved", actor, {**about, "outcome": outcome, **more})
+def resolved(lost: OutcomeUnknown, outcome: KnownOutcome, result: ToolResult | None) -> OutcomeResolved:
+    """Return what is recorded of a call whose outcome is known now; `result` is None where nothing more is known."""
+    return OutcomeResolved(
+        call=lost.call,
+        tool=lost.tool,
+        target=lost.target,
+        outcome=outcome,
+        changes=result.changes if result is not None else None,
+        evidence=result.evidence if result is not None else None,
+    )
 
 
 def open_calls(session: Session) -> dict[str, str]:
     """Return the calls whose outcome nobody knows, and what each was."""
-    return {
-        call: f"{event.body['tool']} {event.body.get('target', '')}".strip()
-        for call, event in session.state.parked.items()
-    }
+    return {call: f"{lost.tool} {lost.target}".strip() for call, lost in session.state.parked.items()}
 
 
-async def settle(session: Session, call: str, said: WayOut | None) -> list[Found]:
+async def settle(session: Session, call: str, said: KnownOutcome | None) -> list[Found]:
     """Look what can be found out, then take a person's word on a call, the only one where `call` is ""; return both.
 
     Raises UsageError for a call whose outcome is no question, and for word that what was seen speaks against.

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from foregate.agent.dialects.placeholders import filled, named, steps_in
 from foregate.schemas import strict_json
+from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.event import Event
 from foregate.schemas.evidence_record import EvidenceKind, Origin
-from foregate.schemas.model_response import ModelResponse, call_of, written_calls
+from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
+from foregate.schemas.response_events import RecordedProgram, record_calls
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
@@ -37,14 +38,12 @@ class Result(Struct, frozen=True):
     seq: int = 0
 
     @classmethod
-    def of(cls, event: Event) -> Result:
-        """Return the result an event says that answers a call."""
-        body = event.body
-        if event.kind != "tool_finished":
-            return cls(body.get("code") == "not_run_dry_run", seq=event.seq)
-        kinds = {record["kind"] for record in body.get("evidence", ())}
-        origin = Origin(body.get("origin", "workspace"))
-        return cls(body["ok"], body["content"], origin, kinds == {EvidenceKind.FILE_READ.value}, event.seq)
+    def of(cls, seq: int, answer: ToolFinished | CallAnswered | OutcomeUnknown) -> Result:
+        """Return the result that the event with the number `seq` says of a call it answers."""
+        if isinstance(answer, ToolFinished):
+            kinds = {record.kind for record in answer.evidence}
+            return cls(answer.ok, answer.content, answer.origin, kinds == {EvidenceKind.FILE_READ}, seq)
+        return cls(isinstance(answer, CallAnswered) and answer.code == "not_run_dry_run", seq=seq)
 
 
 class Stage(Struct, frozen=True):
@@ -80,20 +79,20 @@ class Program:
         return cls(seq, response.calls, response.order, frozenset(response.deferred))
 
     @classmethod
-    def read(cls, seq: int, body: Mapping[str, Json]) -> Program:
+    def read(cls, seq: int, recorded: RecordedProgram) -> Program:
         """Return the program a `model_response` holds, its first stage given to the judge."""
-        calls = tuple(call_of(call) for call in body["calls"])
-        order = Block.from_json(body["order"]).over(len(calls)) if "order" in body else None
-        return cls(seq, calls, order, frozenset(body["deferred"]), set(body["places"]))
+        calls = tuple(one.call for one in recorded.calls)
+        order = Block.from_json(recorded.order).over(len(calls)) if recorded.order is not None else None
+        return cls(seq, calls, order, frozenset(recorded.deferred), set(recorded.places))
 
-    def to_json(self, places: Sequence[int]) -> Json:
+    def record(self, places: Sequence[int]) -> RecordedProgram:
         """Return the form in which the event of the first stage, with the calls in `places`, holds the whole."""
-        body: dict[str, Json] = {
-            "calls": written_calls(self.calls),
-            "deferred": sorted(self.deferred),
-            "places": list(places),
-        }
-        return body if self.order is None else {**body, "order": self.order.to_json()}
+        return RecordedProgram(
+            calls=record_calls(self.calls),
+            deferred=tuple(sorted(self.deferred)),
+            places=tuple(places),
+            order=self.order.to_json() if self.order is not None else None,
+        )
 
     def waiting(self) -> list[int]:
         """Return the places of the calls that were neither given to the judge nor answered."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Draft, Event
+from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.session_events import PolicyChanged
 from foregate.schemas.turn import Turn
-from foregate.telemetry.turns import resolve
+from foregate.telemetry.turns import body_at, resolve
 
 if TYPE_CHECKING:
     from foregate.agent.session import Session
@@ -27,16 +30,16 @@ async def resume(session: Session) -> None:
         session.state.apply(event)
     state = session.state
     if state.policy_hash != session.policy.hash:
-        policy = {"policy": session.policy.model_dump(mode="json"), "layers": dict(session.layers)}
-        await session.record(Draft("policy_changed", "foregate", policy | {"before": state.policy_hash}))
-    catalogue = session.recorded_catalogue
-    if state.catalogue_hash != catalogue["catalogue_hash"]:
-        await session.record(Draft("catalog_changed", "foregate", catalogue))
+        policy = session.policy.model_dump(mode="json")
+        body = PolicyChanged(policy=policy, layers=dict(session.layers), before=state.policy_hash)
+        await session.record(Draft(body, "foregate"))
+    changed = session.catalogue_changed
+    if state.catalogue_hash != changed.catalogue_hash:
+        await session.record(Draft(changed, "foregate"))
     for call, started in list(state.in_flight.items()):
-        if started.body["class"] != "pure":
-            about = {"call": call, "tool": started.body["tool"], "target": started.body["target"]}
-            body = {**about, "reason": PROCESS_ENDED}
-            await session.record(Draft("outcome_unknown", "foregate", body))
+        if started.side_effect != "pure":
+            lost = OutcomeUnknown(call=call, tool=started.tool, target=started.target, reason=PROCESS_ENDED)
+            await session.record(Draft(lost, "foregate"))
     await session.log.settle(session.lease)
 
 
@@ -47,7 +50,7 @@ async def restored(session: Session, open_turn: OpenTurn) -> bool:
     is unused, and the executor looks at the call's resources again as ever.
     """
     events = {event.seq: event for event in await session.log.read(session.lease.session)}
-    turn = resolve(events[open_turn.judged].body["turn"], events.__getitem__)
+    turn = resolve(body_at(open_turn.judged, TurnJudged, events.__getitem__).turn, events.__getitem__)
     if lapsed(turn, (event for event in events.values() if event.seq > open_turn.judged), session.clock()):
         return False
     session.facts = session.prelude.facts(turn)
@@ -66,5 +69,10 @@ def lapsed(turn: Turn, since: Iterable[Event], now: str) -> bool:
 
 def cancelled(event: Event) -> bool:
     """Whether an event says that a call was cancelled, running or not."""
-    body = event.body
-    return "cancelled" in (body.get("error"), body.get("reason")) or body.get("code") == "not_run_cancelled"
+    match event.body:
+        case ToolFinished(error="cancelled") | OutcomeUnknown(reason="cancelled"):
+            return True
+        case CallAnswered(code="not_run_cancelled"):
+            return True
+        case _:
+            return False

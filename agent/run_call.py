@@ -7,12 +7,12 @@ from foregate.agent.look import Look
 from foregate.agent.session import Session
 from foregate.agent.surveyor import moved_on
 from foregate.agent.task_state import OpenTurn
+from foregate.schemas.call_events import CallAnswered, Observed, RulingWord
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.event import Draft
 from foregate.schemas.judgement import Verdict
 from foregate.schemas.permit import Permit
 from foregate.schemas.ruling import Remedy, Standing
-from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
 
@@ -62,26 +62,23 @@ def answered(
     code: str,
     message: str,
     *,
-    ruling: str = "not_run",
+    ruling: RulingWord = "not_run",
     gate: str = "",
     remedy: Remedy | None = None,
-    observed: Json = None,
+    observed: Observed | None = None,
 ) -> Draft:
     """Return the answer to a call that did not run, whether or not anybody has looked what it would do."""
     facts = session.facts.get(call.id)
-    body: dict[str, Json] = {
-        "call": call.id,
-        "tool": call.name[:128],
-        "target": facts.target if facts else "",
-        "ruling": ruling,
-        "code": code,
-        "message": message,
-        "change": facts.changes if facts else False,
-    }
-    if gate:
-        body["gate"] = gate
-    if remedy is not None:
-        body["remedy"] = {"tool": remedy.tool, "arguments": dict(remedy.arguments)}
-    if observed is not None:
-        body["observed"] = observed
-    return Draft("call_answered", "foregate", body)
+    body = CallAnswered(
+        call=call.id,
+        tool=call.name[:128],
+        target=facts.target if facts else "",
+        ruling=ruling,
+        code=code,
+        message=message,
+        change=facts.changes if facts else False,
+        gate=gate,
+        remedy=remedy,
+        observed=observed,
+    )
+    return Draft(body, "foregate")

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from foregate.agent.context.tokens import Measure
 from foregate.agent.delegation import Delegating, may_delegate
 from foregate.agent.desk import Desk
 from foregate.agent.look import Look
-from foregate.agent.outcome import Outcome, Report
+from foregate.agent.outcome import Outcome
 from foregate.agent.prompts import PROMPTS_HASH, SYSTEM
 from foregate.agent.session_state import SessionState
 from foregate.agent.surveyor import Surveyor
@@ -26,19 +26,25 @@ from foregate.agent.tools.tool import bound_to, look_there
 from foregate.agent.workspace import Workspace
 from foregate.gates.prelude import Prelude, prelude
 from foregate.policy.policy import Policy
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import UsageError
-from foregate.schemas.event import Actor, Draft, Event, Status
+from foregate.schemas.event import Actor, Draft, Event
 from foregate.schemas.grant import Grant
+from foregate.schemas.json_object import get_text
 from foregate.schemas.judgement import Judgement
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.model_response import Usage
 from foregate.schemas.need import Answer, Need
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
+from foregate.schemas.session_events import CatalogChanged, SessionEnded, SessionStarted
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey, recorded, survey_hash
+from foregate.schemas.survey import Survey, survey_hash
+from foregate.schemas.task_events import PauseReason, Report, Status, TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec, catalogue_hash, catalogue_of
-from foregate.schemas.turn import Turn
+from foregate.schemas.turn import Refusal, Turn, TurnActor
+from foregate.schemas.turn_record import TurnRecord
 from foregate.telemetry.masking import Hidden, masked
 from foregate.telemetry.secret import Secret
 
@@ -103,20 +109,28 @@ class Session:
         self.looks: dict[tuple[int, str], Look] = {}
         """What was seen early, by the response it was taken for and the digest of the call."""
 
-    async def start(self, **about: Json) -> None:
-        """Write the first event: everything needed to judge this session again elsewhere."""
-        body = {
-            "workspace": str(self.workspace.root),
-            "model": self.model.name,
-            "system": SYSTEM,
-            "prompts_hash": PROMPTS_HASH,
-            **self.recorded_catalogue,
-            "policy": self.policy.model_dump(mode="json"),
-            "layers": dict(self.layers),
-            "depth": self.depth,
-            **about,
-        }
-        await self.record(Draft("session_started", "foregate", body))
+    async def start(
+        self, *, dialect: str = "", runtime: str = "", agent: str = "", parent: str = "", parent_event: int = 0
+    ) -> None:
+        """Write the first event: everything needed to judge this session again elsewhere. See SessionStarted."""
+        tools = self.catalogue_changed
+        body = SessionStarted(
+            workspace=str(self.workspace.root),
+            model=self.model.name,
+            system=SYSTEM,
+            prompts_hash=PROMPTS_HASH,
+            catalogue=tools.catalogue,
+            catalogue_hash=tools.catalogue_hash,
+            policy=self.policy.model_dump(mode="json"),
+            layers=dict(self.layers),
+            depth=self.depth,
+            dialect=dialect,
+            runtime=runtime,
+            agent=agent,
+            parent=parent,
+            parent_event=parent_event,
+        )
+        await self.record(Draft(body, "foregate"))
 
     def _judge_by(self, catalogue: dict[str, ToolSpec]) -> None:
         self.catalogue: dict[str, ToolSpec] = catalogue
@@ -124,10 +138,10 @@ class Session:
         self.surveyor = Surveyor(self.workspace, self.tools, self.policy, catalogue)
 
     @property
-    def recorded_catalogue(self) -> dict[str, Json]:
+    def catalogue_changed(self) -> CatalogChanged:
         """The tools as the log has them, and their hash."""
-        catalogue = [codec.dump(spec) for spec in self.catalogue.values()]
-        return {"catalogue": catalogue, "catalogue_hash": catalogue_hash(catalogue)}
+        catalogue = tuple(self.catalogue.values())
+        return CatalogChanged(catalogue=catalogue, catalogue_hash=catalogue_hash(catalogue))
 
     async def catch_up(self) -> None:
         """Take note of tools that are gone: what comes next is offered and judged without them."""
@@ -137,7 +151,7 @@ class Session:
         self._offered, specs = own, list(self.tools.specs())
         if [spec.name for spec in specs] != list(self.catalogue):
             self._judge_by(catalogue_of(specs))
-            await self.record(Draft("catalog_changed", "foregate", self.recorded_catalogue))
+            await self.record(Draft(self.catalogue_changed, "foregate"))
 
     @property
     def hidden(self) -> Hidden:
@@ -169,13 +183,18 @@ class Session:
             raise UsageError("this session runs no child tasks; open it with `delegate`")
         return await self.delegate(self, text, name)
 
-    async def hear(self, text: str, actor: Actor = "user", **about: Json) -> None:
-        """Record a message; it starts a task, or continues the one that asked a question."""
+    async def hear(
+        self, text: str, actor: Actor = "user", *, plan: bool = False, refusals: tuple[Refusal, ...] | None = None
+    ) -> None:
+        """Record a message; it starts a task, or continues the one that asked a question.
+
+        `plan` and `refusals` are what a task begins with; see TaskStarted.
+        """
         drafts = []
         if self.state.task is None:
-            number = {"task": self.state.tasks + 1, "depth": self.depth}
-            drafts.append(Draft("task_started", "foregate", {**number, **about}))
-        drafts.append(Draft("user_message", actor, {"text": strict_json.scrub(text)}))
+            begun = TaskStarted(task=self.state.tasks + 1, depth=self.depth, plan=plan, refusals=refusals)
+            drafts.append(Draft(begun, "foregate"))
+        drafts.append(Draft(UserMessage(text=strict_json.scrub(text)), actor))
         await self.record(*drafts)
 
     async def look_ahead(self, calls: Sequence[ToolCall]) -> None:
@@ -188,7 +207,7 @@ class Session:
         calls = open.response.calls[: limit or None]
         surveys = self.surveyor.survey(calls, self.state)
         if open.answers:
-            now = (survey_hash(recorded(surveys)), self.policy.hash)
+            now = (survey_hash(surveys), self.policy.hash)
             if any((answer.survey_hash, answer.policy_hash) != now for answer in open.answers):
                 self.state.void(list(open.answers), "what was judged has changed since the answer")
         return self.bare_turn(
@@ -206,7 +225,7 @@ class Session:
         self,
         response: int,
         calls: tuple[ToolCall, ...],
-        actor: str,
+        actor: TurnActor,
         cause: int,
         *,
         surveys: tuple[Survey, ...] | None = None,
@@ -257,25 +276,19 @@ class Session:
 
         `early` is set for a look of a response that still arrives.
         """
-        stored = turn.stored()
         open_turn = self.state.open
-        if open_turn is not None and turn.actor == "model" and len(turn.calls) < len(open_turn.response.calls):
-            stored["judged_calls"] = len(turn.calls)
-        body: dict[str, Json] = {
-            "turn": stored,
-            "judgement": judgement.to_json(),
-            "survey_hash": turn.survey_hash,
-            "fingerprints": turn.fingerprints,
-        }
-        if judgement.plan is not None:
-            body["plan"] = codec.dump(judgement.plan)
-        if stuck:
-            body["stuck"] = stuck
-        if notice:
-            body["notice"] = notice
-        if early:
-            body["early"] = True
-        return Draft("turn_judged", "foregate", body)
+        cut = open_turn is not None and turn.actor == "model" and len(turn.calls) < len(open_turn.response.calls)
+        body = TurnJudged(
+            turn=TurnRecord.of(turn, judged_calls=len(turn.calls) if cut else None),
+            judgement=judgement,
+            survey_hash=turn.survey_hash,
+            fingerprints=turn.fingerprints,
+            plan=judgement.plan,
+            stuck=stuck,
+            notice=notice,
+            early=early,
+        )
+        return Draft(body, "foregate")
 
     async def meet(self, need: Need, turn: Turn) -> Outcome | None:
         """Record a question and its answer; a person who cannot answer now pauses the task."""
@@ -286,16 +299,15 @@ class Session:
             == (need.gate, need.key, turn.survey_hash)
         )
         if not same:
-            body = codec.dump(replace(need, request={}))
             request = self.blobs.put(strict_json.canonical(need.request))
-            raised = {"need": body, "request": request, "survey_hash": turn.survey_hash}
-            await self.record(Draft("need_raised", "foregate", raised))
+            raised = NeedRaised(need=replace(need, request={}), request=request, survey_hash=turn.survey_hash)
+            await self.record(Draft(raised, "foregate"))
         elif open_turn.need is not None:
             need = replace(need, expires_at=open_turn.need.need.expires_at)
         if need.who != "person":
             advice = await advise(self.model, need, self.policy)
-            used = {"usage": codec.dump(advice.usage), "response": self.blobs.put(advice.text.encode())}
-            await self.answered(need, turn, advice.value, error=advice.error, **used)
+            words = self.blobs.put(advice.text.encode())
+            await self.answered(need, turn, advice.value, error=advice.error, usage=advice.usage, response=words)
             return None
         if need.expires_at and self.clock() > need.expires_at:
             await self.answered(need, turn, None, error="nobody answered in time")
@@ -309,7 +321,17 @@ class Session:
         await self.answered(need, turn, value, grants=anyway(need, reply.choice))
         return None
 
-    async def answered(self, need: Need, turn: Turn, value: Json, *, error: str = "", **more: Json) -> None:
+    async def answered(
+        self,
+        need: Need,
+        turn: Turn,
+        value: Mapping[str, Json] | None,
+        *,
+        error: str = "",
+        usage: Usage | None = None,
+        response: str | None = None,
+        grants: tuple[Grant, ...] | None = None,
+    ) -> None:
         """Record an answer, bound to the survey and the policy it was given under."""
         answer = Answer(
             need.gate,
@@ -323,7 +345,7 @@ class Session:
             self.clock(),
             need.expires_at,
         )
-        await self.record(Draft("need_answered", need.who, {"answer": codec.dump(answer), **more}))
+        await self.record(Draft(NeedAnswered(answer=answer, usage=usage, response=response, grants=grants), need.who))
 
     async def end(
         self, status: Status, text: str = "", *, remark: str = "", blocker: str = "", need: str = ""
@@ -336,38 +358,37 @@ class Session:
             step = need or "say how to go on, or ask for something smaller"
             report = Report(tuple(task.done), blocker or status, step, "send another message to go on")
         text = f"{text}\n\n{remark}" if remark else text
-        body = {
-            "status": status,
-            "text": text,
-            "duration": task.elapsed(self.clock()),
-            "turns": task.counters.turns,
-            "model_calls": task.counters.model_calls,
-            "tool_calls": task.counters.tool_calls,
-            "tokens": task.counters.tokens,
-            "cost": task.counters.cost,
-            "note": blocker,
-            "report": codec.dump(report),
-        }
-        await self.record(Draft("task_ended", "foregate", body))
+        counters = task.counters
+        body = TaskEnded(
+            status=status,
+            text=text,
+            duration=task.elapsed(self.clock()),
+            turns=counters.turns,
+            model_calls=counters.model_calls,
+            tool_calls=counters.tool_calls,
+            tokens=counters.tokens,
+            cost=counters.cost,
+            note=blocker,
+            report=report,
+        )
+        await self.record(Draft(body, "foregate"))
         with suppress(asyncio.CancelledError):  # the task has ended, so there is nothing left to cancel
             await self.log.settle(self.lease)
         return Outcome(status, text, report, remark)
 
     async def paused(self, outcome: Outcome) -> Outcome:
         """Record that the task waits for a person, and return the outcome it pauses with."""
-        body = (
-            {"reason": outcome.status, "question": outcome.text}
-            if outcome.status == "needs_input"
-            else {"reason": outcome.status}
-        )
-        await self.record(Draft("task_paused", "foregate", body))
+        asks = outcome.status == "needs_input"
+        reasons: tuple[PauseReason, ...] = get_args(PauseReason)
+        reason = next(reason for reason in reasons if reason == outcome.status)
+        await self.record(Draft(TaskPaused(reason=reason, question=outcome.text if asks else None), "foregate"))
         await self.log.settle(self.lease)
         return outcome
 
     async def close(self, *, end: bool = True) -> None:
         """Give the session back; with `end` its log is complete, and says so."""
         if end and not self.state.ended:
-            await self.record(Draft("session_ended", "foregate", {"events": self.state.seq + 1}))
+            await self.record(Draft(SessionEnded(events=self.state.seq + 1), "foregate"))
         await self.log.settle(self.lease)
         await self.log.release(self.lease)
 
@@ -377,9 +398,9 @@ def unplanned(mode: str, touched: int) -> int:
     return max(0, 1 - touched) if mode == "auto" else 0
 
 
-def anyway(need: Need, choice: str) -> list[Json]:
+def anyway(need: Need, choice: str) -> tuple[Grant, ...]:
     """Return the grants of a person who wants a call done that was held twice: exactly this call, gate and code."""
     if need.gate != "loop" or choice != "anyway" or not need.request.get("can_override"):
-        return []
-    gate, code = need.request["gate"], need.request["code"]
-    return [codec.dump(Grant(gate, code, "", digest=digest, until="task")) for digest in need.digests]
+        return ()
+    gate, code = get_text(need.request, "gate"), get_text(need.request, "code")
+    return tuple(Grant(gate, code, "", digest=digest, until="task") for digest in need.digests)

@@ -11,6 +11,7 @@ from foregate.agent.session import Session
 from foregate.agent.task_state import TaskState
 from foregate.schemas.event import Draft
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.response_events import Continuation, ModelResponded
 
 
 async def said(session: Session, response: ModelResponse) -> None:
@@ -19,14 +20,20 @@ async def said(session: Session, response: ModelResponse) -> None:
     stamped = response.stamped(seq)
     program = Program.of(stamped, seq)
     if program is None:
-        await session.record(Draft("model_response", "model", stamped.to_json()))
+        await session.record(Draft(ModelResponded.of(stamped), "model"))
         return
     places = program.next_stage(session.policy.limits.calls_per_response).places
     first = program.response(places)
-    about = {"text": stamped.text, "reasoning": stamped.reasoning, "model": stamped.model, "notes": stamped.notes}
-    first = replace(first, usage=stamped.usage, finish_reason=stamped.finish_reason, **about)
-    body = {**first.to_json(), "program": program.to_json(places)}
-    await session.record(Draft("model_response", "model", body))
+    first = replace(
+        first,
+        text=stamped.text,
+        reasoning=stamped.reasoning,
+        model=stamped.model,
+        notes=stamped.notes,
+        usage=stamped.usage,
+        finish_reason=stamped.finish_reason,
+    )
+    await session.record(Draft(ModelResponded.of(first, program=program.record(places)), "model"))
 
 
 async def next_stage(session: Session) -> None:
@@ -48,9 +55,9 @@ async def next_stage(session: Session) -> None:
         dead = ((program.calls[at], *why) for at, why in stage.dead.items())
         await session.record(*(answered(session, call, code, message) for call, code, message in dead))
         return
-    body = program.response(stage.places).to_json()
-    continues = {"response": program.seq, "places": list(stage.places)}
-    await session.record(Draft("model_response", "foregate", {**body, "continues": continues}))
+    continues = Continuation(response=program.seq, places=tuple(stage.places))
+    body = ModelResponded.of(program.response(stage.places), continues=continues)
+    await session.record(Draft(body, "foregate"))
 
 
 def stopped(task: TaskState) -> tuple[str, str] | None:

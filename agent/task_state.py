@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import assert_never
+
+from msgspec.structs import replace
 
 from foregate.agent.context.cut import line
 from foregate.agent.program import Result
+from foregate.schemas.call_events import ToolFinished
+from foregate.schemas.decision import Decision
 from foregate.schemas.event import Event
 from foregate.schemas.grant import Grant
-from foregate.schemas.judgement import Judgement
+from foregate.schemas.judgement import Judgement, Verdict
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.need import Answer, Need, Voided
+from foregate.schemas.opinion import Consequence
 from foregate.schemas.plan import PlanInForce
+from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.resource import Resource
-from foregate.schemas.strict_json import Json
+from foregate.schemas.ruling import Standing
+from foregate.schemas.task_events import TaskPaused
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import CheckResult, Counters, HoldCount, Refusal, Said
 
 WHY = 300
 """Characters that are kept of why something failed, was held or is unknown."""
+REFUSALS = ("approval_denied", "approval_required", "critique_rejected", "plan_rejected")
+"""Codes by which a call was refused, so that it stays refused, unasked, until it or its evidence changes."""
+_UNPLANNED = "was not done (plan_required)"
 
 
 @dataclass(slots=True)
@@ -70,10 +81,10 @@ class OpenTurn:
         """Note that a change did not happen: outside blocks it stops the later changes of the response."""
         self.change_not_made = self.change_not_made or call not in self.in_blocks
 
-    def close(self, call: str, event: Event) -> None:
-        """Take in the answer to a call."""
+    def close(self, call: str, result: Result) -> None:
+        """Take in what came of a call."""
         del self.unanswered[call]
-        if call in self.in_blocks and not Result.of(event).ok:
+        if call in self.in_blocks and not result.ok:
             self.failed.add(call)
 
 
@@ -128,18 +139,101 @@ class TaskState:
         for name, by in more.items():
             self.used[name] += by
 
-    def went_wrong(self, body: Mapping[str, Json], what: str, why: str) -> None:
+    def hear(self, said: Said, time: str) -> None:
+        """Take in what a person said, which answers what the task waited for."""
+        self.messages.append(said)
+        self.after_turn = ("", "")
+        if self.paused:
+            self.slots_answered.extend(slot for slot in self.slots_asked if slot not in self.slots_answered)
+            self.narrated = max(self.narrated, len(self.question))
+            self.paused, self.since, self.question = "", time, ""
+
+    def pause(self, time: str, body: TaskPaused) -> None:
+        """Stop the clock until a person has answered."""
+        self.active = self.elapsed(time)
+        self.paused = body.reason
+        if body.question is not None:
+            self.question = body.question
+
+    def judge(self, seq: int, body: TurnJudged) -> None:
+        """Take in what was judged of a turn of the model."""
+        judgement = body.judgement
+        self.count(turns=0 if body.turn.cause else 1)
+        self.stuck = body.stuck
+        for decision in judgement.decisions:
+            self._count_fired(decision)
+        for verdict in judgement.verdicts:
+            self._count_hold(seq, verdict, body.fingerprints.get(verdict.call, ""))
+        if judgement.plan is not None:
+            self.plan = replace(judgement.plan, seq=seq)
+        if judgement.consequence is not None:
+            self._follow(judgement.consequence)
+
+    def _count_fired(self, decision: Decision) -> None:
+        if any(ruling.standing is not Standing.ALLOW for ruling in decision.rulings) or decision.consequence:
+            counts = self.shadow_fired if decision.mode == "shadow" else self.fired
+            counts[decision.gate] = counts.get(decision.gate, 0) + 1
+
+    def _count_hold(self, seq: int, verdict: Verdict, fingerprint: str) -> None:
+        code, message = verdict.ruling.code, verdict.ruling.message
+        if verdict.standing is not Standing.ALLOW:
+            key = (verdict.digest, code, fingerprint)
+            self.holds[key] = self.holds.get(key, 0) + 1
+            self.wants_plan = self.wants_plan or code == "plan_required"
+        if code in REFUSALS:
+            self.refusals.append(Refusal(verdict.digest, fingerprint, verdict.gate, code, message, seq))
+
+    def _follow(self, consequence: Consequence) -> None:
+        if consequence.kind == "ask_user":
+            self.question = consequence.question
+            self.slots_asked.extend(consequence.slots)
+        else:
+            self.words_only = True
+            self.words_only_task = self.words_only_task or consequence.lasts == "task"
+
+    def verify(self, judgement: Judgement) -> bool:
+        """Take in what was judged of an answer; return whether the answer goes back to the model."""
+        self.count(verification_rounds=1)
+        pending = False
+        for decision in judgement.decisions:
+            self.verdict = decision.code, decision.summary
+            if decision.code == "verification_pending":
+                self.fired["postlude"] = self.fired.get("postlude", 0) + 1
+                pending = True
+        return pending
+
+    def follow_plan(self, event: Event, body: PlanProposed | PlanConfirmed | PlanStepChanged) -> None:
+        """Take in that a plan was proposed or confirmed, or how one of its tasks stands."""
+        match body:
+            case PlanProposed(digest=digest):
+                self.proposed_plan, self.running_plan, self.wants_plan = digest, "", False
+            case PlanConfirmed(digest=digest, plan=plan):
+                self.running_plan, self.proposed_plan, self.during = digest, "", ""
+                self.trouble = {key: what for key, what in self.trouble.items() if what != _UNPLANNED}
+                if plan is not None:
+                    self.plan = replace(plan, seq=event.seq)
+            case PlanStepChanged(status="running", step=step):
+                self.during = step_name(step)
+                if self.paused:
+                    self.paused, self.since = "", event.time
+            case PlanStepChanged(step=step):
+                if self.during == step_name(step):
+                    self.during = ""
+            case _:
+                assert_never(body)
+
+    def went_wrong(self, tool: str, target: str, what: str, why: str) -> None:
         """Note what became of a change, and why, until it is settled."""
-        key = body["tool"], body.get("target", "")
+        key = tool, target
         self.trouble[key], self.why[key] = what, line(why, WHY)
 
-    def finished(self, body: Mapping[str, Json], side_effect: bool) -> None:
+    def finish(self, body: ToolFinished, side_effect: bool) -> None:
         """Take in how a call that ran ended."""
-        self.just_failed = () if body["ok"] else (body["tool"],)
-        if side_effect and not body["ok"]:
-            self.went_wrong(body, "failed", body["content"])
+        self.just_failed = () if body.ok else (body.tool,)
+        if side_effect and not body.ok:
+            self.went_wrong(body.tool, body.target, "failed", body.content)
         elif side_effect:
-            self.settled(body["tool"], body.get("target", ""))
+            self.settled(body.tool, body.target)
 
     def settled(self, tool: str, target: str) -> None:
         """Note that a change took effect, so that no trouble with its target is open any more."""

@@ -8,13 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from foregate.agent.program import Program
-from foregate.schemas import strict_json
+from foregate.schemas import codec, strict_json
+from foregate.schemas.call_events import (
+    CallAnswered,
+    EffectUndone,
+    KnownOutcome,
+    OutcomeResolved,
+    OutcomeUnknown,
+    ToolFinished,
+)
 from foregate.schemas.event import Event
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import Message
-from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.plan_events import FillRequest, PlanStepChanged
+from foregate.schemas.response_events import Continuation, ModelResponded, RecordedProgram
+from foregate.schemas.session_events import SessionStarted
 from foregate.schemas.strict_json import Json
+from foregate.schemas.task_events import TaskPaused, UserMessage
 
-CAME: Mapping[str, str] = {"done": "took effect", "not_done": "did not take effect"}
+CAME: Mapping[KnownOutcome, str] = {"done": "took effect", "not_done": "did not take effect"}
 """What came of a call whose outcome was unknown, in words."""
 
 
@@ -23,37 +35,36 @@ def message_of(event: Event, answered: bool) -> Message | None:
 
     `answered` tells whether the event answers a call of the response in hand (a runner's own call does not).
     """
-    body = event.body
-    match event.kind:
-        case "session_started":
-            return Message("system", body["system"])
-        case "user_message":
-            return Message("user", body["text"])
-        case "model_response" if "continues" in body:
+    match event.body:
+        case SessionStarted(system=system):
+            return Message("system", system)
+        case UserMessage(text=text):
+            return Message("user", text)
+        case ModelResponded(continues=Continuation()):
             return None  # its calls stand in the message it goes on with
-        case "model_response":
-            response = ModelResponse.from_json(body)
-            if "program" in body:
-                whole = Program.read(event.seq, body["program"])
-                return Message("assistant", response.text, whole.calls, order=whole.order)
+        case ModelResponded(program=RecordedProgram() as recorded) as body:
+            whole = Program.read(event.seq, recorded)
+            return Message("assistant", body.text, whole.calls, order=whole.order)
+        case ModelResponded(response=response):
             return Message("assistant", response.text, response.calls, order=response.order)
-        case "tool_finished" if answered:
-            return Message("tool", finished(body), call=body["call"])
-        case "call_answered" if answered:
-            return Message("tool", refused(body), call=body["call"])
-        case "outcome_unknown" if answered:
-            return Message("tool", unknown(body), call=body["call"])
-        case "outcome_resolved":
-            return notice(f"The outcome of the call to `{body['tool']}` is now known: it {CAME[body['outcome']]}.")
-        case "effect_undone":
-            return notice(f"The change made by `{body['tool']}` to {', '.join(body['resources'])} was undone.")
-        case "task_paused" if body["reason"] == "needs_input":
-            return Message("assistant", body["question"])
-        case "turn_judged" if body.get("notice"):
-            return notice(body["notice"])
-        case "plan_step_changed" if body.get("ask"):
-            return Message("user", object_text({"foregate": {"notice": body["ask"]["notice"]}, **body["ask"]["about"]}))
-    return None
+        case ToolFinished() as body if answered:
+            return Message("tool", finished(body), call=body.call)
+        case CallAnswered() as body if answered:
+            return Message("tool", refused(body), call=body.call)
+        case OutcomeUnknown() as body if answered:
+            return Message("tool", unknown(body), call=body.call)
+        case OutcomeResolved(tool=tool, outcome=outcome):
+            return notice(f"The outcome of the call to `{tool}` is now known: it {CAME[outcome]}.")
+        case EffectUndone(tool=tool, resources=resources):
+            return notice(f"The change made by `{tool}` to {', '.join(resources)} was undone.")
+        case TaskPaused(question=str(question)):
+            return Message("assistant", question)
+        case TurnJudged(notice=text) if text:
+            return notice(text)
+        case PlanStepChanged(ask=FillRequest(notice=text, about=about)):
+            return Message("user", object_text({"foregate": {"notice": text}, **about}))
+        case _:
+            return None
 
 
 def notice(text: str) -> Message:
@@ -61,29 +72,30 @@ def notice(text: str) -> Message:
     return Message("user", object_text({"foregate": {"notice": text}}))
 
 
-def finished(body: Mapping[str, Json]) -> str:
+def finished(body: ToolFinished) -> str:
     """Return the answer to a call that ran."""
-    answer: dict[str, Json] = {"ok": body["ok"], "output": body["content"]}
-    if body.get("dropped"):
-        answer["left_out_bytes"] = body["dropped"]
-    if body.get("exit_code") is not None:
-        answer["exit_code"] = body["exit_code"]
+    answer: dict[str, Json] = {"ok": body.ok, "output": body.content}
+    if body.dropped:
+        answer["left_out_bytes"] = body.dropped
+    if body.exit_code is not None:
+        answer["exit_code"] = body.exit_code
     return object_text(answer)
 
 
-def refused(body: Mapping[str, Json]) -> str:
+def refused(body: CallAnswered) -> str:
     """Return the answer to a call that did not run: why, what would cure it, and what the cure already showed."""
-    said = {key: body[key] for key in ("ruling", "code", "message", "remedy") if body.get(key)}
-    answer: dict[str, Json] = {"ok": False, "foregate": said}
-    if body.get("observed") is not None:
-        answer["observed"] = body["observed"]
+    said: dict[str, Json] = {"ruling": body.ruling, "code": body.code, "message": body.message}
+    if body.remedy is not None:
+        said["remedy"] = codec.dump(body.remedy)
+    answer: dict[str, Json] = {"ok": False, "foregate": {key: value for key, value in said.items() if value}}
+    if body.observed is not None:
+        answer["observed"] = codec.dump(body.observed)
     return object_text(answer)
 
 
-def unknown(body: Mapping[str, Json]) -> str:
+def unknown(body: OutcomeUnknown) -> str:
     """Return the answer to a call whose outcome nobody knows."""
-    why = body["reason"]
-    message = f"It is not known whether this took effect ({why}). Do not assume either; look before you go on."
+    message = f"It is not known whether this took effect ({body.reason}). Do not assume either; look before you go on."
     return object_text({"ok": False, "foregate": {"code": "outcome_unknown", "message": message}})
 
 

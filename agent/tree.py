@@ -8,11 +8,12 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from foregate.agent.workspace import Workspace, cannot, kind_of
-from foregate.schemas import strict_json
+from foregate.schemas import codec, strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.protocols import Blobs
-from foregate.schemas.strict_json import Json
 
 EMPTY = strict_json.sha256(b"")
 """The hash of the listing of an empty directory."""
@@ -56,6 +57,22 @@ class Listing:
             for entry in self.entries
         ]
         return strict_json.sha256("".join(lines).encode("utf-8", "surrogatepass"))
+
+
+class KeptEntry(Struct, frozen=True):
+    """One thing of a directory's image. `path` is relative to the directory; a directory has no `hash`."""
+
+    path: str
+    kind: str
+    mode: int
+    hash: str = ""
+
+
+class Image(Struct, frozen=True):
+    """What an image says of a directory: its mode, and what lies beneath it, parents before children."""
+
+    mode: int
+    entries: tuple[KeptEntry, ...]
 
 
 def walk(
@@ -122,52 +139,57 @@ def image(workspace: Workspace, path: str, limit: int, put: Callable[[bytes], st
     found = listing(workspace, path, limit)
     if not found.complete or not all(entry.kind != "other" and entry.readable for entry in found.entries):
         raise WorkspaceError(f"`{path[:80]}` holds too much or something special; no copy of it can be kept")
-    entries: list[Json] = []
+    entries = []
     cut = 0 if path == "." else len(path) + 1
     for entry in found.entries:
-        kept: dict[str, Json] = {"path": entry.path[cut:], "kind": entry.kind, "mode": entry.mode}
+        digest = ""
         if entry.kind == "file":
-            kept["hash"] = put(workspace.read(entry.path))
+            digest = put(workspace.read(entry.path))
         elif entry.kind == "link":
-            kept["hash"] = put(workspace.read_link(entry.path))
-        entries.append(kept)
-    return strict_json.canonical({"mode": workspace.look(path).mode, "entries": entries})
+            digest = put(workspace.read_link(entry.path))
+        entries.append(KeptEntry(entry.path[cut:], entry.kind, entry.mode, digest))
+    return strict_json.canonical(codec.dump(Image(workspace.look(path).mode, tuple(entries))))
 
 
 def put_back(workspace: Workspace, path: str, data: bytes, blobs: Blobs) -> None:
     """Create at `path` the directory an image describes; what of it is there already is left as it is."""
-    kept = described(data)
+    kept = read_image(data)
     workspace.make_directory(path)
-    directories = [(path, kept["mode"])]
-    for entry in kept["entries"]:
-        here = f"{path}/{entry['path']}"
-        if is_there(workspace, here, entry) and workspace.look(here).mode == entry["mode"]:
+    directories = [(path, kept.mode)]
+    for entry in kept.entries:
+        here = f"{path}/{entry.path}"
+        if is_there(workspace, here, entry) and workspace.look(here).mode == entry.mode:
             continue
-        if entry["kind"] == "directory":
+        if entry.kind == "directory":
             workspace.make_directory(here)
-            directories.append((here, entry["mode"]))
-        elif entry["kind"] == "file":
-            workspace.write(here, blobs.get(entry["hash"]), mode=entry["mode"])
+            directories.append((here, entry.mode))
+        elif entry.kind == "file":
+            workspace.write(here, blobs.get(entry.hash), mode=entry.mode)
         else:
-            workspace.make_link(here, blobs.get(entry["hash"]))
+            workspace.make_link(here, blobs.get(entry.hash))
     for here, mode in reversed(directories):
         workspace.make_directory(here, mode=mode)
 
 
-def described(data: bytes) -> Json:
-    """Return what an image says: the mode of the directory, and its entries."""
-    return strict_json.parse(data.decode(), max_bytes=len(data) + 1)
+def read_image(data: bytes) -> Image:
+    """Return what the bytes of an image say."""
+    return codec.load(Image, strict_json.parse(data.decode(), max_bytes=len(data) + 1))
 
 
-def is_there(workspace: Workspace, path: str, entry: Json) -> bool:
+def hashes_of(data: bytes) -> list[str]:
+    """Return the hashes of the contents an image names."""
+    return [entry.hash for entry in read_image(data).entries if entry.hash]
+
+
+def is_there(workspace: Workspace, path: str, entry: KeptEntry) -> bool:
     """Whether at `path` is what an entry of an image says, whatever its mode."""
     found = workspace.look(path, max_hash=sys.maxsize)
-    return (found.kind, found.hash) == (entry["kind"], entry.get("hash", ""))
+    return (found.kind, found.hash) == (entry.kind, entry.hash)
 
 
 def partly_back(workspace: Workspace, path: str, data: bytes) -> bool:
     """Whether at `path` is a directory that holds nothing but what an image describes."""
-    entries = {f"{path}/{entry['path']}": entry for entry in described(data)["entries"]}
+    entries = {f"{path}/{entry.path}": entry for entry in read_image(data).entries}
     if workspace.look(path).kind != "directory":
         return False
     return all(

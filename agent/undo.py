@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,17 @@ from msgspec.structs import replace
 
 from foregate.agent.tools.tool import inverse_of
 from foregate.agent.undo_step import Place, Step, changes_back, records_back, steps_of
-from foregate.evidence.ledger import changes_of
-from foregate.schemas import codec
+from foregate.schemas.call_events import (
+    BeforeImage,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    ToolFinished,
+    ToolStarted,
+)
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Draft, Event
-from foregate.schemas.strict_json import Json
+from foregate.schemas.session_events import Checkpoint
 from foregate.schemas.tool_result import Change
 
 if TYPE_CHECKING:
@@ -60,7 +66,7 @@ class Undoable(Struct, frozen=True):
 
     call: str
     tool: str
-    before: Sequence[Json]
+    before: tuple[BeforeImage, ...]
     changes: tuple[Change, ...]
 
 
@@ -93,7 +99,7 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
     if preview:
         return UndoReport(True, found.call, found.tool, names, words, preview=True)
     if left:
-        await session.record(Draft("checkpoint", "foregate", {"undo": found.call, "steps": list(words)}))
+        await session.record(Draft(Checkpoint(undo=found.call, steps=words), "foregate"))
         await session.log.settle(session.lease)
     try:
         for step in left:
@@ -102,8 +108,8 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
             step.verify()
     except ForegateError as error:
         report = broken_off(UndoReport(False, found.call, found.tool, names, reason=str(error)), steps)
-        body = {"undo": found.call, "steps": list(report.left), "restored": list(report.restored), "why": report.reason}
-        await session.record(Draft("checkpoint", "foregate", body))
+        body = Checkpoint(undo=found.call, steps=report.left, restored=report.restored, why=report.reason)
+        await session.record(Draft(body, "foregate"))
         await session.log.settle(session.lease)
         return report
     await session.record(undone(found, steps))
@@ -115,7 +121,7 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
 class Past:
     """What became of the calls of a session, by call id."""
 
-    started: dict[str, Mapping[str, Json]] = field(default_factory=dict)
+    started: dict[str, ToolStarted] = field(default_factory=dict)
     finished: dict[str, Undoable] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
@@ -126,32 +132,42 @@ class Past:
         """The changes that were not taken back yet, oldest first."""
         return [change for call, change in self.finished.items() if call not in self.gone]
 
+    def end(self, body: ToolFinished | OutcomeResolved | EffectUndone | OutcomeUnknown) -> None:
+        """Take in what became of a call."""
+        call = body.call
+        match body:
+            case EffectUndone():
+                self.gone.add(call)
+            case OutcomeUnknown():
+                self.lost[call] = _NOBODY_KNOWS
+            case ToolFinished() | OutcomeResolved() if body.changes:
+                before = self.started[call].before if call in self.started else ()
+                self.finished.pop(call, None)
+                self.finished[call] = Undoable(call, body.tool, before, body.changes)
+                self.lost.pop(call, None)
+            case OutcomeResolved(outcome="done"):
+                self.lost[call] = _NOT_KNOWN_WHAT
+            case OutcomeResolved():
+                self.lost.pop(call, None)
+            case ToolFinished():
+                pass
+
 
 def past(events: Iterable[Event]) -> Past:
     """Return what became of the calls."""
     found = Past()
-    started, finished, gone, lost = found.started, found.finished, found.gone, found.lost
+    started, lost = found.started, found.lost
     for event in events:
-        call = event.body.get("call", "")
-        if event.kind == "tool_started":
-            started[call] = event.body
-            if event.body.get("elsewhere"):
-                lost[call] = _THERE
-        elif started.get(call, {}).get("elsewhere"):
-            continue
-        elif event.kind in ("tool_finished", "outcome_resolved") and event.body.get("changes"):
-            before = started.get(call, {}).get("before", ())
-            finished.pop(call, None)
-            finished[call] = Undoable(call, event.body["tool"], before, changes_of(event.body["changes"]))
-            lost.pop(call, None)
-        elif event.kind == "effect_undone":
-            gone.add(call)
-        elif event.kind == "outcome_unknown":
-            lost[call] = _NOBODY_KNOWS
-        elif event.kind == "outcome_resolved" and event.body["outcome"] == "done":
-            lost[call] = _NOT_KNOWN_WHAT
-        elif event.kind == "outcome_resolved":
-            lost.pop(call, None)
+        match event.body:
+            case ToolStarted(call=call) as body:
+                started[call] = body
+                if body.elsewhere:
+                    lost[call] = _THERE
+            case ToolFinished() | OutcomeResolved() | EffectUndone() | OutcomeUnknown() as body:
+                if body.call not in started or not started[body.call].elsewhere:
+                    found.end(body)
+            case _:
+                pass
     return found
 
 
@@ -177,7 +193,7 @@ def chosen(events: Iterable[Event], call_id: str | None) -> Undoable | str:
 
 def begun(events: Sequence[Event], call: str) -> bool:
     """Whether a process began to take the call back and did not come to say that it had."""
-    return any(event.kind == "checkpoint" and event.body.get("undo") == call for event in events)
+    return any(isinstance(event.body, Checkpoint) and event.body.undo == call for event in events)
 
 
 def broken_off(report: UndoReport, steps: Sequence[Step]) -> UndoReport:
@@ -192,15 +208,12 @@ def broken_off(report: UndoReport, steps: Sequence[Step]) -> UndoReport:
 
 def undone(found: Undoable, steps: Sequence[Step]) -> Draft:
     """Return the event of a change that was taken back."""
-    return Draft(
-        "effect_undone",
-        "foregate",
-        {
-            "call": found.call,
-            "tool": found.tool,
-            "resources": [change.resource.id for change in found.changes],
-            "changes": [codec.dump(change) for change in changes_back(found.changes)],
-            "evidence": [codec.dump(record) for record in records_back(found.changes)],
-            "steps": [step.words for step in steps],
-        },
+    body = EffectUndone(
+        call=found.call,
+        tool=found.tool,
+        resources=tuple(change.resource.id for change in found.changes),
+        changes=tuple(changes_back(found.changes)),
+        evidence=tuple(records_back(found.changes)),
+        steps=tuple(step.words for step in steps),
     )
+    return Draft(body, "foregate")

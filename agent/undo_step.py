@@ -7,17 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from foregate.agent import tree
-from foregate.agent.before_images import BeforeImage, own_now
+from foregate.agent.before_images import own_now
 from foregate.agent.repository import find
 from foregate.agent.tools.tool import Inverse
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
+from foregate.schemas.call_events import BeforeImage
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
+from foregate.schemas.json_object import get_text
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.resource import Resource, ResourceKind
-from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import Change
 
 
@@ -64,9 +65,9 @@ class Place:
     inverse: Inverse | None = None
 
 
-def steps_of(changes: Sequence[Change], before: Sequence[Json], place: Place) -> list[Step]:
+def steps_of(changes: Sequence[Change], before: Sequence[BeforeImage], place: Place) -> list[Step]:
     """Return the steps that take the changes of one call back; raise WorkspaceError for one without a way back."""
-    images = {image.resource: image for image in (codec.load(BeforeImage, entry) for entry in before)}
+    images = {image.resource: image for image in before}
     by_id = {image.id: image for image in images.values()}
     moved = moved_pair(changes, by_id)
     if moved is not None:
@@ -171,9 +172,8 @@ def path_step(place: Place, change: Change, image: BeforeImage) -> Step:
         if image.type and not image.image:
             raise WorkspaceError(f"no copy was kept of `{path[:80]}`; change it by hand")
         kept = place.blobs.get(image.image) if image.image else b""
-        for entry in tree.described(kept)["entries"] if image.type == "directory" else ():
-            if "hash" in entry:
-                place.blobs.get(entry["hash"])
+        for hash_ in tree.hashes_of(kept) if image.type == "directory" else ():
+            place.blobs.get(hash_)
         for one in (path, *image.parents):
             place.workspace.changeable(one)
 
@@ -241,7 +241,8 @@ def move_step(place: Place, source: Change, destination: Change, image: BeforeIm
 
 def repository_step(place: Place, change: Change, image: BeforeImage) -> Step:
     """Return the step that sets branch and index back; the files stay as they are."""
-    kept = strict_json.parse(place.blobs.get(image.image).decode())
+    stored = strict_json.parse(place.blobs.get(image.image).decode())
+    kept_head, kept_index = get_text(stored, "head"), get_text(stored, "index")
     repository = find(place.workspace, place.policy, change.resource.id)
     head, index = repository.head(), f"{repository.git}/index"
 
@@ -253,18 +254,18 @@ def repository_step(place: Place, change: Change, image: BeforeImage) -> Step:
     def possible() -> None:
         if place.workspace.look(f"{index}.lock").kind:
             raise WorkspaceError("another git command is at work in the repository; wait for it")
-        if kept["index"]:
-            place.blobs.get(kept["index"])
-        if kept["head"]:
-            repository.run("cat-file", "-e", f"{kept['head']}^{{commit}}")
+        if kept_index:
+            place.blobs.get(kept_index)
+        if kept_head:
+            repository.run("cat-file", "-e", f"{kept_head}^{{commit}}")
         place.workspace.changeable(index)
 
     def take_back() -> None:
-        if head != kept["head"]:
-            words = ("HEAD", kept["head"], head) if kept["head"] else ("-d", "HEAD", head)
+        if head != kept_head:
+            words = ("HEAD", kept_head, head) if kept_head else ("-d", "HEAD", head)
             repository.run("update-ref", "-m", "undo", *words, more=repository.identity())
-        if kept["index"]:
-            place.workspace.write(index, place.blobs.get(kept["index"]))
+        if kept_index:
+            place.workspace.write(index, place.blobs.get(kept_index))
         elif place.workspace.look(index).kind:
             place.workspace.remove(index)
 
@@ -272,7 +273,7 @@ def repository_step(place: Place, change: Change, image: BeforeImage) -> Step:
         if repository.state() != change.before:
             raise WorkspaceError("the repository could not be set back as it was; look at it with git")
 
-    words = f"set the branch back to {kept['head'][:12] or 'no commit'}; " if head != kept["head"] else ""
+    words = f"set the branch back to {kept_head[:12] or 'no commit'}; " if head != kept_head else ""
     return Step(
         f"{words}set what is staged in {shlex.quote(change.resource.id)} back", as_left, possible, take_back, verify
     )

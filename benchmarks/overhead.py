@@ -27,6 +27,7 @@ from foregate.agent.session import Session
 from foregate.agent.tools.files import edit_file
 from foregate.policy.load import default_policy
 from foregate.schemas.codes import GATES
+from foregate.schemas.judging_events import TurnJudged
 from foregate.telemetry.memory_log import MemoryLog
 from foregate.telemetry.sqlite_log import SqliteLog
 
@@ -144,8 +145,8 @@ def spoken(session: Session) -> int:
 async def all_gates_were_asked(session: Session) -> bool:
     """Whether the last judged turn asked all nine gates, read from the log."""
     events = await session.log.read(SESSION, after=session.state.seq - 20)
-    judged = [event for event in events if event.kind == "turn_judged"][-1]
-    asked = [decision["gate"] for decision in judged.body["judgement"]["decisions"]]
+    judged = [event.body.judgement for event in events if isinstance(event.body, TurnJudged)][-1]
+    asked = [decision.gate for decision in judged.decisions]
     return asked == [*GATES, "prelude"]
 
 

@@ -16,9 +16,8 @@ from endless import SESSION, opened, turns
 from foregate.gates.prelude import prelude
 from foregate.gates.redecide import redecide
 from foregate.policy.policy import Policy
-from foregate.schemas import codec
-from foregate.schemas.judgement import Judgement
-from foregate.schemas.tool_spec import ToolSpec, catalogue_of
+from foregate.schemas.session_events import SessionStarted
+from foregate.schemas.tool_spec import catalogue_of
 from foregate.telemetry import chain
 from foregate.telemetry.memory_log import MemoryLog
 from foregate.telemetry.turns import recorded
@@ -50,12 +49,14 @@ def read(lines: list[tuple[str, str]]) -> float:
 def judged_again(lines: list[tuple[str, str]]) -> float:
     """Judge all turns of freshly read events again; return the nanoseconds per turn."""
     events = [chain.read(text, hash_) for text, hash_ in lines]
-    policy = Policy.model_validate_json(json.dumps(events[0].body["policy"]))
-    catalogue = catalogue_of([codec.load(ToolSpec, spec) for spec in events[0].body["catalogue"]])
+    began = events[0].body
+    assert isinstance(began, SessionStarted)
+    policy = Policy.model_validate_json(json.dumps(began.policy))
+    catalogue = catalogue_of(began.catalogue)
     bench = prelude(policy, catalogue)
     start = time.perf_counter_ns()
     for turn in recorded(events):
-        result = redecide(turn.turn, Judgement.from_json(turn.judgement), policy, bench, policy, catalogue)
+        result = redecide(turn.turn, turn.judgement, policy, bench, policy, catalogue)
         assert result.unchanged
     return (time.perf_counter_ns() - start) / COUNT
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from foregate.schemas import codec
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, EvidenceSeen
 from foregate.schemas.resource import Resource, ResourceKind
-from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import Change
 
 REMEMBERED = 256
@@ -92,13 +90,3 @@ class Ledger:
             for inner in [known for known in self._seen if resource.id == "." or known.id.startswith(beneath)]:
                 if inner.kind in (ResourceKind.FILE, ResourceKind.DIRECTORY):
                     del self._seen[inner]
-
-
-def records_of(data: Iterable[Json]) -> tuple[EvidenceRecord, ...]:
-    """Return the records a `tool_finished` body holds."""
-    return tuple(codec.load(EvidenceRecord, item) for item in data)
-
-
-def changes_of(data: Iterable[Json]) -> tuple[Change, ...]:
-    """Return the changes a `tool_finished` body holds."""
-    return tuple(codec.load(Change, item) for item in data)

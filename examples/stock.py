@@ -11,6 +11,8 @@ from pathlib import Path
 
 import foregate
 from foregate.agent.models.scripted import ScriptedModel, calls, says
+from foregate.schemas.call_events import ToolFinished
+from foregate.schemas.json_object import get_list, get_text, texts
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.decisions import decision_points
@@ -42,8 +44,9 @@ class Shopkeeper:
 
     async def answer(self, need: Need) -> Reply:
         """Show what asks, and approve it."""
-        for call in need.request.get("calls", ()):
-            print(f"  asked     {call['tool']} {call['arguments']}: {', '.join(call['why'])}")
+        for call in get_list(need.request, "calls"):
+            why = ", ".join(texts(get_list(call, "why")))
+            print(f"  asked     {get_text(call, 'tool')} {get_text(call, 'arguments')}: {why}")
         return Reply("yes", by="the shopkeeper")
 
 
@@ -65,8 +68,8 @@ async def main() -> foregate.Outcome:
         )
         async with agent:
             async for event in agent.events("We are low on paint: order 10 cans."):
-                if event.kind == "tool_finished":
-                    print(f"  ran       {event.body['tool']}: {event.body['content']}")
+                if isinstance(event.body, ToolFinished):
+                    print(f"  ran       {event.body.tool}: {event.body.content}")
                 for point in decision_points([event]):
                     if point.severity != "info":
                         print(f"  {point.address:<9} {point.code}: {point.summary}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from foregate.schemas import codec
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.need import Need
+from foregate.schemas.need import Need, Who
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
@@ -17,7 +17,7 @@ _LONG = 4000
 
 def planning(turn: Turn, calls: Sequence[CallFacts], defect: str) -> Need:
     """Return the planner's Need for calls no plan covers; `defect` names what was wrong with the last answer."""
-    request = {
+    request: dict[str, Json] = {
         "user_words": words(turn),
         "narration": turn.text[:_LONG],
         "calls": [described(facts) for facts in calls],
@@ -30,12 +30,12 @@ def planning(turn: Turn, calls: Sequence[CallFacts], defect: str) -> Need:
 
 def critiquing(turn: Turn, calls: Sequence[CallFacts], plan: PlanInForce | None) -> Need:
     """Return the critic's Need for a plan, or for calls under level `call`."""
-    evidence = [
+    evidence: list[Json] = [
         {"resource": r.id, "exists": r.exists, "seen": [seen.kind.value for seen in r.evidence]}
         for facts in calls
         for r in facts.resources
     ]
-    request = {
+    request: dict[str, Json] = {
         "user_words": words(turn),
         "calls": [described(facts) for facts in calls],
         "plan": scope(plan or turn.plan),
@@ -44,11 +44,11 @@ def critiquing(turn: Turn, calls: Sequence[CallFacts], plan: PlanInForce | None)
     return need(turn, "critique", "critic", calls, request)
 
 
-def need(turn: Turn, gate: str, who: str, calls: Sequence[CallFacts], request: Json) -> Need:
+def need(turn: Turn, gate: str, who: Who, calls: Sequence[CallFacts], request: Mapping[str, Json]) -> Need:
     """Return a Need keyed by the gate and how often it was answered in this turn."""
     return Need(
         gate,
-        "planner" if who == "planner" else "critic",
+        who,
         f"{gate}:{len(turn.answers_of(gate)) + 1}",
         tuple(facts.call.id for facts in calls),
         tuple(facts.call.digest for facts in calls),
@@ -61,7 +61,7 @@ def words(turn: Turn) -> str:
     return "\n\n".join(said.text for said in turn.user_messages)[-_LONG:]
 
 
-def described(facts: CallFacts) -> Json:
+def described(facts: CallFacts) -> dict[str, Json]:
     """Return a call as advice sees it: what it is, what it touches and what its tool can do."""
     changing = [resource for resource in facts.resources if resource.access.changes] or list(facts.resources)
     return {
@@ -73,8 +73,11 @@ def described(facts: CallFacts) -> Json:
         "arguments": facts.call.raw[:_LONG],
         "effect": facts.effect.value,
         "risk": facts.risk.value,
-        "capabilities": {"irreversible": facts.irreversible, "external": facts.external}
-        | codec.dump(facts.capabilities),
+        "capabilities": {
+            "irreversible": facts.irreversible,
+            "external": facts.external,
+            **codec.dump(facts.capabilities),
+        },
     }
 
 

@@ -160,8 +160,7 @@ class ApprovalGate:
         if answer.value is None or late:
             message = "nobody answered in time; ask again when somebody is there"
             return Opinion({**rulings, **settled(asks, "approval_expired", message, reason)})
-        choice, words = str(answer.value.get("choice", "")), str(answer.value.get("text", ""))
-        by = str(answer.value.get("by", "person"))
+        choice, words, by = answer.choice, answer.words, str(answer.value.get("by", "person"))
         detail = {"by": by, "choice": choice}
         if choice not in ("yes", "grant"):
             message = f"the person said no{f': {words[:500]}' if words else ''}; do not try it another way"

@@ -20,6 +20,7 @@ from foregate.schemas.need import Answer, Need
 from foregate.schemas.opinion import Opinion
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.ruling import Number, Ruling, Standing
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 
@@ -116,7 +117,7 @@ class CritiqueGate:
         safety, used = self.policy.safety, turn.counters
         return (0 < safety.rounds <= used.safety_rounds) or (0 < safety.model_calls <= used.safety_calls)
 
-    def budget(self, turn: Turn) -> dict[str, object]:
+    def budget(self, turn: Turn) -> dict[str, Json]:
         """Return what of the safety budget was used."""
         safety, used = self.policy.safety, turn.counters
         return {
@@ -136,7 +137,7 @@ class CritiqueGate:
         held = Ruling(standing, "critique_skipped_budget", message, numbers=(number,))
         return {facts.call.id: held for facts in wanted}
 
-    def weigh(self, answer: Answer) -> tuple[Ruling | str, dict[str, object]]:
+    def weigh(self, answer: Answer) -> tuple[Ruling | str, dict[str, Json]]:
         """Return the ruling a critique leads to, or the code for one that cannot be used, with its detail."""
         if answer.value is None:
             return "critique_unavailable", {"result": "unavailable", "error": answer.error}
@@ -149,7 +150,7 @@ class CritiqueGate:
         if not summary or (critique.verdict == "replan" and not issues):
             error = "missing_issues_for_replan" if summary else "missing_summary"
             return "critique_invalid", {"result": "invalid", "error": error, "critique": critique.model_dump()}
-        detail: dict[str, object] = {"result": critique.verdict, "summary": summary, "issues": issues}
+        detail: dict[str, Json] = {"result": critique.verdict, "summary": summary, "issues": issues}
         if critique.verdict == "accept":
             return Ruling(Standing.ALLOW, "critique_accepted", summary[:300]), detail
         message = f"a second look rejected this: {'; '.join(issues)[:600]}; change the call or say why it is right"

@@ -21,6 +21,7 @@ from foregate.schemas.opinion import Opinion
 from foregate.schemas.plan import Plan, PlanInForce
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
@@ -207,7 +208,7 @@ def remedy_for(commands: Sequence[str]) -> str:
     return f"; of {named}{many} it covers exactly these words, {_NAME_IT}"
 
 
-def detail_of(plan: Plan, result: str) -> dict[str, object]:
+def detail_of(plan: Plan, result: str) -> dict[str, Json]:
     """Return what is recorded of a plan."""
     return {
         "result": result,

@@ -28,7 +28,9 @@ class Ask:
     why: str
 
 
-def sheet(asks: Sequence[Ask], turn: Turn, so_far: SoFar, changes: Sequence[str], *, same_tool: bool) -> Json:
+def sheet(
+    asks: Sequence[Ask], turn: Turn, so_far: SoFar, changes: Sequence[str], *, same_tool: bool
+) -> dict[str, Json]:
     """Return the request a person answers, as JSON. `plan` is the one accepted now: a yes approves it as well.
 
     With `same_tool` the items of a plan cover only calls to the tool they were made for.
@@ -36,14 +38,14 @@ def sheet(asks: Sequence[Ask], turn: Turn, so_far: SoFar, changes: Sequence[str]
     count, plan = len(asks), so_far.plan
     return {
         "question": f"{count} call{'s' if count != 1 else ''} need{'s' if count == 1 else ''} your yes",
-        "calls": [shown(ask) | {"plan_items": items_for(ask.facts, turn, so_far, same_tool)} for ask in asks],
+        "calls": [{**shown(ask), "plan_items": items_for(ask.facts, turn, so_far, same_tool)} for ask in asks],
         "plan": scope(plan),
         "grants": [codec.dump(grant) for ask in asks for grant in offered(ask)],
         "changed": list(changes),
     }
 
 
-def shown(ask: Ask) -> Json:
+def shown(ask: Ask) -> dict[str, Json]:
     """Return one call as the sheet shows it: the bytes that will run, never the model's description."""
     facts = ask.facts
     return {
@@ -64,7 +66,7 @@ def shown(ask: Ask) -> Json:
     }
 
 
-def items_for(facts: CallFacts, turn: Turn, so_far: SoFar, same_tool: bool) -> Json:
+def items_for(facts: CallFacts, turn: Turn, so_far: SoFar, same_tool: bool) -> list[int] | None:
     """Return the numbers, from 1, of the items that cover a call of the plan accepted now, else of the one in force.
 
     None where there is no plan; an empty list where no item covers the call.

@@ -11,6 +11,7 @@ from foregate.policy.layers import Layer
 from foregate.policy.load import LoadedPolicy, default_data, laid, recorded_layer
 from foregate.policy.policy import Policy
 from foregate.policy.strict_yaml import Data
+from foregate.schemas.json_object import as_object, get_int, get_list, get_object, texts
 from foregate.schemas.strict_json import Json, scrub
 
 _PARENT = "what its parent task had left"
@@ -27,7 +28,7 @@ def record(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> dict[str
     """
     if loaded is None:
         return {"given": True, **({"guarded": list(guarded)} if guarded else {})}
-    found = {
+    found: dict[str, Json] = {
         "from": {key: scrub(origin) for key, origin in loaded.origins.items()},
         "workspace": dict(loaded.workspace),
         "guarded": list(guarded),
@@ -38,12 +39,13 @@ def record(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> dict[str
 def over(user: Layer | None, layers: Mapping[str, Json]) -> Policy:
     """Return the policy of a session with these recorded layers, had it been opened with the user's layer `user`.
 
-    Raises PolicyError where the workspace's file would have been refused beneath it.
+    Raises PolicyError where the workspace's file would have been refused beneath it, InvalidJson for layers that were
+    not recorded so.
     """
-    policy = laid(user, recorded_layer(layers.get("workspace", {}))).policy
-    policy = with_protected(policy, layers.get("guarded", ()))
-    for spent in layers.get("spent", ()):
-        policy = narrowed(policy, spent)
+    policy = laid(user, recorded_layer(get_object(layers, "workspace"))).policy
+    policy = with_protected(policy, texts(get_list(layers, "guarded"), "guarded"))
+    for spent in get_list(layers, "spent"):
+        policy = narrowed(policy, {name: _counts(usage, name) for name, usage in as_object(spent, "spent").items()})
     return policy
 
 
@@ -73,7 +75,7 @@ def origin_of(key: str, layers: Mapping[str, Json] | None, default: bool) -> str
     """Return where the value of a key comes from, in words; `default` tells whether it is the embedded policy's."""
     if layers and key.split(".")[0] in ("limits", "safety") and layers.get("spent") and not default:
         return _PARENT
-    known = (layers or {}).get("from", {}).get(key)
+    known = get_object(layers or {}, "from").get(key)
     if known is not None:
         return str(known)
     if default or (layers is not None and not layers.get("given")):
@@ -99,6 +101,11 @@ def narrowed(policy: Policy, spent: Mapping[str, Mapping[str, int]]) -> Policy:
             if data[section][name]:
                 data[section][name] = max(1, data[section][name] - count)
     return validated(data)
+
+
+def _counts(usage: Json, name: str) -> dict[str, int]:
+    counts = as_object(usage, name)
+    return {counter: get_int(counts, counter) for counter in counts}
 
 
 def validated(data: Data) -> Policy:

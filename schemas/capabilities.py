@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Capabilities(Struct, frozen=True):
+class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):
     """Seven flags. The default is the worst: mutating, external, irreversible, at most once, needs approval."""
 
     read_only: bool = False

@@ -98,7 +98,7 @@ def _answers(history: Sequence[Message]) -> dict[str, str]:
 
 
 def _calling(message: Message, names: WireNames, ids: WireNames) -> dict[str, Json]:
-    calls = [
+    calls: list[Json] = [
         {
             "id": ids.to_wire(call.id),
             "type": "function",

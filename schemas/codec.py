@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import cache, lru_cache
+from functools import cache
 from operator import attrgetter
-from threading import Lock
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, Struct
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
@@ -19,65 +18,47 @@ from foregate.schemas.strict_json import Json
 T = TypeVar("T")
 Writer = Callable[[Any], Json]
 
-_KEPT = 8
-_WRITTEN: dict[int, tuple[Json, Any]] = {}
-"""The last nouns written, by the identity of their form: a session folds its own events right after writing them."""
-_WRITING = Lock()
 
+def dump(value: Struct, *, exclude: frozenset[str] = frozenset()) -> dict[str, Json]:
+    """Return `value` as plain JSON values, without the fields named in `exclude`.
 
-def dump(value: Struct, *, exclude: frozenset[str] = frozenset()) -> Json:
-    """Return `value` as plain JSON values, without the fields named in `exclude`."""
-    return _writer_of(type(value), exclude)(value)
-
-
-def remember(value: Any, data: Json) -> Json:
-    """Return `data`, the recorded form of `value`, so that reading this very object again gives `value` itself."""
-    with _WRITING:
-        _WRITTEN[id(data)] = (data, value)
-        while len(_WRITTEN) > _KEPT:
-            del _WRITTEN[next(iter(_WRITTEN))]
-    return data
-
-
-def written(noun: type[T], data: Json) -> T | None:
-    """Return the noun whose recorded form is this very object, None when it is not among the last ones written."""
-    known = _WRITTEN.get(id(data))
-    return known[1] if known is not None and known[0] is data and type(known[1]) is noun else None
+    What equals its default is left out, whoever made it. (The library's own way compares identity, so that equal nouns
+    could differ in bytes.)
+    """
+    found: dict[str, Json] = {}
+    for name, key, default, write in _fields(type(value)):
+        item = getattr(value, name)
+        if item is default or item == default or name in exclude:
+            continue
+        found[key] = item if write is None else write(item)
+    return found
 
 
 def load(noun: type[T], data: Json) -> T:
     """Return the noun `data` describes; raise InvalidJson naming the first defect."""
-    known = written(noun, data)
-    if known is not None:
-        return known
     try:
-        return msgspec.convert(data, noun, dec_hook=_model)
+        return msgspec.convert(data, noun, dec_hook=read_model)
     except msgspec.ValidationError as error:
         raise InvalidJson(f"not a {noun.__name__}: {error}") from None
 
 
-@lru_cache(maxsize=256)
-def _writer_of(noun: type[Struct], exclude: frozenset[str] = frozenset()) -> Writer:
-    """Return what writes a noun: field by field, what equals its default left out whoever made it.
+def read_model(kind: type, data: Json) -> Any:
+    """Read what a planner writes, which pydantic checks."""
+    if not issubclass(kind, BaseModel):
+        raise NotImplementedError(f"`{kind.__name__}` is no noun")
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
-    (The library's own way to leave defaults out compares identity, so that equal nouns could differ in bytes.) It is
-    made as one function without a loop, as `dataclasses` makes its own: a loop over the fields takes nearly three times
-    as long, and everything recorded goes through here.
-    """
-    known: dict[str, Any] = {}
-    lines = ["def write(value):", "    found = {}"]
-    for at, field in enumerate(msgspec.structs.fields(noun)):
-        if field.name in exclude:
-            continue
-        known[f"default{at}"], known[f"inner{at}"] = _default(field), _writer(field.type)
-        item = "item" if known[f"inner{at}"] is None else f"inner{at}(item)"
-        lines += [
-            f"    if (item := value.{field.name}) is not default{at} and item != default{at}:",
-            f"        found[{field.encode_name!r}] = {item}",
-        ]
-    exec("\n".join([*lines, "    return found"]), known)  # noqa: S102 - of the names of our own fields only
-    writer: Writer = known["write"]
-    return writer
+
+@cache
+def _fields(noun: type[Struct]) -> tuple[tuple[str, str, Any, Writer | None], ...]:
+    """Return of each field its name, its key, its default (one that equals nothing where it has none), its writer."""
+    return tuple(
+        (field.name, field.encode_name, _default(field), _writer(field.type)) for field in msgspec.structs.fields(noun)
+    )
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:
@@ -89,7 +70,7 @@ def _writer(kind: Any) -> Writer | None:
     """Return what writes a value of a field's type, None where the value is JSON already."""
     origin, inner = get_origin(kind), get_args(kind)
     if isinstance(kind, type) and issubclass(kind, Struct):
-        return _writer_of(kind)
+        return dump
     if isinstance(kind, type) and issubclass(kind, Enum):
         return attrgetter("_value_")  # `value` would be looked up by Python code
     if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -114,10 +95,3 @@ def _every(inner: Writer | None) -> Writer:
 
 def _optional(inner: Writer | None) -> Writer | None:
     return None if inner is None else lambda item: None if item is None else inner(item)
-
-
-def _model(kind: type, data: Json) -> Any:
-    """Read what a planner writes, which pydantic checks."""
-    if not issubclass(kind, BaseModel):
-        raise NotImplementedError(f"`{kind.__name__}` is no noun")
-    return kind.model_validate(data)

@@ -17,7 +17,7 @@ Severity = Literal["info", "warning", "error"]
 _CALM = ("prelude_ready_for_execution", "critique_not_required", "plan_unavailable_let_go", "verification_passed")
 
 
-class CallRuling(Struct, frozen=True):
+class CallRuling(Struct, frozen=True, forbid_unknown_fields=True):
     """The standing a gate gave one call, under which code and for which reason; the remedy names a tool."""
 
     call: str
@@ -27,7 +27,7 @@ class CallRuling(Struct, frozen=True):
     reason: str = ""
 
 
-class Decision(Struct, frozen=True):
+class Decision(Struct, frozen=True, forbid_unknown_fields=True):
     """A row of `turn_judged`. `code` is that of the strictest ruling, the first call's on a tie."""
 
     gate: str

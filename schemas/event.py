@@ -2,61 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from foregate.schemas.strict_json import Json
+from foregate.schemas.call_events import (
+    CallAnswered,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    ToolFinished,
+    ToolStarted,
+)
+from foregate.schemas.event_body import Kind
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.session_events import (
+    CatalogChanged,
+    Checkpoint,
+    ContextCompressed,
+    PolicyChanged,
+    SessionEnded,
+    SessionStarted,
+)
+from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 
 FORMAT = 1
 """Version of the log's format; raised when a reader of the old one would misread."""
 
-Kind = Literal[
-    "session_started",
-    "catalog_changed",
-    "policy_changed",
-    "task_started",
-    "user_message",
-    "model_response",
-    "turn_judged",
-    "need_raised",
-    "need_answered",
-    "tool_started",
-    "tool_finished",
-    "call_answered",
-    "outcome_unknown",
-    "outcome_resolved",
-    "effect_undone",
-    "context_compressed",
-    "plan_proposed",
-    "plan_confirmed",
-    "plan_step_changed",
-    "task_paused",
-    "task_ended",
-    "session_ended",
-    "checkpoint",
-]
-KINDS: tuple[str, ...] = get_args(Kind)
-
-Actor = Literal["user", "parent", "model", "planner", "critic", "person", "runner", "postlude", "foregate", "tool"]
-
-Status = Literal["completed", "blocked", "budget_exhausted", "cancelled", "failed"]
-STATUSES: tuple[str, ...] = get_args(Status)
-
 GENESIS = "0" * 64
 """The previous hash of a session's first event."""
 
+Actor = Literal["user", "parent", "model", "planner", "critic", "person", "runner", "postlude", "foregate", "tool"]
+
+Body: TypeAlias = (
+    SessionStarted
+    | CatalogChanged
+    | PolicyChanged
+    | TaskStarted
+    | UserMessage
+    | ModelResponded
+    | TurnJudged
+    | NeedRaised
+    | NeedAnswered
+    | ToolStarted
+    | ToolFinished
+    | CallAnswered
+    | OutcomeUnknown
+    | OutcomeResolved
+    | EffectUndone
+    | ContextCompressed
+    | PlanProposed
+    | PlanConfirmed
+    | PlanStepChanged
+    | TaskPaused
+    | TaskEnded
+    | SessionEnded
+    | Checkpoint
+)
+"""What happened: one class per kind of event, so that a reader can `match` and end in `assert_never`."""
+
 
 class Draft(Struct, frozen=True):
-    """An event before the log gave it a number. `body` holds no floats and only ASCII keys."""
+    """An event before the log gave it a number. Its body holds no floats and only ASCII keys."""
 
-    kind: Kind
+    body: Body
     actor: Actor
-    body: Mapping[str, Json]
+
+    @property
+    def kind(self) -> Kind:
+        """The name of what happened."""
+        return self.body.kind
 
 
-class Event(Struct, frozen=True):
+class Event(Struct, frozen=True, forbid_unknown_fields=True):
     """A recorded event. `time` is UTC text, `hash` the SHA-256 over the canonical JSON of everything else."""
 
     v: int
@@ -64,9 +84,13 @@ class Event(Struct, frozen=True):
     seq: int
     session: str
     time: str
-    kind: Kind
     actor: Actor
     policy: str
     prev: str
-    body: Mapping[str, Json]
+    body: Body
     hash: str
+
+    @property
+    def kind(self) -> Kind:
+        """The name of what happened."""
+        return self.body.kind

@@ -36,7 +36,7 @@ class Origin(StrEnum):
     NOBODY = "nobody"
 
 
-class EvidenceRecord(Struct, frozen=True):
+class EvidenceRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """What a finished call observed of one resource. `hash` is the SHA-256 of its content, "" when unknown."""
 
     kind: EvidenceKind
@@ -47,7 +47,7 @@ class EvidenceRecord(Struct, frozen=True):
     own_change: bool = False
 
 
-class EvidenceSeen(Struct, frozen=True):
+class EvidenceSeen(Struct, frozen=True, forbid_unknown_fields=True):
     """The newest record of one kind on one resource, with the event number it was carried by."""
 
     kind: EvidenceKind

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from foregate.schemas import codec
 from foregate.schemas.decision import Decision
 from foregate.schemas.grant import Grant
 from foregate.schemas.opinion import Consequence
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.ruling import Ruling, Standing
-from foregate.schemas.strict_json import Json
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Struct, frozen=True, forbid_unknown_fields=True):
     """ALLOW, HOLD or DENY for one call, the strictest ruling it got and the gate that gave it."""
 
     call: str
@@ -25,7 +23,7 @@ class Verdict(Struct, frozen=True):
     ruling: Ruling
 
 
-class Judgement(Struct, frozen=True):
+class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
     """The end of judging. `plan` is the plan in force afterwards when this turn changed it; `grants` are new;
     `uses` names, per allowed call, the scope items of the plan it uses up when it starts."""
 
@@ -43,12 +41,3 @@ class Judgement(Struct, frozen=True):
             if verdict.call == call_id:
                 return verdict
         raise LookupError(f"the judgement has no verdict on `{call_id}`")
-
-    def to_json(self) -> Json:
-        """Return the recorded form, as it stands beside the turn in `turn_judged`."""
-        return codec.remember(self, codec.dump(self))
-
-    @classmethod
-    def from_json(cls, data: Json) -> Judgement:
-        """Return the judgement a `turn_judged` body holds."""
-        return codec.load(cls, data)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
-
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.order import Block
-from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
 FINISH_REASONS = ("stop", "tool_calls", "length", "content_filter", "other")
@@ -18,7 +14,7 @@ REFUSED = "the model refused the request"
 """The note of a response in which the endpoint marked the text as a refusal."""
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens of one request, and its cost in micro-units of the currency the operator counts in."""
 
     input_tokens: int = 0
@@ -57,60 +53,9 @@ class ModelResponse(Struct, frozen=True):
         deferred = tuple(place for place in sorted(set(self.deferred)) if 0 <= place < len(calls))
         return replace(self, text=text, reasoning=reasoning, calls=calls, order=order, deferred=deferred)
 
-    def to_json(self) -> Json:
-        """Return the event body: calls with their arguments as sent, to be parsed again by whoever reads them."""
-        body: dict[str, Json] = {
-            "text": self.text,
-            "reasoning": self.reasoning,
-            "calls": written_calls(self.calls),
-            "usage": {
-                "input_tokens": self.usage.input_tokens,
-                "output_tokens": self.usage.output_tokens,
-                "cost": self.usage.cost,
-            },
-            "finish_reason": self.finish_reason,
-            "model": self.model,
-            "notes": list(self.notes),
-        }
-        if self.order is not None:
-            body["order"] = self.order.to_json()
-        if self.deferred:
-            body["deferred"] = list(self.deferred)
-        return codec.remember(self, body)
-
-    @classmethod
-    def from_json(cls, body: Json) -> ModelResponse:
-        """Return the response an event body holds."""
-        return codec.written(cls, body) or cls(
-            text=body["text"],
-            calls=tuple(call_of(call) for call in body["calls"]),
-            reasoning=body["reasoning"],
-            usage=Usage(**body["usage"]),
-            finish_reason=body["finish_reason"],
-            model=body["model"],
-            notes=tuple(body["notes"]),
-            order=Block.from_json(body["order"]) if "order" in body else None,
-            deferred=tuple(body.get("deferred", ())),
-        )
-
 
 def read_again(call: ToolCall, id: str) -> ToolCall:  # noqa: A002
     """Return a call, read anew from its text, under another id; one that could not be read keeps its defect."""
     if call.defect:
         return ToolCall.broken(call.name, call.raw, call.defect, id=id, wire_id=call.wire_id)
     return ToolCall.parse(call.name, call.raw, id=id, wire_id=call.wire_id)
-
-
-def written_calls(calls: Iterable[ToolCall]) -> list[Json]:
-    """Return calls as they are recorded: with their arguments as sent, and why they cannot be read if they cannot."""
-    return [
-        {"id": call.id, "wire_id": call.wire_id, "name": call.name, "arguments": call.raw}
-        | ({"defect": call.defect} if call.defect else {})
-        for call in calls
-    ]
-
-
-def call_of(body: Json) -> ToolCall:
-    """Return the call a recorded form holds."""
-    read = partial(ToolCall.broken, defect=body["defect"]) if body.get("defect") else ToolCall.parse
-    return read(body["name"], body["arguments"], id=body["id"], wire_id=body.get("wire_id", ""))

@@ -12,7 +12,7 @@ from foregate.schemas.strict_json import Json
 Who = Literal["planner", "critic", "person"]
 
 
-class Need(Struct, frozen=True):
+class Need(Struct, frozen=True, forbid_unknown_fields=True):
     """A question of `gate` to `who`, for all calls of the response that want it.
 
     `key` tells needs of one gate apart; `request` is what is asked, as JSON without floats; `calls` are call ids.
@@ -29,7 +29,7 @@ class Need(Struct, frozen=True):
     expires_at: str = ""
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, forbid_unknown_fields=True):
     """The recorded answer to a need, bound to what it was asked about.
 
     `value` is None when there was no usable answer; `error` then says why. `seq` is the event number.
@@ -47,8 +47,22 @@ class Answer(Struct, frozen=True):
     expires_at: str = ""
     seq: int = 0
 
+    @property
+    def choice(self) -> str:
+        """What a person chose, "" where nobody did."""
+        return self._text("choice")
 
-class Voided(Struct, frozen=True):
+    @property
+    def words(self) -> str:
+        """What a person said with the choice, "" for nothing."""
+        return self._text("text")
+
+    def _text(self, key: str) -> str:
+        value = (self.value or {}).get(key)
+        return value if isinstance(value, str) else ""
+
+
+class Voided(Struct, frozen=True, forbid_unknown_fields=True):
     """An answer that no longer fits what it was given for, and why."""
 
     seq: int

@@ -15,7 +15,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
 
-class Consequence(Struct, frozen=True):
+class Consequence(Struct, frozen=True, forbid_unknown_fields=True):
     """What follows for the task: the next request goes without tools, or a person is asked `question`.
 
     `slots` names what the question asks for; an answered slot is not asked again. `lasts` tells whether tools stay

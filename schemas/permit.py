@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Permit(Struct, frozen=True):
+class Permit(Struct, frozen=True, forbid_unknown_fields=True):
     """Leave to run one call once: its digest, the event that allowed it, and the survey it was allowed on."""
 
     call: str

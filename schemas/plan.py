@@ -57,7 +57,7 @@ class Plan(BaseModel):
     planned_steps: list[PlannedStep] | None
 
 
-class ScopeItem(Struct, frozen=True):
+class ScopeItem(Struct, frozen=True, forbid_unknown_fields=True):
     """Leave for `uses` calls of an effect on resources matching `pattern`; `used` counts those made.
 
     A pattern `sha256:...` stands for one exact call. `tool` narrows the item to one tool where the policy binds a
@@ -80,7 +80,7 @@ class ScopeItem(Struct, frozen=True):
     during: str = ""
 
 
-class PlanInForce(Struct, frozen=True):
+class PlanInForce(Struct, frozen=True, forbid_unknown_fields=True):
     """The accepted plan of a task: its revision, its scope, and the classes of risk it was accepted with."""
 
     revision: int

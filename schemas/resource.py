@@ -20,7 +20,7 @@ class ResourceKind(StrEnum):
     OTHER = "other"
 
 
-class Resource(Struct, frozen=True, order=True):
+class Resource(Struct, frozen=True, forbid_unknown_fields=True, order=True):
     """A kind and a canonical id: a path relative to the workspace, a URL, an argument vector as shell words."""
 
     kind: ResourceKind

@@ -31,7 +31,7 @@ class Standing(Enum):
         return self.rank < other.rank
 
 
-class Number(Struct, frozen=True):
+class Number(Struct, frozen=True, forbid_unknown_fields=True):
     """A measured value against its bound, and the policy path the bound came from."""
 
     name: str
@@ -40,14 +40,14 @@ class Number(Struct, frozen=True):
     path: str
 
 
-class Remedy(Struct, frozen=True):
+class Remedy(Struct, frozen=True, forbid_unknown_fields=True):
     """The call that would cure a hold."""
 
     tool: str
     arguments: Mapping[str, Json]
 
 
-class Ruling(Struct, frozen=True):
+class Ruling(Struct, frozen=True, forbid_unknown_fields=True):
     """One gate's answer for one call. `code` is a public name; `message` is what the model is told."""
 
     standing: Standing

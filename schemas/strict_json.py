@@ -11,14 +11,17 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import msgspec
 
 from foregate.schemas.errors import InvalidJson
 
-Json: TypeAlias = Any
+if TYPE_CHECKING:
+    Json: TypeAlias = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
+else:
+    Json = Any  # msgspec reads annotations as the program runs, and cannot resolve one that names itself
 """Any value made of dict, list, str, int, float, bool and None."""
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -34,7 +37,7 @@ def parse(text: str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) 
     if _deeper_than(text, max_depth):
         raise InvalidJson(f"the JSON is nested deeper than {max_depth}; flatten it")
     try:
-        value = _DECODER.decode(text)
+        value: Json = _DECODER.decode(text)
     except InvalidJson:
         raise
     except RecursionError:
@@ -69,12 +72,18 @@ def encode_record(value: Json) -> bytes:
 
 def decode_record(text: str) -> Json:
     """Return the value a line of the log holds; raise InvalidJson when it is no JSON, or too deep to walk."""
-    if _deeper_than(text, MAX_RECORD_DEPTH):
+    if is_too_deep(text):
         raise InvalidJson(f"it is nested deeper than {MAX_RECORD_DEPTH}")
     try:
-        return _RECORDS.decode(text)
+        value: Json = _RECORDS.decode(text)
     except (msgspec.DecodeError, ValueError) as error:
         raise InvalidJson(f"it is not JSON: {error}") from None
+    return value
+
+
+def is_too_deep(text: str) -> bool:
+    """Whether a line of the log is nested deeper than anything Foregate writes."""
+    return _deeper_than(text, MAX_RECORD_DEPTH)
 
 
 def sha256(data: bytes) -> str:

@@ -11,7 +11,7 @@ from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 
 
-class SurveyedResource(Struct, frozen=True):
+class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
     """A resource of a call as it is now.
 
     `access` is what the call would do to it; `hash` the SHA-256 of its content; `size` bytes; `links` hard links;
@@ -40,7 +40,7 @@ class SurveyedResource(Struct, frozen=True):
         return Resource(self.kind, self.id)
 
 
-class Atom(Struct, frozen=True):
+class Atom(Struct, frozen=True, forbid_unknown_fields=True):
     """A word of the arguments that names something, who said it first, and at which event.
 
     `told` is set while only what stands in files names it: no person, no listing, no search and no command's output.
@@ -52,7 +52,7 @@ class Atom(Struct, frozen=True):
     told: bool = False
 
 
-class Command(Struct, frozen=True):
+class Command(Struct, frozen=True, forbid_unknown_fields=True):
     """The parsed shape of a command: its argument vector, or the reason there is none, and the folder it runs in.
 
     `folder` is "" for the workspace's root. `there` are the paths its words name where something lies already, so that
@@ -66,7 +66,7 @@ class Command(Struct, frozen=True):
     there: tuple[str, ...] = ()
 
 
-class Survey(Struct, frozen=True):
+class Survey(Struct, frozen=True, forbid_unknown_fields=True):
     """What looking found for one call. `problem` says why looking failed; such a call is held."""
 
     call: str
@@ -78,19 +78,14 @@ class Survey(Struct, frozen=True):
     problem: str = ""
 
 
-def recorded(surveys: tuple[Survey, ...]) -> list[Json]:
-    """Return the recorded form of the surveys of one response."""
-    return [codec.dump(survey) for survey in surveys]
-
-
-def survey_hash(looked: list[Json]) -> str:
-    """Return the SHA-256 over the recorded form of the surveys of one response."""
-    return strict_json.sha256(strict_json.encode_record(looked))
+def survey_hash(surveys: tuple[Survey, ...]) -> str:
+    """Return the SHA-256 over the recorded form of the surveys of one response: what answers are bound to."""
+    return strict_json.sha256(strict_json.encode_record([codec.dump(survey) for survey in surveys]))
 
 
 def fingerprint(survey: Survey) -> str:
     """Return what is known of a call's own resources as one hash: it changes when they do, or when more is known."""
-    known = [
+    known: list[Json] = [
         [r.kind, r.id, r.exists, r.hash, sorted([seen.kind, seen.hash, seen.trust] for seen in r.evidence)]
         for r in survey.resources
     ]

@@ -17,7 +17,7 @@ FAILURE_CHOICES: tuple[FailureChoice, ...] = ("go_on", "retry", "roll_back", "st
 """What a person chooses where a plan asks after a failure: go on with what does not depend on the task that failed."""
 
 
-class PlannedCall(Struct, frozen=True):
+class PlannedCall(Struct, frozen=True, forbid_unknown_fields=True):
     """A tool call a task lists itself."""
 
     tool: str
@@ -25,7 +25,7 @@ class PlannedCall(Struct, frozen=True):
     description: str = ""
 
 
-class PlanTask(Struct, frozen=True):
+class PlanTask(Struct, frozen=True, forbid_unknown_fields=True):
     """One task. Without `calls` an execution model fills them in from `action`, `target`, `reason` and `params`.
 
     `when` is a condition over the results of earlier tasks; a task whose condition is false is skipped. Of a task that
@@ -44,7 +44,7 @@ class PlanTask(Struct, frozen=True):
     may_fail: bool = False
 
 
-class TaskPlan(Struct, frozen=True):
+class TaskPlan(Struct, frozen=True, forbid_unknown_fields=True):
     """A plan. `version` is the format's; `estimated_duration` is in seconds, 0 for unknown."""
 
     id: str

@@ -10,7 +10,7 @@ from foregate.schemas.evidence_record import EvidenceRecord, Origin
 from foregate.schemas.resource import Resource
 
 
-class Change(Struct, frozen=True):
+class Change(Struct, frozen=True, forbid_unknown_fields=True):
     """A resource a call changed: content hashes before and after, "" where nothing was or is there.
 
     `before` names the before-image in the blob store when it equals a stored content.

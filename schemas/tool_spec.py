@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 
-from foregate.schemas import strict_json
+from foregate.schemas import codec, strict_json
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 
 
-class TargetParameter(Struct, frozen=True):
+class TargetParameter(Struct, frozen=True, forbid_unknown_fields=True):
     """A parameter that names a resource, and what the call would do to it.
 
     `access` is an effect; `create` turns into `edit` where the thing exists already. A list of strings names
@@ -26,7 +26,7 @@ class TargetParameter(Struct, frozen=True):
     default: str = ""
 
 
-class ToolSpec(Struct, frozen=True):
+class ToolSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """Name, description, JSON Schema of the arguments, and what the tool declares of itself.
 
     `provenance` is `builtin`, `python`, `mcp:<server>` or `remote`; declarations of the first two count as the
@@ -68,6 +68,6 @@ def catalogue_of(specs: tuple[ToolSpec, ...] | list[ToolSpec]) -> dict[str, Tool
     return catalogue
 
 
-def catalogue_hash(catalogue_json: Json) -> str:
-    """Return the SHA-256 over a catalogue's recorded form."""
-    return strict_json.digest(catalogue_json)
+def catalogue_hash(catalogue: Iterable[ToolSpec]) -> str:
+    """Return the SHA-256 over the recorded form of a catalogue."""
+    return strict_json.digest([codec.dump(spec) for spec in catalogue])

@@ -8,17 +8,14 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from foregate.schemas import codec
 from foregate.schemas.grant import Grant
-from foregate.schemas.model_response import call_of, written_calls
 from foregate.schemas.need import Answer, Voided
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey, fingerprint, recorded, survey_hash
+from foregate.schemas.survey import Survey, fingerprint, survey_hash
 from foregate.schemas.tool_call import ToolCall
 
 
-class Said(Struct, frozen=True):
+class Said(Struct, frozen=True, forbid_unknown_fields=True):
     """A message of the user (or of a parent task) and its event number."""
 
     seq: int
@@ -26,7 +23,7 @@ class Said(Struct, frozen=True):
     actor: str = "user"
 
 
-class Counters(Struct, frozen=True):
+class Counters(Struct, frozen=True, forbid_unknown_fields=True):
     """What the task has used so far, this response included; `cost` in micro-units, `elapsed` in seconds."""
 
     turns: int = 0
@@ -42,7 +39,7 @@ class Counters(Struct, frozen=True):
     verification_rounds: int = 0
 
 
-class Refusal(Struct, frozen=True):
+class Refusal(Struct, frozen=True, forbid_unknown_fields=True):
     """A digest somebody refused in this task, on which evidence, by whom, under which code, with what words."""
 
     digest: str
@@ -53,7 +50,7 @@ class Refusal(Struct, frozen=True):
     seq: int = 0
 
 
-class HoldCount(Struct, frozen=True):
+class HoldCount(Struct, frozen=True, forbid_unknown_fields=True):
     """How often a digest was held under a code on the same evidence in this task."""
 
     digest: str
@@ -65,7 +62,7 @@ class HoldCount(Struct, frozen=True):
 CheckResult = Literal["met", "failed", "unseen", "uncheckable"]
 
 
-class Check(Struct, frozen=True):
+class Check(Struct, frozen=True, forbid_unknown_fields=True):
     """A criterion of the plan and how it stands after the last change: what was observed, never what was claimed.
 
     `unseen` could be looked at; `uncheckable` needs more than a look, a test run for instance.
@@ -76,15 +73,17 @@ class Check(Struct, frozen=True):
     target: str = ""
 
 
-class Turn(Struct, frozen=True, dict=True):
-    """One response as the judge sees it.
+TurnActor = Literal["model", "runner", "postlude"]
+"""Who made the calls of a turn: the model, a remedy or another read of Foregate's own, a check after an answer."""
 
-    `calls`, `text`, `user_messages`, `plan` and `answers` lie in other events of the same log: `stored` writes
-    their event numbers, `resolve` brings them back. `actor` is `model`, `runner` (a remedy) or `postlude` (a
-    check); `cause` is the event number that led to it. `narrated` counts characters of the task's longest
-    narration. `fired` counts per gate what fired in this task, `shadow_fired` the same for shadow gates. `unplanned` is
-    how many changes may still be made outside a confirmed plan, None for any number: the session's mode and what the
-    task has changed, as far as they matter here.
+
+class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What of a turn stands in its own event.
+
+    `response` is the event number of the response, `cause` the one that led to the turn. `narrated` counts characters
+    of the task's longest narration. `fired` counts per gate what fired in this task, `shadow_fired` the same for
+    shadow gates. `unplanned` is how many changes may still be made outside a confirmed plan, None for any number: the
+    session's mode and what the task has changed, as far as they matter here.
     """
 
     response: int
@@ -94,19 +93,14 @@ class Turn(Struct, frozen=True, dict=True):
     policy_hash: str
     catalogue_hash: str
     prompts_hash: str
-    calls: tuple[ToolCall, ...]
     surveys: tuple[Survey, ...]
-    text: str = ""
-    user_messages: tuple[Said, ...] = ()
     depth: int = 0
-    actor: str = "model"
+    actor: TurnActor = "model"
     cause: int = 0
     attended: bool = False
     auto: bool = False
     dry_run: bool = False
     counters: Counters = field(default_factory=Counters)
-    plan: PlanInForce | None = None
-    answers: tuple[Answer, ...] = ()
     voided: tuple[Voided, ...] = ()
     narrated: int = 0
     slots_asked: tuple[str, ...] = ()
@@ -122,15 +116,24 @@ class Turn(Struct, frozen=True, dict=True):
     """The task of a confirmed plan that runs, "" where none does."""
     unplanned: int | None = None
 
+
+class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):
+    """One response as the judge sees it.
+
+    `calls`, `text`, `user_messages`, `plan` and `answers` lie in other events of the same log: a TurnRecord holds
+    their event numbers, and rebuilding a turn brings them back.
+    """
+
+    calls: tuple[ToolCall, ...]
+    text: str = ""
+    user_messages: tuple[Said, ...] = ()
+    plan: PlanInForce | None = None
+    answers: tuple[Answer, ...] = ()
+
     @cached_property
     def survey_hash(self) -> str:
         """The hash answers are bound to."""
-        return survey_hash(self.looked)
-
-    @cached_property
-    def looked(self) -> list[Json]:
-        """The recorded form of the surveys."""
-        return recorded(self.surveys)
+        return survey_hash(self.surveys)
 
     @cached_property
     def fingerprints(self) -> Mapping[str, str]:
@@ -147,28 +150,3 @@ class Turn(Struct, frozen=True, dict=True):
     def answers_of(self, gate: str) -> tuple[Answer, ...]:
         """Return the answers given to `gate` in this turn, oldest first."""
         return tuple(answer for answer in self.answers if answer.gate == gate)
-
-    def stored(self) -> Json:
-        """Return the log's form: what lies in other events as their numbers."""
-        body = codec.dump(self, exclude=frozenset({"calls", "surveys", "text", "user_messages", "plan", "answers"}))
-        body["surveys"] = self.looked
-        if self.calls and self.actor != "model":
-            body["proposed"] = [{"id": c.id, "name": c.name, "arguments": c.raw} for c in self.calls]
-        body["user_messages"] = [said.seq for said in self.user_messages]
-        if self.answers:
-            body["answers"] = [answer.seq for answer in self.answers]
-        if self.plan is not None:
-            body["plan"] = {"seq": self.plan.seq, "used": [item.used for item in self.plan.items]}
-        return body
-
-    def exported(self) -> Json:
-        """Return the self-contained form, for judging in another process; calls with their arguments as sent."""
-        body = codec.dump(self, exclude=frozenset({"calls"}))
-        body["calls"] = written_calls(self.calls)
-        return body
-
-    @classmethod
-    def load(cls, data: Json) -> Turn:
-        """Return the turn an exported form describes."""
-        calls = tuple(call_of(call) for call in data["calls"])
-        return codec.load(cls, {**data, "calls": calls})

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias, assert_never
 
 from msgspec import Struct
 
-from foregate.schemas.event import Event, Kind
-from foregate.schemas.model_response import call_of
-from foregate.schemas.strict_json import Json
+from foregate.schemas.call_events import CallAnswered, EffectUndone, OutcomeResolved, OutcomeUnknown, ToolFinished
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import Kind
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised
+from foregate.schemas.need import Answer
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.task_events import TaskEnded, TaskPaused, UserMessage
 from foregate.schemas.tool_call import ToolCall
 
 KINDS: tuple[Kind, ...] = (
@@ -46,6 +50,10 @@ What = Literal[
 ]
 
 
+Fate: TypeAlias = ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone
+"""What says what became of a call."""
+
+
 class Happened(Struct, frozen=True):
     """One thing that happened: the event, what in a word, and the details that word has."""
 
@@ -66,57 +74,55 @@ def aftermath(events: Iterable[Event], judged: int, gate: str, call: ToolCall | 
     ids = {call.id} if call is not None else set[str]()
     open_ = again = ended = False
     for event in events:
-        body = event.body
-        if ended and event.kind != "effect_undone":
+        seq, later = event.seq, event.seq > judged
+        if ended and not isinstance(event.body, EffectUndone):
             continue
-        match event.kind:
-            case "need_raised" if _about(body["need"], gate, ids):
+        match event.body:
+            case NeedRaised(need=need) if need.gate in (gate, "loop") and not ids.isdisjoint(need.calls):
                 open_ = True
-                yield Happened(event.seq, "asked", who=body["need"]["who"], code=body["need"].get("code", ""))
-            case "need_answered" if open_ and body["answer"]["gate"] in (gate, "loop"):
+                yield Happened(seq, "asked", who=need.who, code=need.code)
+            case NeedAnswered(answer=answer) if open_ and answer.gate in (gate, "loop"):
                 open_ = False
-                yield _answered(event)
-            case "model_response" if event.seq > judged and call is not None and not again and "continues" not in body:
-                same = [c["id"] for c in body.get("calls", ()) if call_of(c).digest == call.digest]
+                yield _answered(seq, answer)
+            case ModelResponded(continues=None) as body if later and call is not None and not again:
+                same = [recorded.id for recorded in body.calls if recorded.call.digest == call.digest]
                 if same:
                     again = True
                     ids |= set(same[:1])
-                    yield Happened(event.seq, "sent_again", same[0])
-            case "task_paused" if event.seq > judged and body["reason"] == "needs_input":
-                yield Happened(event.seq, "paused", text=body.get("question", ""))
-            case "user_message" if event.seq > judged:
-                yield Happened(event.seq, "replied", text=body["text"])
-            case "task_ended" if event.seq > judged and not ended:
+                    yield Happened(seq, "sent_again", same[0])
+            case TaskPaused(reason="needs_input", question=question) if later:
+                yield Happened(seq, "paused", text=question or "")
+            case UserMessage(text=text) if later:
+                yield Happened(seq, "replied", text=text)
+            case TaskEnded(status=status, note=note) if later:
                 ended = True
-                yield Happened(event.seq, "ended", code=body["status"], text=body.get("note", ""))
-            case _ if event.seq > judged and body.get("call") in ids:
-                yield from _fate(event)
+                yield Happened(seq, "ended", code=status, text=note)
+            case ToolFinished() | CallAnswered() | OutcomeUnknown() | OutcomeResolved() | EffectUndone() as body:
+                if later and body.call in ids:
+                    yield from _fate(seq, body)
+            case _:
+                pass
 
 
-def _about(need: Mapping[str, Json], gate: str, ids: set[str]) -> bool:
-    return need["gate"] in (gate, "loop") and not ids.isdisjoint(need["calls"])
+def _answered(seq: int, answer: Answer) -> Happened:
+    value = answer.value or {}
+    said = value.get("choice") or value.get("verdict") or ("a plan" if value else "")
+    return Happened(seq, "answered", who=answer.who, code=str(said), text=answer.error)
 
 
-def _answered(event: Event) -> Happened:
-    answer = event.body["answer"]
-    value = answer.get("value")
-    said = (value or {}).get("choice") or (value or {}).get("verdict") or ("a plan" if value else "")
-    return Happened(event.seq, "answered", who=answer["who"], code=str(said), text=answer.get("error", ""))
-
-
-def _fate(event: Event) -> Iterator[Happened]:
-    body = event.body
-    match event.kind:
-        case "tool_finished":
-            done: What = "ran" if body["ok"] else "failed"
-            yield Happened(event.seq, done, body["call"], text="" if body["ok"] else body["content"])
-        case "outcome_unknown":
-            yield Happened(event.seq, "unknown", body["call"], text=body["reason"])
-        case "outcome_resolved":
-            yield Happened(event.seq, "resolved", body["call"])
-        case "effect_undone":
-            yield Happened(event.seq, "undone", body["call"])
-        case "call_answered":
-            yield Happened(event.seq, "not_run", body["call"], code=body["code"], text=body["message"])
-            if (seen := body.get("observed")) is not None:
-                yield Happened(event.seq, "looked", body["call"], text=seen["tool"])
+def _fate(seq: int, body: Fate) -> Iterator[Happened]:
+    match body:
+        case ToolFinished(call=call, ok=ok, content=content):
+            yield Happened(seq, "ran", call) if ok else Happened(seq, "failed", call, text=content)
+        case OutcomeUnknown(call=call, reason=reason):
+            yield Happened(seq, "unknown", call, text=reason)
+        case OutcomeResolved(call=call):
+            yield Happened(seq, "resolved", call)
+        case EffectUndone(call=call):
+            yield Happened(seq, "undone", call)
+        case CallAnswered(call=call, code=code, message=message, observed=observed):
+            yield Happened(seq, "not_run", call, code=code, text=message)
+            if observed is not None:
+                yield Happened(seq, "looked", call, text=observed.tool)
+        case _:
+            assert_never(body)

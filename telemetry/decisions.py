@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from foregate.schemas import codec
 from foregate.schemas.codes import CODES
-from foregate.schemas.decision import CallRuling, Decision, Mode, Severity
-from foregate.schemas.errors import InvalidJson, LogError, UsageError
+from foregate.schemas.decision import CallRuling, Mode, Severity
+from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Event
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.opinion import Consequence
 from foregate.schemas.ruling import Number
 from foregate.schemas.strict_json import Json
@@ -54,15 +55,10 @@ class DecisionPoint(Struct, frozen=True):
 
 
 def decision_points(events: Iterable[Event]) -> Iterator[DecisionPoint]:
-    """Yield the rows of all `turn_judged` among `events`, in order; raise LogError for one that cannot be read."""
+    """Yield the rows of all `turn_judged` among `events`, in order."""
     for event in events:
-        if event.kind == "turn_judged":
-            try:
-                yield from _rows(event)
-            except (InvalidJson, KeyError, TypeError, AttributeError) as error:
-                raise LogError(
-                    f"event {event.seq} holds no decisions that can be read ({error}); verify the log"
-                ) from None
+        if isinstance(event.body, TurnJudged):
+            yield from _rows(event, event.body)
 
 
 def chosen(
@@ -88,18 +84,17 @@ def chosen(
     )
 
 
-def _rows(event: Event) -> Iterator[DecisionPoint]:
-    turn = event.body["turn"]
-    for data in event.body["judgement"]["decisions"]:
-        decision = codec.load(Decision, data)
+def _rows(event: Event, body: TurnJudged) -> Iterator[DecisionPoint]:
+    turn = body.turn
+    for decision in body.judgement.decisions:
         yield DecisionPoint(
             address=f"{event.seq}.{decision.gate}",
             seq=event.seq,
             time=event.time,
-            task=turn["task"],
-            turn=turn["turn"],
-            response=turn["response"],
-            actor=turn.get("actor", "model"),
+            task=turn.task,
+            turn=turn.turn,
+            response=turn.response,
+            actor=turn.actor,
             gate=decision.gate,
             mode=decision.mode,
             code=decision.code,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
-from typing import Any, Protocol, cast
+from typing import Protocol
 
 from foregate.schemas.errors import UsageError
 
@@ -19,23 +19,23 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 class Diagnostics(Protocol):
     """A structured logger: an event name and fields."""
 
-    def debug(self, event: str, **fields: Any) -> Any:
+    def debug(self, event: str, **fields: object) -> object:
         """Note a detail."""
 
-    def info(self, event: str, **fields: Any) -> Any:
+    def info(self, event: str, **fields: object) -> object:
         """Note something that happens now and then."""
 
-    def warning(self, event: str, **fields: Any) -> Any:
+    def warning(self, event: str, **fields: object) -> object:
         """Note something an operator should look at."""
 
-    def exception(self, event: str, **fields: Any) -> Any:
+    def exception(self, event: str, **fields: object) -> object:
         """Note the exception being handled, with its traceback."""
 
 
 class Silence:
     """Diagnostics that go nowhere."""
 
-    def debug(self, event: str, **fields: Any) -> None:
+    def debug(self, event: str, **fields: object) -> None:
         """Drop the line."""
 
     info = warning = exception = debug
@@ -54,16 +54,14 @@ def _for_level(level: str) -> Diagnostics:
         raise UsageError(f"FOREGATE_LOG is `{level[:40]}`; set it to one of {', '.join(LEVELS)}, or unset it")
     import structlog
 
-    return cast(
-        Diagnostics,
-        structlog.wrap_logger(
-            structlog.PrintLogger(sys.stderr),
-            processors=[
-                structlog.processors.add_log_level,
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
-                structlog.processors.format_exc_info,
-                structlog.processors.JSONRenderer(sort_keys=True),
-            ],
-            wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        ),
+    logger: Diagnostics = structlog.wrap_logger(
+        structlog.PrintLogger(sys.stderr),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(sort_keys=True),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
     )
+    return logger

@@ -11,23 +11,22 @@ What is masked is given as one tuple: RE2 patterns, and secrets that are known b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from foregate.schemas import strict_json
+from foregate.schemas.call_events import CallAnswered, Observed, OutcomeUnknown, ToolFinished
 from foregate.schemas.errors import PolicyError
-from foregate.schemas.event import Draft, Kind
+from foregate.schemas.event import Body, Draft
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.secret import SHORTEST, Secret
 
-FIELDS: Mapping[Kind, tuple[tuple[str, ...], ...]] = {
-    "tool_finished": (("content",), ("error",)),
-    "outcome_unknown": (("reason",),),
-    "call_answered": (("observed", "output"),),
-    "model_response": (("reasoning",),),
-}
-"""Per kind of event the ways to the fields that are masked."""
+N = TypeVar("N", bound=Struct)
 
 _MEMORY = 64 << 20
 """Bytes an expression may take: a private key among the secrets makes a long one."""
@@ -36,14 +35,33 @@ Hidden = tuple[str | Secret, ...]
 
 
 def masked(draft: Draft, patterns: Hidden) -> Draft:
-    """Return the draft with what `patterns` match or hold masked in FIELDS; the same draft where nothing matches.
+    """Return the draft with what `patterns` match or hold masked; the same draft where nothing matches.
 
     Raises PolicyError for a pattern RE2 cannot read.
     """
-    body: Mapping[str, Json] = draft.body
-    for field in FIELDS.get(draft.kind, ()) if patterns else ():
-        body = _inside(body, field, patterns)
-    return draft if body is draft.body else Draft(draft.kind, draft.actor, body)
+    body = _masked(draft.body, patterns) if patterns else draft.body
+    return draft if body is draft.body else Draft(body, draft.actor)
+
+
+def _masked(body: Body, patterns: Hidden) -> Body:
+    match body:
+        case ToolFinished(content=content, error=error):
+            return _with(body, patterns, content=content, error=error)
+        case OutcomeUnknown(reason=reason):
+            return _with(body, patterns, reason=reason)
+        case ModelResponded(reasoning=reasoning):
+            return _with(body, patterns, reasoning=reasoning)
+        case CallAnswered(observed=Observed(output=output) as observed):
+            shown = _with(observed, patterns, output=output)
+            return body if shown is observed else replace(body, observed=shown)
+        case _:
+            return body
+
+
+def _with(noun: N, patterns: Hidden, **texts: str) -> N:
+    """Return a noun with these of its texts masked; the same one where nothing in them matches."""
+    changed = {name: new for name, text in texts.items() if (new := mask_text(text, patterns)) is not text}
+    return replace(noun, **changed) if changed else noun
 
 
 def mask(value: Json, patterns: Hidden) -> Json:
@@ -54,7 +72,7 @@ def mask(value: Json, patterns: Hidden) -> Json:
     PolicyError for a pattern RE2 cannot read.
     """
     if isinstance(value, str):
-        return _text(value, patterns) if patterns and len(value) >= SHORTEST else value
+        return mask_text(value, patterns)
     if isinstance(value, Mapping):
         inner = {key: mask(item, patterns) for key, item in value.items()}
         return value if all(inner[key] is item for key, item in value.items()) else inner
@@ -64,14 +82,9 @@ def mask(value: Json, patterns: Hidden) -> Json:
     return value
 
 
-def _inside(body: Mapping[str, Json], path: Sequence[str], patterns: Hidden) -> Mapping[str, Json]:
-    field, rest = path[0], path[1:]
-    old = new = body.get(field)
-    if rest and isinstance(old, Mapping):
-        new = _inside(old, rest, patterns)
-    elif old and not rest:
-        new = mask(old, patterns)
-    return body if new is old else {**body, field: new}
+def mask_text(text: str, patterns: Hidden) -> str:
+    """Return a text with each match masked; the same text where nothing matches, or where it is too short for one."""
+    return _text(text, patterns) if patterns and len(text) >= SHORTEST else text
 
 
 def _text(text: str, hidden: Hidden) -> str:

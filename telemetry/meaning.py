@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from typing import assert_never
 
-from foregate.schemas import strict_json
-from foregate.schemas.errors import InvalidJson
-from foregate.schemas.event import KINDS, Event
-from foregate.schemas.model_response import call_of
-from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas import codec, strict_json
+from foregate.schemas.call_events import (
+    CallAnswered,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    SideEffect,
+    ToolFinished,
+    ToolStarted,
+)
+from foregate.schemas.decision import Decision
+from foregate.schemas.event import Event
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.response_events import Continuation, ModelResponded
+from foregate.schemas.ruling import Standing
+from foregate.schemas.session_events import (
+    CatalogChanged,
+    Checkpoint,
+    ContextCompressed,
+    PolicyChanged,
+    SessionEnded,
+    SessionStarted,
+)
+from foregate.schemas.survey import survey_hash
+from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 
 Finding = tuple[str, str]
 """The name of a defect, and why in words."""
 
-_OWN = ("call", "duration", "early", "look")
+_OWN = frozenset({"call", "duration", "early", "look"})
 """What the end of a call says that is not what the look it is answered from showed."""
 
 
@@ -30,49 +51,80 @@ class Meaning:
         self._open: set[str] = set()
         self._permits: dict[tuple[int, str], tuple[str, str]] = {}
         self._used: set[tuple[int, str]] = set()
-        self._running: dict[str, str] = {}
+        self._running: dict[str, SideEffect] = {}
         self._unknown: set[str] = set()
         self._ahead: set[int] = set()
         self._early: dict[str, tuple[int, str, str]] = {}
         self._looks: dict[int, tuple[str, str, str]] = {}
         self._seen: dict[str, str | None] = {}
-        self._handlers = {kind: getattr(self, f"_{kind}", None) for kind in KINDS}
 
     def check(self, event: Event) -> list[Finding]:
-        """Return what is wrong with `event` after those before it; a body that cannot be read is a finding too."""
-        handler = self._handlers[event.kind]
-        if handler is None:
-            return []
-        found: list[Finding] = []
-        try:
-            found.extend(handler(event, event.body))
-        except (KeyError, TypeError, ValueError, AttributeError, InvalidJson) as error:
-            why = f"its {event.kind} cannot be read ({type(error).__name__}: {str(error)[:200]})"
-            found.append(("malformed_event", why))
-        return found
+        """Return what is wrong with `event` after those before it."""
+        return list(self._findings(event))
 
-    def _model_response(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
-        calls = [(call["id"], call_of(call).digest) for call in body["calls"]]
-        whole = [call["id"] for call in body["program"]["calls"]] if "program" in body else []
-        if "continues" in body:
-            yield from self._goes_on(body["continues"]["response"], [call for call, _ in calls])
+    def _findings(self, event: Event) -> Iterator[Finding]:
+        match event.body:
+            case ModelResponded() as body:
+                yield from self._model_responded(event.seq, body)
+            case TurnJudged() as body:
+                yield from self._turn_judged(event.seq, body)
+            case ToolStarted() as body:
+                yield from self._tool_started(body)
+            case ToolFinished() as body:
+                yield from self._tool_finished(body)
+            case OutcomeUnknown(call=call):
+                self._unknown.add(call)
+                yield from self._ended(call)
+            case OutcomeResolved(call=call):
+                if call not in self._unknown:
+                    yield "resolved_without_question", f"the outcome of `{call}` is resolved, and it was not unknown"
+                self._unknown.discard(call)
+            case CallAnswered(call=call):
+                if self._running.pop(call, "pure") != "pure":
+                    yield "answered_while_running", f"`{call}` is answered as not run though it was started"
+                yield from self._answered(call)
+            case TaskStarted():
+                self._forget()
+            case TaskEnded():
+                yield from self._left_open()
+                self._forget()
+            case SessionEnded(events=count):
+                if count != event.seq:
+                    yield "other_count", f"the session ended with {count} events, and this is number {event.seq}"
+            case SessionStarted() | CatalogChanged() | PolicyChanged() | ContextCompressed() | Checkpoint():
+                pass
+            case UserMessage() | TaskPaused() | NeedRaised() | NeedAnswered() | EffectUndone():
+                pass
+            case PlanProposed() | PlanConfirmed() | PlanStepChanged():
+                pass
+            case _:
+                assert_never(event.body)
+
+    def _model_responded(self, seq: int, body: ModelResponded) -> Iterator[Finding]:
+        calls = [(recorded.id, recorded.call.digest) for recorded in body.calls]
+        whole = [recorded.id for recorded in body.program.calls] if body.program is not None else []
+        if body.continues is not None:
+            yield from self._goes_on(body.continues, [call for call, _ in calls])
         else:
             yield from self._left_open()
             self._looks = {judged: look for judged, look in self._looks.items() if judged > self._said}
-            self._said, self._calls = event.seq, set()
+            self._said, self._calls = seq, set()
             self._open = {*whole, *(call for call, _ in calls)}
             self._waiting = {*whole} - {call for call, _ in calls}
             if whole and not {call for call, _ in calls} <= {*whole}:
                 yield "other_call", "its first calls are not among those it says it holds"
-        self._response, self._stage = event.seq, dict(calls)
+        self._response, self._stage = seq, dict(calls)
         self._calls.update(whole, self._stage)
         if len(self._stage) < len(calls) or len({*whole}) < len(whole):
             yield "call_twice", "two calls of one response have the same id"
 
-    def _goes_on(self, response: int, calls: list[str]) -> Iterator[Finding]:
+    def _goes_on(self, continues: Continuation, calls: list[str]) -> Iterator[Finding]:
         """Yield what is wrong with a further stage: it holds calls that wait, once all given to judge are answered."""
-        if response != self._said:
-            yield "other_response", f"it goes on with response {response}, but the one in hand is {self._said}"
+        if continues.response != self._said:
+            yield (
+                "other_response",
+                f"it goes on with response {continues.response}, but the one in hand is {self._said}",
+            )
         for call in calls:
             if call not in self._waiting:
                 yield "other_call", f"`{call}` is no call that waits for results"
@@ -80,104 +132,88 @@ class Meaning:
             yield "no_answer", f"`{call}` was not answered before the calls that come after it"
         self._waiting.difference_update(calls)
 
-    def _turn_judged(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
-        turn, judgement = body["turn"], body["judgement"]
-        if strict_json.sha256(strict_json.encode_record(turn["surveys"])) != body["survey_hash"]:
+    def _turn_judged(self, seq: int, body: TurnJudged) -> Iterator[Finding]:
+        turn, judgement = body.turn, body.judgement
+        if survey_hash(turn.surveys) != body.survey_hash:
             yield "other_survey", "its surveys do not have the hash that was judged on"
-        if body.get("early"):
-            self._ahead.add(event.seq)
-            if turn.get("actor", "model") != "runner":
+        if body.early:
+            self._ahead.add(seq)
+            if turn.actor != "runner":
                 yield "no_look", "it is said to judge an early look, and judges no look of Foregate's own"
         calls = self._stage
-        if (proposed := turn.get("proposed")) is not None:
-            calls = {call["id"]: ToolCall.parse(call["name"], call["arguments"]).digest for call in proposed}
-        elif turn.get("actor", "model") == "model" and turn["response"] != self._response:
-            yield "other_response", f"it judges response {turn['response']}, but the one in hand is {self._response}"
-        stopped, unsettled = _in_the_way(judgement["decisions"])
+        if turn.proposed is not None:
+            calls = {recorded.id: recorded.call.digest for recorded in turn.proposed}
+        elif turn.actor == "model" and turn.response != self._response:
+            yield "other_response", f"it judges response {turn.response}, but the one in hand is {self._response}"
+        stopped, unsettled = _in_the_way(judgement.decisions)
         seen: set[str] = set()
-        for verdict in judgement["verdicts"]:
-            call, digest = verdict["call"], verdict["digest"]
+        for verdict in judgement.verdicts:
+            call, digest = verdict.call, verdict.digest
             if calls.get(call) != digest or call in seen:
                 yield "other_call", f"its verdict on `{call}` is not on a call that was made, or not the only one"
                 continue
             seen.add(call)
-            if verdict["standing"] != "allow":
+            if verdict.standing is not Standing.ALLOW:
                 continue
             if call in stopped:
                 yield "allowed_against_ruling", f"it allows `{call}`, which one of its gates stopped"
                 continue
-            if call in unsettled and not turn.get("dry_run", False):
+            if call in unsettled and not turn.dry_run:
                 yield "allowed_without_leave", f"it allows `{call}`, which a gate asked about and nobody gave leave for"
                 continue
-            self._permits[event.seq, call] = digest, body["survey_hash"]
+            self._permits[seq, call] = digest, body.survey_hash
 
-    def _tool_started(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
-        permit, call = body["permit"], body["call"]
-        key = permit["judged"], permit["call"]
+    def _tool_started(self, body: ToolStarted) -> Iterator[Finding]:
+        permit, call = body.permit, body.call
+        key = permit.judged, permit.call
         if key in self._used:
             yield "permit_used_twice", f"`{call}` ran on a permit that was used before"
-        elif permit["call"] != call or self._permits.get(key) != (permit["digest"], permit["survey_hash"]):
+        elif permit.call != call or self._permits.get(key) != (permit.digest, permit.survey_hash):
             yield "no_permit", f"`{call}` ran, but no judgement before it allowed this call"
-        yield from self._looked(call, body)
+        yield from self._looked(body)
         if call in self._calls and call not in self._open:
             yield "ran_after_answer", f"`{call}` ran after it was answered"
         if self._running.get(call, "pure") != "pure":
             yield "ran_twice", f"`{call}` was started again though its first run may have had an effect"
         self._used.add(key)
         self._permits.pop(key, None)
-        self._running[call] = body["class"]
+        self._running[call] = body.side_effect
 
-    def _looked(self, call: str, body: Mapping[str, Json]) -> Iterator[Finding]:
+    def _looked(self, body: ToolStarted) -> Iterator[Finding]:
         """Yield what is wrong with a look taken early, or with a call that is answered from one."""
-        judged, tool, digest = body["permit"]["judged"], body["tool"], body["permit"]["digest"]
-        early, answered = bool(body.get("early")), "look" in body
+        call, judged, digest = body.call, body.permit.judged, body.permit.digest
         self._early.pop(call, None)
         self._seen.pop(call, None)
-        if (early or answered) and body["class"] != "pure":
+        if (body.early or body.look is not None) and body.side_effect != "pure":
             yield "early_change", f"`{call}` is said to be a mere look, and it may have had an effect"
-        if early != (judged in self._ahead) or (early and call in self._calls):
+        if body.early != (judged in self._ahead) or (body.early and call in self._calls):
             yield "no_look", f"`{call}` is said to be an early look and was not judged as one, or the other way round"
-        if early:
-            self._early[call] = judged, tool, digest
-        elif answered:
-            *taken, showed = self._looks.pop(body["look"], ("", "", ""))
-            fits = taken == [tool, digest] and call in self._calls
+        if body.early:
+            self._early[call] = judged, body.tool, digest
+        elif body.look is not None:
+            *taken, showed = self._looks.pop(body.look, ("", "", ""))
+            fits = taken == [body.tool, digest] and call in self._calls
             self._seen[call] = showed if fits else None
             if not fits:
                 yield "no_look", f"`{call}` is answered from a look not taken for it, or one that has served already"
 
-    def _tool_finished(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
-        call = body["call"]
-        if (bool(body.get("early")), "look" in body) != (call in self._early, call in self._seen):
+    def _tool_finished(self, body: ToolFinished) -> Iterator[Finding]:
+        call = body.call
+        if (body.early, body.look is not None) != (call in self._early, call in self._seen):
             yield "no_look", f"`{call}` says of an early look where it begins, or where it ends, and not both"
         if call in self._early or call in self._seen:
-            showed = strict_json.sha256(strict_json.encode_record({k: v for k, v in body.items() if k not in _OWN}))
+            showed = strict_json.sha256(strict_json.encode_record(codec.dump(body, exclude=_OWN)))
             if (self._seen.pop(call, None) or showed) != showed:
                 yield "no_look", f"`{call}` is answered with something else than the look it is answered from showed"
             if (early := self._early.pop(call, None)) is not None:
                 self._looks[early[0]] = *early[1:], showed
         yield from self._ended(call)
 
-    def _outcome_unknown(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
-        self._unknown.add(body["call"])
-        yield from self._ended(body["call"])
-
-    def _outcome_resolved(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
-        if body["call"] not in self._unknown:
-            yield "resolved_without_question", f"the outcome of `{body['call']}` is resolved, and it was not unknown"
-        self._unknown.discard(body["call"])
-
     def _ended(self, call: str) -> Iterator[Finding]:
         if self._running.pop(call, None) is None:
             yield "ended_without_start", f"`{call}` ended but was never started"
         elif call in self._calls:
             yield from self._answered(call)
-
-    def _call_answered(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
-        call = body["call"]
-        if self._running.pop(call, "pure") != "pure":
-            yield "answered_while_running", f"`{call}` is answered as not run though it was started"
-        yield from self._answered(call)
 
     def _answered(self, call: str) -> Iterator[Finding]:
         if call in self._open:
@@ -187,18 +223,6 @@ class Meaning:
             yield "answered_twice", f"`{call}` was answered before"
         else:
             yield "answer_without_call", f"`{call}` is answered but was not asked for"
-
-    def _task_started(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
-        self._forget()
-        yield from ()
-
-    def _task_ended(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
-        yield from self._left_open()
-        self._forget()
-
-    def _session_ended(self, event: Event, body: Mapping[str, Json]) -> Iterator[Finding]:
-        if body["events"] != event.seq:
-            yield "other_count", f"the session ended with {body['events']} events, and this is number {event.seq}"
 
     def _left_open(self) -> Iterator[Finding]:
         """Yield what should have been answered before the next response or the end of the task."""
@@ -220,18 +244,18 @@ class Meaning:
         self._looks.clear()
 
 
-def _in_the_way(decisions: Iterable[Mapping[str, Json]]) -> tuple[set[str], set[str]]:
+def _in_the_way(decisions: Iterable[Decision]) -> tuple[set[str], set[str]]:
     """Return the calls that gates in force stopped, and those they asked about without leave given afterwards."""
     stopped: set[str] = set()
     asked: set[str] = set()
     for decision in decisions:
-        if decision.get("mode", "enforce") != "enforce":
+        if decision.mode != "enforce":
             continue
-        for ruling in decision.get("rulings", ()):
-            if ruling["standing"] in ("hold", "deny"):
-                stopped.add(ruling["call"])
-            elif ruling["standing"] == "ask":
-                asked.add(ruling["call"])
-            elif ruling["code"] == "approval_granted" and decision["gate"] == "approval":
-                asked.discard(ruling["call"])
+        for ruling in decision.rulings:
+            if ruling.standing.stops:
+                stopped.add(ruling.call)
+            elif ruling.standing is Standing.ASK:
+                asked.add(ruling.call)
+            elif ruling.code == "approval_granted" and decision.gate == "approval":
+                asked.discard(ruling.call)
     return stopped, asked

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from foregate.schemas.errors import LogError, SessionHeld
-from foregate.schemas.event import GENESIS, Draft, Event, Kind
+from foregate.schemas.event import GENESIS, Draft, Event
+from foregate.schemas.event_body import Kind
 from foregate.schemas.protocols import Head, Lease
 from foregate.telemetry import chain
 

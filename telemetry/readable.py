@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from foregate.schemas.event import Event, Kind
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import Kind
 
 
 class Readable(Protocol):

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from foregate.schemas.event import Event
+from foregate.schemas.task_events import TaskEnded
 from foregate.telemetry.decisions import DecisionPoint, decision_points
 
 Category = Literal["plan_revision", "evidence_gate", "retry_reason", "validation_failure"]
@@ -76,12 +77,13 @@ def notes_of(events: Iterable[Event]) -> tuple[ReplayNote, ...]:
 
     def found() -> Iterator[ReplayNote]:
         for event in events:
-            if event.kind == "task_ended" and event.body.get("status") == "budget_exhausted":
-                why = str(event.body.get("note", "")).strip().rstrip(".")
-                sentence = f"A task ran out of its budget{f': {why}' if why else ''}."
-                yield ReplayNote("validation_failure", "execution_budget_exhausted", sentence, True)
-            else:
-                yield from notes(decision_points([event]))
+            match event.body:
+                case TaskEnded(status="budget_exhausted", note=note):
+                    why = note.strip().rstrip(".")
+                    sentence = f"A task ran out of its budget{f': {why}' if why else ''}."
+                    yield ReplayNote("validation_failure", "execution_budget_exhausted", sentence, True)
+                case _:
+                    yield from notes(decision_points([event]))
 
     return tuple(dict.fromkeys(found()))
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from foregate.schemas.errors import InvalidJson, LogError, SessionHeld, TamperedLog
-from foregate.schemas.event import GENESIS, Draft, Event, Kind
+from foregate.schemas.event import GENESIS, Draft, Event
+from foregate.schemas.event_body import Kind
 from foregate.schemas.protocols import Head, Lease
 from foregate.telemetry import chain
 from foregate.telemetry.group_commit import BACKLOG, GroupCommit, Held

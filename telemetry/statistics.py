@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import median
-from typing import Any
 
 from foregate.schemas.codes import GATES
-from foregate.schemas.errors import LogError
-from foregate.schemas.event import Event, Kind
+from foregate.schemas.decision import Decision
+from foregate.schemas.errors import InvalidJson, LogError
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import Kind
+from foregate.schemas.json_object import get_list, get_object, get_text
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.model_response import Usage
+from foregate.schemas.ruling import Standing
+from foregate.schemas.session_events import PolicyChanged, SessionStarted
 from foregate.schemas.strict_json import Json
+from foregate.schemas.task_events import TaskStarted
 
 KINDS: tuple[Kind, ...] = (
     "session_started",
@@ -24,7 +31,6 @@ KINDS: tuple[Kind, ...] = (
 )
 """The kinds of events the statistics are made of."""
 _ORDER = (*GATES, "postlude")
-_PASSES = ("allow",)
 
 
 @dataclass(slots=True)
@@ -72,8 +78,8 @@ class Statistics:
         known = _Session()
         for event in events:
             try:
-                self._event(event, event.body, known)
-            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                self._event(event, known)
+            except (LookupError, ValueError, InvalidJson) as error:
                 raise LogError(
                     f"event {event.seq} of session `{session}` cannot be counted ({type(error).__name__}: {error}); "
                     "`foregate audit verify` tells what was changed"
@@ -111,79 +117,80 @@ class Statistics:
         """The median of the seconds a person took to answer, None when nobody did."""
         return round(median(self.waited.elements())) if self.waited else None
 
-    def _event(self, event: Event, body: Mapping[str, Any], known: _Session) -> None:
-        match event.kind:
-            case "session_started" | "policy_changed":
-                for rule in body.get("policy", {}).get("rules", {}).get("list", ()):
-                    self.rules.setdefault(rule["id"], 0)
-            case "task_started":
+    def _event(self, event: Event, known: _Session) -> None:
+        match event.body:
+            case SessionStarted(policy=policy) | PolicyChanged(policy=policy) if policy is not None:
+                for rule in get_list(get_object(policy, "rules"), "list"):
+                    self.rules.setdefault(get_text(rule, "id"), 0)
+            case TaskStarted():
                 self.tasks += 1
-            case "turn_judged" if not body.get("early"):  # the call is judged again with its response
+            case TurnJudged(early=False) as body:  # an early one is judged again with its response
                 self._judged(body, known)
-            case "need_raised" if body["need"]["who"] == "person":
+            case NeedRaised(need=need) if need.who == "person":
                 known.asked_at = event.time
-                (self.approvals if body["need"]["gate"] == "approval" else self.questions)["asked"] += 1
-            case "need_answered":
+                (self.approvals if need.gate == "approval" else self.questions)["asked"] += 1
+            case NeedAnswered() as body:
                 self._answered(event, body, known)
+            case _:
+                pass
 
-    def _judged(self, body: Mapping[str, Any], known: _Session) -> None:
-        judgement = body["judgement"]
+    def _judged(self, body: TurnJudged, known: _Session) -> None:
+        judgement = body.judgement
         self.turns += 1
-        self.calls += len(judgement["verdicts"])
-        self.held += sum(verdict["standing"] not in _PASSES for verdict in judgement["verdicts"])
-        for decision in judgement["decisions"]:
+        self.calls += len(judgement.verdicts)
+        self.held += sum(verdict.standing is not Standing.ALLOW for verdict in judgement.verdicts)
+        for decision in judgement.decisions:
             self._decision(decision)
-        said_yes = frozenset[str]().union(*(known.said_yes.pop(seq, ()) for seq in body["turn"].get("answers", ())))
-        for verdict in judgement["verdicts"]:
-            if verdict["standing"] in _PASSES and verdict["digest"] in said_yes:
-                self.gates[_asking(verdict["call"], judgement["decisions"])].overridden += 1
+        said_yes = frozenset[str]().union(*(known.said_yes.pop(seq, ()) for seq in body.turn.answers))
+        for verdict in judgement.verdicts:
+            if verdict.standing is Standing.ALLOW and verdict.digest in said_yes:
+                self.gates[_asking(verdict.call, judgement.decisions)].overridden += 1
         known.said_yes.clear()
 
-    def _decision(self, decision: Mapping[str, Any]) -> None:
-        counts = self.gates.get(decision["gate"])
+    def _decision(self, decision: Decision) -> None:
+        counts = self.gates.get(decision.gate)
         if counts is None:
             return
-        passed = all(ruling["standing"] in _PASSES for ruling in decision.get("rulings", ()))
-        fired = not passed or bool(decision.get("consequence")) or decision["code"] == "verification_pending"
-        if decision.get("mode") == "shadow":
+        passed = all(ruling.standing is Standing.ALLOW for ruling in decision.rulings)
+        fired = not passed or decision.consequence is not None or decision.code == "verification_pending"
+        if decision.mode == "shadow":
             counts.shadow_asked += 1
             counts.shadow_fired += fired
         else:
             counts.asked += 1
             counts.fired += fired
-        for rule in decision.get("rules", ()):
+        for rule in decision.rules:
             self.rules[rule] = self.rules.get(rule, 0) + 1
 
-    def _answered(self, event: Event, body: Mapping[str, Any], known: _Session) -> None:
-        answer = body["answer"]
-        if answer["who"] != "person":
-            cost, usage = self.advice[answer["who"]], body.get("usage", {})
-            cost.calls += body.get("model_calls", 1)
-            cost.tokens += usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+    def _answered(self, event: Event, body: NeedAnswered, known: _Session) -> None:
+        answer = body.answer
+        if answer.who != "person":
+            cost, usage = self.advice[answer.who], body.usage or Usage()
+            cost.calls += body.model_calls
+            cost.tokens += usage.input_tokens + usage.output_tokens
             return
-        if answer.get("value") is None:
+        if answer.value is None:
             return
-        choice = answer["value"]["choice"]
         if known.asked_at:
             self.waited[max(0, round((_when(event.time) - _when(known.asked_at)).total_seconds()))] += 1
             known.asked_at = ""
-        if answer["gate"] != "approval":
-            self.questions[choice] += 1
-            for grant in body.get("grants", ()):
-                self.gates[grant["gate"]].overridden += 1
+        if answer.gate != "approval":
+            self.questions[answer.choice] += 1
+            for grant in body.grants or ():
+                self.gates[grant.gate].overridden += 1
             return
         self.approvals["answered"] += 1
-        if choice in ("yes", "grant"):
+        if answer.choice in ("yes", "grant"):
             self.approvals["yes"] += 1
-            known.said_yes[event.seq] = frozenset(answer["digests"])
+            known.said_yes[event.seq] = frozenset(answer.digests)
 
 
-def _asking(call: str, decisions: Iterable[Mapping[str, Any]]) -> str:
+def _asking(call: str, decisions: Iterable[Decision]) -> str:
     """Return the gate whose ruling a person's yes replaced: the first that asked about the call, else `approval`."""
     for decision in decisions:
-        for ruling in decision.get("rulings", ()):
-            if ruling["call"] == call and ruling["standing"] == "ask" and decision.get("mode") != "shadow":
-                return str(decision["gate"])
+        for ruling in decision.rulings:
+            if ruling.call == call and ruling.standing is Standing.ASK and decision.mode != "shadow":
+                return decision.gate
     return "approval"
 
 

@@ -7,8 +7,12 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.schemas.event import Event, Kind
+from foregate.schemas.event import Body, Event
+from foregate.schemas.event_body import Kind
+from foregate.schemas.judging_events import NeedAnswered
+from foregate.schemas.session_events import SessionStarted
 from foregate.schemas.strict_json import Json
+from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.telemetry.readable import Readable
 
 KINDS: tuple[Kind, ...] = (
@@ -73,13 +77,13 @@ def summary_of(session: str, events: Iterable[Event], count: int, last: Event | 
     started, workspace, model = "", "", ""
     tasks: list[TaskSummary] = []
     for event in events:
-        body = event.body
-        if event.kind == "session_started":
-            started, workspace, model = event.time, str(body.get("workspace", "")), str(body.get("model", ""))
-        elif event.kind == "task_started":
-            tasks.append(TaskSummary(int(body.get("task", len(tasks) + 1)), "", "running"))
-        elif tasks:
-            tasks[-1] = _after(tasks[-1], event)
+        match event.body:
+            case SessionStarted() as body:
+                started, workspace, model = event.time, body.workspace, body.model
+            case TaskStarted(task=number):
+                tasks.append(TaskSummary(number, "", "running"))
+            case body if tasks:
+                tasks[-1] = _after(tasks[-1], body)
     return SessionSummary(
         name=session,
         started=started,
@@ -92,16 +96,17 @@ def summary_of(session: str, events: Iterable[Event], count: int, last: Event | 
     )
 
 
-def _after(task: TaskSummary, event: Event) -> TaskSummary:
+def _after(task: TaskSummary, body: Body) -> TaskSummary:
     """Return the task as it stands after an event of it."""
-    match event.kind:
-        case "user_message":
-            lines = str(event.body.get("text", "")).strip().splitlines() or [""]
+    match body:
+        case UserMessage(text=text):
+            lines = text.strip().splitlines() or [""]
             return replace(task, text=task.text or lines[0][:_SHOWN], status="running")
-        case "need_answered":
+        case NeedAnswered():
             return replace(task, status="running")
-        case "task_paused":
-            return replace(task, status=str(event.body.get("reason", "paused")))
-        case "task_ended":
-            return replace(task, status=str(event.body.get("status", "")))
-    return task
+        case TaskPaused(reason=reason):
+            return replace(task, status=reason)
+        case TaskEnded(status=status):
+            return replace(task, status=status)
+        case _:
+            return task

@@ -3,78 +3,94 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.schemas import codec
-from foregate.schemas.event import Event, Kind
-from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.need import Answer
+from foregate.schemas.errors import InvalidJson
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import EventBody, Kind, kind_of
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.judging_events import NeedAnswered, TurnJudged
 from foregate.schemas.plan import PlanInForce
+from foregate.schemas.plan_events import PlanConfirmed
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.session_events import CatalogChanged, PolicyChanged, SessionStarted
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.task_events import UserMessage
+from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import Said, Turn
+from foregate.schemas.turn_record import PlanUse, TurnRecord, basis_of
 from foregate.telemetry.readable import Readable
 
+B = TypeVar("B", bound=EventBody)
 Lookup = Callable[[int], Event]
 """From an event number to the event."""
 
 
-def resolve(stored: Mapping[str, Json], lookup: Lookup) -> Turn:
-    """Return the turn a `turn_judged` body holds under `turn`, with what lies in other events brought back.
+def resolve(record: TurnRecord, lookup: Lookup) -> Turn:
+    """Return the turn that a record stands for, with what lies in other events brought back.
 
-    Raises LookupError for an event that is not there, InvalidJson for one that cannot be read.
+    Raises LookupError for an event that is not there, InvalidJson for one of another kind than the record says.
     """
-    body = dict(stored)
-    proposed = body.pop("proposed", None)
-    if proposed is None:
-        response = ModelResponse.from_json(lookup(body["response"]).body)
-        limit = body.pop("judged_calls", len(response.calls))
-        body["calls"], body["text"] = response.calls[:limit], response.text
-    else:
-        body["calls"] = tuple(ToolCall.parse(c["name"], c["arguments"], id=c["id"]) for c in proposed)
-    body["user_messages"] = tuple(said(lookup(seq)) for seq in body.get("user_messages", ()))
-    body["answers"] = tuple(answer(lookup(seq)) for seq in body.get("answers", ()))
-    if "plan" in body:
-        body["plan"] = plan(body["plan"], lookup)
-    return codec.load(Turn, body)
+    text, calls = "", tuple(recorded.call for recorded in record.proposed or ())
+    if record.proposed is None:
+        response = body_at(record.response, ModelResponded, lookup).response
+        text, calls = response.text, response.calls[: record.judged_calls]
+    return Turn(
+        **basis_of(record),
+        text=text,
+        calls=calls,
+        user_messages=tuple(message_at(seq, lookup) for seq in record.user_messages),
+        answers=tuple(replace(body_at(seq, NeedAnswered, lookup).answer, seq=seq) for seq in record.answers),
+        plan=plan_at(record.plan, lookup) if record.plan is not None else None,
+    )
 
 
-def said(event: Event) -> Said:
+def body_at(seq: int, kind: type[B], lookup: Lookup) -> B:
+    """Return the body of an event; raise InvalidJson where it is of another kind."""
+    body = lookup(seq).body
+    if not isinstance(body, kind):
+        raise InvalidJson(f"event {seq} is a {body.kind}, not a {kind_of(kind)}")
+    return body
+
+
+def message_at(seq: int, lookup: Lookup) -> Said:
     """Return the message a `user_message` event holds."""
-    return Said(event.seq, event.body["text"], event.actor)
+    return Said(seq, body_at(seq, UserMessage, lookup).text, lookup(seq).actor)
 
 
-def answer(event: Event) -> Answer:
-    """Return the answer a `need_answered` event holds."""
-    return codec.load(Answer, {**event.body["answer"], "seq": event.seq})
-
-
-def plan(reference: Mapping[str, Json], lookup: Lookup) -> PlanInForce:
+def plan_at(use: PlanUse, lookup: Lookup) -> PlanInForce:
     """Return the plan in force, from the event that accepted it and the uses made since."""
-    event = lookup(reference["seq"])
-    data = dict(event.body["plan"])
-    data["seq"] = event.seq
-    data["items"] = [{**item, "used": used} for item, used in zip(data["items"], reference["used"], strict=True)]
-    return codec.load(PlanInForce, data)
+    body = lookup(use.seq).body
+    plan = body.plan if isinstance(body, (TurnJudged, PlanConfirmed)) else None
+    if plan is None or len(plan.items) != len(use.used):
+        raise InvalidJson(f"event {use.seq} accepted no plan with {len(use.used)} items")
+    items = tuple(replace(item, used=used) for item, used in zip(plan.items, use.used, strict=True))
+    return replace(plan, seq=use.seq, items=items)
 
 
 class InForce(Struct, frozen=True):
     """What holds from some event on: the policy with its hash and what was recorded of its layers, and the tools."""
 
-    policy: Json = None
+    policy: Mapping[str, Json] | None = None
     policy_hash: str = ""
-    layers: Json = None
-    catalogue: Json = None
+    layers: Mapping[str, Json] | None = None
+    catalogue: tuple[ToolSpec, ...] | None = None
 
     def after(self, event: Event) -> InForce:
         """Return what holds after an event of LAYING."""
-        body = event.body
-        found = self
-        if "policy" in body:
-            found = replace(found, policy=body["policy"], policy_hash=event.policy, layers=body.get("layers"))
-        return replace(found, catalogue=body["catalogue"]) if "catalogue" in body else found
+        body, found = event.body, self
+        if isinstance(body, (SessionStarted, PolicyChanged)) and body.policy is not None:
+            found = replace(found, policy=body.policy, policy_hash=event.policy, layers=body.layers)
+        return replace(found, catalogue=body.catalogue) if isinstance(body, (SessionStarted, CatalogChanged)) else found
+
+    def require(self) -> tuple[Mapping[str, Json], tuple[ToolSpec, ...]]:
+        """Return the policy and the tools; raise InvalidJson where no event says which hold."""
+        if self.policy is None or self.catalogue is None:
+            raise InvalidJson("no event before it says which policy and which tools hold")
+        return self.policy, self.catalogue
 
 
 LAYING: tuple[Kind, ...] = ("session_started", "policy_changed", "catalog_changed")
@@ -91,11 +107,11 @@ JUDGING: tuple[Kind, ...] = (
 
 
 class RecordedTurn(Struct, frozen=True):
-    """A judged turn of a log with everything needed to judge it again: policy and catalogue as JSON."""
+    """A judged turn of a log with everything needed to judge it again: the policy as JSON."""
 
     seq: int
     turn: Turn
-    judgement: Json
+    judgement: Judgement
     in_force: InForce
     time: str
 
@@ -114,10 +130,9 @@ def recorded(
             known[event.seq] = event
         if event.kind in LAYING:
             holds = holds.after(event)
-        if event.kind == "turn_judged":
-            turn = resolve(event.body["turn"], lookup or known.__getitem__)
-            judgement = event.body["judgement"]
-            yield RecordedTurn(event.seq, turn, judgement, holds, event.time)
+        if isinstance(event.body, TurnJudged):
+            turn = resolve(event.body.turn, lookup or known.__getitem__)
+            yield RecordedTurn(event.seq, turn, event.body.judgement, holds, event.time)
 
 
 class Nearby:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.event import GENESIS, Event
+from foregate.schemas.session_events import SessionEnded
 from foregate.telemetry import chain
 from foregate.telemetry.meaning import Meaning
 from foregate.telemetry.readable import Readable
@@ -90,7 +91,9 @@ def verify(
             if len(defects) < _NAMED and (found := meaning.check(event)):
                 defects += (Defect(event.seq, code, f"event {event.seq}: {why}") for code, why in found)
     except TamperedLog as error:
-        defects.append(Defect(error.seq, "chain_broken", str(error)))
+        # The chain raises what reading an event said as its own; of an unreadable body the hash did fit.
+        code = "malformed_event" if isinstance(error.__context__, chain.UnreadableBody) else "chain_broken"
+        defects.append(Defect(error.seq, code, str(error)))
     else:
         defects += _missing(anchors, at, last.seq if last else 0)
     known = head is not None and at.get(head[0]) == head[1] and head[0] > 0
@@ -120,4 +123,4 @@ def _missing(anchors: list[tuple[int, str]], at: dict[int, str], last: int) -> I
 
 
 def _complete(last: Event | None) -> bool:
-    return last is not None and last.kind == "session_ended" and last.body.get("events") == last.seq
+    return last is not None and isinstance(last.body, SessionEnded) and last.body.events == last.seq

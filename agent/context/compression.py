@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
+
+from msgspec.structs import replace
 
 from foregate.agent.context.conversation import Conversation, notice, shortened
 from foregate.agent.context.cut import line
@@ -14,7 +16,7 @@ from foregate.policy.policy import Context
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.message import Message
-from foregate.schemas.strict_json import Json
+from foregate.schemas.session_events import ContextCompressed
 
 _SUMMARY_SHARE = 8
 """One part in so many of the limit is for what sums up the messages left out."""
@@ -31,7 +33,7 @@ def compressed(
     section: Context,
     measure: Callable[[], Measure] = lambda: ESTIMATE,
     vital: Collection[int] = (),
-) -> dict[str, Json] | None:
+) -> ContextCompressed | None:
     """Return the body of the event that brings a conversation within the limit, None where none is due.
 
     `measure` is asked only where the limit may be near, `still_open` only where it is passed. The latter names each
@@ -65,37 +67,38 @@ def compressed(
     summary = ""
     if section.strategy == "summary":
         summary = summed_up(conversation, gone, limit // _SUMMARY_SHARE, counted)
-    body: dict[str, Json] = {
-        "strategy": section.strategy,
-        "limit": limit,
-        "counted_by": counted.name,
-        "before": total,
-        "left_out": ranges(gone),
-        "shortened": sizes,
-        "open": unsettled,
-        "summary": summary,
-    }
-    return {**body, "after": weighed(conversation, body, counted)}
+    body = ContextCompressed(
+        strategy=section.strategy,
+        limit=limit,
+        counted_by=counted.name,
+        before=total,
+        after=0,
+        left_out=ranges(gone),
+        shortened=tuple(sizes),
+        open=tuple(unsettled),
+        summary=summary,
+    )
+    return replace(body, after=weighed(conversation, body, counted))
 
 
-def fitted(kept: Sequence[tuple[int, Message]], room: int, counted: Measure) -> list[list[int]]:
+def fitted(kept: Sequence[tuple[int, Message]], room: int, counted: Measure) -> list[tuple[int, int]]:
     """Return which answers to shorten to how many characters, none where all that is kept fits."""
     total = sum(counted.weight(message) for _, message in kept)
     answers = [(place, message) for place, message in kept if message.role == "tool"]
     if total <= room or not answers:
         return []
     share = max(_LEAST, (room - total + sum(counted.weight(message) for _, message in answers)) // len(answers))
-    sizes: list[list[int]] = []
+    sizes: list[tuple[int, int]] = []
     for place, message in answers:
         size = share * 4
         while size > _LEAST and counted.weight(shortened(message, size)) > share:
             size //= 2
         if counted.weight(message) > share and counted.weight(shortened(message, size)) < counted.weight(message):
-            sizes.append([place, size])
+            sizes.append((place, size))
     return sizes
 
 
-def weighed(conversation: Conversation, body: Mapping[str, Json], counted: Measure) -> int:
+def weighed(conversation: Conversation, body: ContextCompressed, counted: Measure) -> int:
     """Return what the conversation weighs once the body of the event is applied."""
     trial = Conversation()
     trial.messages, trial.left_out = conversation.messages, conversation.left_out

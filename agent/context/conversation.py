@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -12,6 +12,7 @@ from foregate.agent.context.tokens import weight
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.message import Message
+from foregate.schemas.session_events import ContextCompressed
 from foregate.schemas.strict_json import Json
 
 _NOTICE = (
@@ -70,13 +71,13 @@ class Conversation:
         if self.asking >= 0 and at <= len(self._answered):
             self._answered.insert(at, self._ranks.get(call, self._answered[-1] if self._answered else -1))
 
-    def compress(self, body: Mapping[str, Json]) -> None:
+    def compress(self, body: ContextCompressed) -> None:
         """Do what an event `context_compressed` says."""
-        size = dict(body["shortened"])
-        gone = {place for start, end in body["left_out"] for place in range(start, end)}
+        size = dict(body.shortened)
+        gone = {place for start, end in body.left_out for place in range(start, end)}
         before, newest = self.messages, self.newest
         self.left_out += len(gone) - (self.notice in gone)
-        self.summary = body["summary"]
+        self.summary = body.summary
         self.messages, self.weights, self.total = [], [], 0
         self.notice = self.newest = self.asking = -1
         self._ranks, self._answered = {}, []
@@ -84,7 +85,7 @@ class Conversation:
             if place in gone:
                 if self.notice < 0:
                     self.notice = len(self.messages)
-                    self.add(notice(self.left_out, body["open"], self.summary))
+                    self.add(notice(self.left_out, body.open, self.summary))
                 continue
             kept = shortened(message, size[place]) if place in size else message
             self.add(kept, by_user=place == newest)

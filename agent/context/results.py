@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from foregate.agent.context.cut import cut
-from foregate.evidence.ledger import changes_of
 from foregate.schemas import strict_json
+from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
@@ -29,15 +29,10 @@ def result_text(spec: ToolSpec, target: str, result: ToolResult, limit: int) -> 
     return f"{heading}\n{text}" if text.strip() else heading
 
 
-def recorded_result(body: Mapping[str, Json]) -> ToolResult:
-    """Return the result the body of a `tool_finished` event tells of."""
+def recorded_result(body: ToolFinished) -> ToolResult:
+    """Return the result a `tool_finished` event tells of."""
     return ToolResult(
-        body["ok"],
-        body["content"],
-        changes=tuple(changes_of(body.get("changes", ()))),
-        error=body.get("error", ""),
-        dropped=body.get("dropped", 0),
-        exit_code=body.get("exit_code"),
+        body.ok, body.content, changes=body.changes, error=body.error, dropped=body.dropped, exit_code=body.exit_code
     )
 
 

@@ -28,12 +28,12 @@ def keep_ends(weights: Sequence[int], limit: int, must: Collection[int], first: 
     return sorted(kept)
 
 
-def ranges(places: Sequence[int]) -> list[list[int]]:
+def ranges(places: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return ascending places as ranges, each from its first to behind its last."""
-    found: list[list[int]] = []
+    found: list[tuple[int, int]] = []
     for place in places:
         if found and found[-1][1] == place:
-            found[-1][1] = place + 1
+            found[-1] = found[-1][0], place + 1
         else:
-            found.append([place, place + 1])
-    return found
+            found.append((place, place + 1))
+    return tuple(found)

@@ -9,6 +9,7 @@ from foregate.agent.dialects.agreed import Agreed
 from foregate.agent.dialects.dialect import Dialect
 from foregate.agent.dialects.dialect_model import DialectModel, InFront, Shown, understood
 from foregate.schemas.errors import ToolsRefused
+from foregate.schemas.json_object import get_object
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Model
@@ -65,6 +66,6 @@ class AutoModel(InFront):
 
 def fits(response: ModelResponse, tools: Sequence[ToolSpec]) -> bool:
     """Whether all calls name tools there are and arguments these know."""
-    known = {spec.name: spec.parameters.get("properties", {}).keys() for spec in tools}
+    known = {spec.name: get_object(spec.parameters, "properties").keys() for spec in tools}
     read = [(call.name, call.arguments) for call in response.calls]
     return all(arguments is not None and arguments.keys() <= known.get(name, set()) for name, arguments in read)

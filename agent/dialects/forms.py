@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from foregate.agent.dialects.command_words import Unreadable
 from foregate.agent.dialects.parameters import Element, Shape, shape_of, value_of, worded
+from foregate.schemas.json_object import get_list, get_object, texts
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
@@ -55,7 +56,7 @@ class Form(Struct, frozen=True):
 
     def parameters(self) -> list[str]:
         """Return the names of the parameters in the tag, the tool's own where the tag has no other name for them."""
-        own = self.spec.parameters.get("properties", {}) if self.spec else {}
+        own = get_object(self.spec.parameters, "properties") if self.spec else {}
         return [*self.aside, *(self.theirs(name) for name in own)]
 
     def required(self) -> list[str]:
@@ -67,7 +68,7 @@ class Form(Struct, frozen=True):
         return next((theirs for theirs, ours in self.names.items() if ours.removesuffix("[]") == name), name)
 
     def _required(self) -> list[str]:
-        return list(self.spec.parameters.get("required", ())) if self.spec else []
+        return list(texts(get_list(self.spec.parameters, "required"), "required")) if self.spec else []
 
     def _bare(self, given: Arguments) -> str:
         """Return the parameter that text without a tag is meant for, beside those given as attributes."""
@@ -112,8 +113,9 @@ class Form(Struct, frozen=True):
         """Return a list that a tag's own parameter is given as words, as `command` is; other values are as they are."""
         shape = self.shape(name)
         own = name in self.aside or name in self.names
-        words = own and isinstance(value, str) and "array" in shape.types and not shape.text
-        return worded(value, shape, self.tag) if words else value
+        if own and isinstance(value, str) and "array" in shape.types and not shape.text:
+            return worded(value, shape, self.tag)
+        return value
 
     def _finished(self, arguments: Arguments) -> list[ToolCall]:
         wanted = self.finish(arguments) if self.finish else [(self.tool, arguments)]

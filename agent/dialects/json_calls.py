@@ -11,6 +11,7 @@ from foregate.agent.dialects.brackets import balanced
 from foregate.agent.dialects.placeholders import steps_in
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.json_object import get_list
 from foregate.schemas.order import Block, BlockKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
@@ -123,7 +124,7 @@ def _nested(item: Json, into: Calls, depth: int, *, steps: bool) -> int | Block:
     if kind is None or depth > _DEEPEST:
         return _add(item, into, steps=steps)
     steps = steps or kind == "sequential"
-    return Block(kind, tuple(_nested(inner, into, depth + 1, steps=steps) for inner in item[kind]))
+    return Block(kind, tuple(_nested(inner, into, depth + 1, steps=steps) for inner in get_list(item, kind)))
 
 
 def _add(item: Json, into: Calls, *, steps: bool) -> int:
@@ -138,7 +139,7 @@ def call_of(item: Json) -> ToolCall:
     if not isinstance(item, dict):
         return ToolCall.broken("unreadable", raw, _FORM)
     entry = _inner(item)
-    name = next((entry[key] for key in NAMES if isinstance(entry.get(key), str)), None)
+    name = next((named for key in NAMES if isinstance(named := entry.get(key), str)), None)
     if name is None:
         return ToolCall.broken("unreadable", raw, _FORM)
     key = next((key for key in ARGUMENTS if key in entry), "")

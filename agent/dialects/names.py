@@ -59,10 +59,12 @@ def _texts(table: Json, where: str) -> Mapping[str, str]:
     """Return a table of names; raise UsageError where it is none."""
     if not isinstance(table, Mapping):
         raise UsageError(f"`{where[:80]}` is no table of names; write `theirs: ours`")
+    found: dict[str, str] = {}
     for theirs, ours in table.items():
         if not isinstance(theirs, str) or not isinstance(ours, str) or not ours or not is_name(theirs):
             raise UsageError(f"`{where[:80]}` holds `{str(theirs)[:64]}`, which cannot be a tag; write `theirs: ours`")
-    return dict(table)
+        found[theirs] = ours
+    return found
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -17,6 +17,7 @@ from foregate.agent.dialects.command_words import Unreadable
 from foregate.agent.dialects.tag_scanner import Tag, decoded
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.json_object import get_list, get_object
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import ToolSpec
@@ -75,8 +76,8 @@ class Shape(Struct, frozen=True):
         schema = schema if isinstance(schema, Mapping) else {}
         if "array" in self.types and "object" not in self.types:
             return Shape(schema.get("items", {}), self.root, self.short)
-        properties = schema.get("properties", {})
-        return Shape(properties.get(name, schema.get("additionalProperties", {})), self.root, self.short)
+        known = get_object(schema, "properties")
+        return Shape(known.get(name, schema.get("additionalProperties", {})), self.root, self.short)
 
 
 def shape_of(spec: ToolSpec | None, name: str) -> Shape:
@@ -84,7 +85,7 @@ def shape_of(spec: ToolSpec | None, name: str) -> Shape:
     if spec is None:
         return Shape({}, {})
     kinds = {target.parameter: target.kind for target in spec.targets}
-    schema = spec.parameters.get("properties", {}).get(name, {})
+    schema = get_object(spec.parameters, "properties").get(name, {})
     shape = Shape(schema, spec.parameters, name in kinds)
     command = kinds.get(name) is ResourceKind.PROCESS and "array" in shape.types
     return Shape(schema, spec.parameters, name in kinds, command)
@@ -180,11 +181,11 @@ def _types(schema: Json, root: Json, depth: int = 0) -> set[str]:
     schema = _resolved(schema, root)
     if not isinstance(schema, Mapping) or depth > _DEEPEST_SCHEMA:
         return set()
-    said = schema.get("type", [])
-    found = {said} if isinstance(said, str) else {name for name in said if isinstance(name, str)}
+    said = schema.get("type")
+    found = {said} if isinstance(said, str) else {name for name in get_list(schema, "type") if isinstance(name, str)}
     for key in ("anyOf", "oneOf"):
-        branches = schema.get(key, [])
-        found |= {name for branch in branches for name in _types(branch, root, depth + 1)}
-    if not found and any(isinstance(value, str) for value in schema.get("enum", [schema.get("const")])):
+        found |= {name for branch in get_list(schema, key) for name in _types(branch, root, depth + 1)}
+    allowed = get_list(schema, "enum") if "enum" in schema else [schema.get("const")]
+    if not found and any(isinstance(value, str) for value in allowed):
         found = {"string"}
     return found

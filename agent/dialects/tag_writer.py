@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from msgspec import Struct
 
@@ -139,7 +139,7 @@ def _theirs(name: str, value: Json, spelling: Spelling) -> str:
     return name
 
 
-def _one_text(value: Json) -> bool:
+def _one_text(value: Json) -> TypeGuard[list[str]]:
     return isinstance(value, list) and len(value) == 1 and isinstance(value[0], str)
 
 

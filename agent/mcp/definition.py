@@ -16,6 +16,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.json_object import as_object, get_list
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.visible import visible
@@ -49,7 +50,9 @@ class Definition(Struct, frozen=True):
     def hints(self) -> dict[str, bool]:
         """What the server says of the tool's nature."""
         said = self.content.get("annotations")
-        return {name: said[name] for name in HINTS if type(said.get(name)) is bool} if isinstance(said, Mapping) else {}
+        if not isinstance(said, Mapping):
+            return {}
+        return {name: hint for name in HINTS if isinstance(hint := said.get(name), bool)}
 
     @property
     def description(self) -> str:
@@ -106,7 +109,7 @@ def spec_of(definition: Definition, server: ServerConfiguration, policy: Mcp) ->
     return ToolSpec(
         definition.full_name,
         described(definition, policy.max_description),
-        cleaned(definition.content["inputSchema"], policy.max_description),
+        as_object(cleaned(definition.content["inputSchema"], policy.max_description)),
         Effect.UNKNOWN,
         raised(definition.hints),
         (),
@@ -171,7 +174,7 @@ def claimed(hints: Mapping[str, bool]) -> Effect | None:
 
 def readable(content: Mapping[str, Json], launch: Mapping[str, Json]) -> str:
     """Return a definition as lines a person can compare."""
-    started = launch.get("url") or " ".join([str(launch.get("command", "")), *map(str, launch.get("args", ()))])
+    started = launch.get("url") or " ".join([str(launch.get("command", "")), *map(str, get_list(launch, "args"))])
     lines = [f"started as: {started}"] + ([f"in: {launch['cwd']}"] if "cwd" in launch else [])
     for key in _SAID[1:]:
         value = content.get(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import re2
 from jsonschema import SchemaError
@@ -41,7 +41,9 @@ def problem_of(schema: Json) -> str:
             if not value.startswith("#"):
                 return f"its input schema refers to `{visible(value[:80])}` outside itself"
         unevaluated = unevaluated or key in _UNEVALUATED
-        patterns = [value] if key == "pattern" else list(value) if key == "patternProperties" else []
+        patterns: Iterable[Json] = [value] if key == "pattern" else ()
+        if key == "patternProperties" and isinstance(value, Iterable):
+            patterns = value
         for pattern in patterns:
             if isinstance(pattern, str) and not compiles(pattern):
                 return f"its input schema has the pattern `{visible(pattern[:80])}`, which RE2 does not take"

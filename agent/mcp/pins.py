@@ -11,6 +11,7 @@ from foregate.agent.kept_file import KeptFile
 from foregate.agent.mcp.definition import Definition, hash_of
 from foregate.schemas import codec, strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
+from foregate.schemas.json_object import as_object, get_int
 from foregate.schemas.strict_json import Json
 
 LARGEST = 64 * 1024 * 1024
@@ -52,13 +53,13 @@ class Pins:
         if content is None:
             return {}
         try:
-            if content["version"] != 1:
+            if get_int(content, "version") != 1:
                 raise InvalidJson("it is of another version")
             servers = {
-                server: {tool: codec.load(Pin, pin) for tool, pin in pins.items()}
-                for server, pins in content["servers"].items()
+                server: {tool: codec.load(Pin, pin) for tool, pin in as_object(pins, server).items()}
+                for server, pins in as_object(as_object(content).get("servers"), "servers").items()
             }
-        except (InvalidJson, LookupError, TypeError, AttributeError) as error:
+        except InvalidJson as error:
             raise WorkspaceError(f"{self._file} is of another kind ({error}); move it away, and pin again") from None
         for server, pins in servers.items():
             for tool, pin in pins.items():

@@ -172,7 +172,7 @@ class OpenAIModel:
 
         try:
             answer = await client.post("/chat/completions", cast_to=object, content=encode(body))
-            return json.loads(answer) if isinstance(answer, str) else answer
+            return json.loads(answer) if isinstance(answer, str) else parsed(answer)
         except openai.APIError as error:
             raise translate(error, self._endpoint, body) from None
         except (ValueError, RecursionError):
@@ -198,7 +198,7 @@ class OpenAIModel:
                     yield json.loads(await stream.response.aread())
                     return
                 async for chunk in stream:
-                    yield chunk
+                    yield parsed(chunk)
         except openai.APIError as error:
             raise translate(error, self._endpoint, body) from None
         except (ValueError, RecursionError):
@@ -211,7 +211,7 @@ class OpenAIModel:
         try:
             async with asyncio.timeout(self._timeouts[0]):
                 answer = await client.get("/models", cast_to=object)
-            return json.loads(answer) if isinstance(answer, str) else answer
+            return json.loads(answer) if isinstance(answer, str) else parsed(answer)
         except TimeoutError:
             raise Transient(f"{self.url} did not list its models in time", "set FOREGATE_MODEL") from None
         except openai.NotFoundError:
@@ -236,6 +236,11 @@ class OpenAIModel:
 
     def _no_json(self) -> Transient:
         return Transient(f"{self.url} sent something that is not valid JSON", NO_JSON)
+
+
+def parsed(answer: object) -> Json:
+    """Return the JSON value the library made of an answer, None for anything that is none."""
+    return answer if isinstance(answer, (dict, list, str, int, float)) else None
 
 
 def from_environment(environ: Mapping[str, str], *, model: str = "") -> OpenAIModel | None:

@@ -11,6 +11,7 @@ from foregate.agent.models.openai_endpoint import Endpoint
 from foregate.agent.models.openai_wire import LIMITS
 from foregate.agent.models.retry import Transient, retry_after
 from foregate.schemas.errors import ModelError, ToolsRefused
+from foregate.schemas.json_object import get_object, get_text
 from foregate.schemas.strict_json import Json
 
 if TYPE_CHECKING:
@@ -122,9 +123,9 @@ def _declined(message: str, param: str, body: Mapping[str, Json]) -> str:
     limit = next((name for name in LIMITS if name in body), "")
     if limit and any(name in words for name in LIMITS):
         return limit
-    asked = body.get("response_format", {}).get("type", "")
+    asked = get_text(get_object(body, "response_format"), "type", "")
     spoken = ("response_format", "json_schema", "json_object", "json mode", "structured output")
-    return str(asked) if asked and any(word in words for word in spoken) else ""
+    return asked if asked and any(word in words for word in spoken) else ""
 
 
 def _no_tools(status: int, message: str, param: str) -> bool:

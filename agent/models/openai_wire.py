@@ -105,7 +105,7 @@ def _tool(spec: ToolSpec, names: WireNames, longest: int) -> dict[str, Json]:
     if longest and len(description) > longest:
         description = f"{description[: longest - 4]} ..."
     parameters = spec.parameters or {"type": "object", "properties": {}}
-    function = {"name": names.to_wire(spec.name), "description": description, "parameters": parameters}
+    function: dict[str, Json] = {"name": names.to_wire(spec.name), "description": description, "parameters": parameters}
     return {"type": "function", "function": function}
 
 

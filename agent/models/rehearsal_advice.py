@@ -16,6 +16,7 @@ from foregate.schemas.message import Message
 from foregate.schemas.plan import Criterion, Plan, PlannedAction, PlannedStep
 from foregate.schemas.strict_json import Json
 
+StepEffect = Literal["edit", "delete", "move", "execute", "commit"]
 WIDE_USES = 10
 """Calls a planned step with a pattern covers."""
 
@@ -108,7 +109,7 @@ def steps_of(wish: Wish) -> list[PlannedStep]:
             return []
 
 
-def step(tool: str, target: str, description: str, effect: Json, uses: int = 1) -> PlannedStep:
+def step(tool: str, target: str, description: str, effect: StepEffect | None, uses: int = 1) -> PlannedStep:
     """Return a planned step."""
     return PlannedStep(tool=tool, target=target, description=description, effect=effect, uses=uses)
 

@@ -11,6 +11,7 @@ from foregate.agent.models.rehearsal_grammar import understand
 from foregate.agent.models.rehearsal_wish import Wish
 from foregate.agent.models.rehearsal_wishes import file_of, matches
 from foregate.agent.models.rehearsal_words import described, excerpt, short
+from foregate.schemas.json_object import get_int
 from foregate.schemas.message import Message
 from foregate.schemas.strict_json import Json
 
@@ -59,7 +60,7 @@ def lasting(tasks: Sequence[Mapping[str, Json]], wish: Wish) -> list[int]:
     """Return the tasks a wish rests on: what is run or committed rests on every change before it."""
     if wish.verb not in ("commit", "run", "shell"):
         return []
-    return [int(before["id"]) for before in tasks]
+    return [get_int(before, "id") for before in tasks]
 
 
 def task(number: int, why: str, calls: Sequence[Call], after: Sequence[int]) -> dict[str, Json]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from foregate.schemas.json_object import get_object
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Catalogue
 
@@ -66,7 +67,7 @@ def arguments_of(
     spec = catalogue.get(tool) if catalogue is not None else None
     if spec is not None and spec.provenance != "builtin":
         return dict(arguments), ()
-    known = spec.parameters.get("properties", {}) if spec is not None else {}
+    known = get_object(spec.parameters, "properties") if spec is not None else {}
     ours = PARAMETERS.get(tool, {})
     found: dict[str, Json] = {}
     said: list[str] = []

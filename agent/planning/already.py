@@ -5,8 +5,10 @@ from __future__ import annotations
 from foregate.agent.context.cut import cut
 from foregate.agent.planning.configuration import Configuration
 from foregate.agent.session import Session
-from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.call_events import CallAnswered, ToolFinished
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
+from foregate.schemas.task_events import TaskStarted, UserMessage
 
 _NEWEST = 12
 """Outputs, changes and held calls that are told, the newest of each."""
@@ -21,22 +23,22 @@ async def already(session: Session, configuration: Configuration) -> Json:
     done: list[Json] = []
     held: list[Json] = []
     for event in await session.log.read(session.lease.session):
-        body = event.body
-        match event.kind:
-            case "task_started":
+        match event.body:
+            case TaskStarted():
                 calls, said, looked, done, held = {}, [], [], [], []
-            case "user_message":
-                said.append(body["text"])
-            case "model_response":
-                for call in ModelResponse.from_json(body).calls:
-                    calls[call.id] = {"tool": call.name, "arguments": cut(call.raw, most)[0]}
-            case "tool_finished" if body["ok"] and body["call"] in calls:
-                spec = session.catalogue.get(body["tool"])
-                if body["changes"] or spec is None or spec.effect.changes:
-                    done.append(calls[body["call"]])
+            case UserMessage(text=text):
+                said.append(text)
+            case ModelResponded(calls=made):
+                calls |= {one.id: {"tool": one.name, "arguments": cut(one.arguments, most)[0]} for one in made}
+            case ToolFinished(call=call, ok=True) as body if call in calls:
+                spec = session.catalogue.get(body.tool)
+                if body.changes or spec is None or spec.effect.changes:
+                    done.append(calls[call])
                 else:
-                    looked.append({**calls[body["call"]], "output": cut(body["content"], most)[0]})
-            case "call_answered" if body["code"] == "plan_required" and body["call"] in calls:
-                held.append(calls[body["call"]])
+                    looked.append({**calls[call], "output": cut(body.content, most)[0]})
+            case CallAnswered(call=call, code="plan_required") if call in calls:
+                held.append(calls[call])
+            case _:
+                pass
     told = {"said_before": said[:-1], "looked_at": looked[-_NEWEST:], "done": done[-_NEWEST:], "held": held[-_NEWEST:]}
     return {name: entries for name, entries in told.items() if entries} or None

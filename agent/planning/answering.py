@@ -21,6 +21,7 @@ from foregate.agent.planning.rewording import MODEL
 from foregate.agent.planning.wire_answer import NAME, Conclusion, conclusion_of, results_schema
 from foregate.agent.session import Session
 from foregate.schemas import codec, strict_json
+from foregate.schemas.json_object import get_text
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
@@ -105,10 +106,13 @@ async def asked(
     def take(got: Got) -> Taken[Conclusion]:
         if got.wrong is not None:
             return Taken(Conclusion(defects=(got.wrong,)), None, sentence(got.wrong))
-        found = conclusion_of(got.text, left, query=request["request"], catalogue=session.catalogue)
+        found = conclusion_of(got.text, left, query=get_text(request, "request"), catalogue=session.catalogue)
         plan = found.reading.plan if found.reading is not None else None
         wrong = (*found.defects, *(found.reading.defects if found.reading is not None else ()))
-        value: Json = {"answer": found.answer or None, "plan": codec.dump(plan) if plan is not None else None}
+        value: dict[str, Json] = {
+            "answer": found.answer or None,
+            "plan": codec.dump(plan) if plan is not None else None,
+        }
         return Taken(found, None if wrong else value, "; ".join(map(sentence, wrong)))
 
     prompt = f"{RESULTS}\n{RESULTS_AGAIN}" if number > 1 else RESULTS

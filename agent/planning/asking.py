@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from foregate.agent.planning.rewording import MODEL
 from foregate.agent.session import Session
 from foregate.policy.strict_yaml import shown
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import REFUSED, ModelResponse, Usage
 from foregate.schemas.need import Answer, Need
@@ -38,7 +39,7 @@ class Taken(Generic[T]):
     """What an answer was taken for: the value, its recorded form, and what is wrong with it, "" for nothing."""
 
     value: T
-    recorded: Json
+    recorded: Mapping[str, Json] | None
     error: str = ""
 
 
@@ -51,8 +52,8 @@ async def ask(
     """
     gate = key.partition(":")[0]
     stored = session.blobs.put(request.messages[-1].text.encode())
-    need = codec.dump(Need(gate, "planner", key, (), ()))
-    await session.record(Draft("need_raised", "foregate", {"need": need, "request": stored, "survey_hash": ""}))
+    need = Need(gate, "planner", key, (), ())
+    await session.record(Draft(NeedRaised(need=need, request=stored, survey_hash=""), "foregate"))
     got, usage = Got(), Usage()
     try:
         response = await model.respond(request)
@@ -63,8 +64,8 @@ async def ask(
     taken = take(got)
     why = taken.error[:_WHY]
     answer = Answer(gate, "planner", key, (), "", session.policy.hash, taken.recorded, why, session.clock())
-    body = {"answer": codec.dump(answer), "usage": codec.dump(usage), "response": session.blobs.put(got.text.encode())}
-    await session.record(Draft("need_answered", "planner", body))
+    words = session.blobs.put(got.text.encode())
+    await session.record(Draft(NeedAnswered(answer=answer, usage=usage, response=words), "planner"))
     return taken.value, got.text
 
 

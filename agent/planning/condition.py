@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import get_args
+from typing import TypeGuard, get_args
 
 from foregate.policy.globs import matches_text
 from foregate.policy.strict_yaml import shown
+from foregate.schemas.json_object import as_object, get_int, get_list, get_text
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import TaskResult, TaskStatus
 
@@ -45,8 +46,9 @@ def asked_how_ended(when: Mapping[str, Json]) -> set[int]:
         part, seen = stack.pop(), seen + 1
         if not isinstance(part, Mapping):
             continue
-        if "exit_code" in part and isinstance(part.get("task"), int):
-            found.add(part["task"])
+        task = part.get("task")
+        if "exit_code" in part and isinstance(task, int):
+            found.add(task)
         for joined in _JOINED:
             inner = part.get(joined)
             stack.extend(inner if isinstance(inner, list) else [inner])
@@ -55,7 +57,8 @@ def asked_how_ended(when: Mapping[str, Json]) -> set[int]:
 
 def problems(when: Json) -> Iterator[tuple[str, str]]:
     """Yield problem and remedy for everything in `when` that cannot be read."""
-    stack, seen = [(when, 1)], 0
+    stack: list[tuple[Json, int]] = [(when, 1)]
+    seen = 0
     while stack:
         part, depth = stack.pop()
         seen += 1
@@ -68,10 +71,12 @@ def problems(when: Json) -> Iterator[tuple[str, str]]:
             inner = part[joined]
             if len(part) > 1:
                 yield f"`{joined}` stands beside other keys", f"let `{joined}` stand alone"
-            if joined != "not" and (not isinstance(inner, list) or not inner):
-                yield f"`{joined}` is not a list of conditions", "write a list of at least one"
+            if joined == "not":
+                stack.append((inner, depth + 1))
+            elif isinstance(inner, list) and inner:
+                stack.extend((one, depth + 1) for one in inner)
             else:
-                stack.extend((one, depth + 1) for one in (inner if joined != "not" else (inner,)))
+                yield f"`{joined}` is not a list of conditions", "write a list of at least one"
         else:
             yield from _problems_of_question(part)
 
@@ -85,8 +90,9 @@ def tasks_named(when: Json) -> set[int]:
         seen += 1
         if not isinstance(part, Mapping):
             continue
-        if _whole(part.get("task")):
-            found.add(part["task"])
+        task = part.get("task")
+        if _whole(task):
+            found.add(task)
         for key in _JOINED:
             inner = part.get(key)
             stack.extend(inner[:_MOST] if isinstance(inner, list) else (inner,))
@@ -115,7 +121,8 @@ def _problems_of_question(part: Mapping[str, Json]) -> Iterator[tuple[str, str]]
             near = get_close_matches(str(key)[:64], ("task", *MATCHERS, *_JOINED), n=1)
             allowed = ", ".join(f"`{name}`" for name in MATCHERS)
             yield f"nobody knows `{shown(key, 40)}`", f"did you mean `{near[0]}`?" if near else f"ask {allowed}"
-    if not _whole(part.get("task")) or part["task"] < 1:
+    task, line, least = part.get("task"), part.get("line"), part.get("lines_at_least")
+    if not _whole(task) or task < 1:
         yield "the condition names no task", "write the number of an earlier task as `task`"
     if not any(key in part for key in MATCHERS):
         yield "the condition asks nothing of the task", 'ask something, such as "status": "done"'
@@ -126,54 +133,55 @@ def _problems_of_question(part: Mapping[str, Json]) -> Iterator[tuple[str, str]]
     for key in ("output_contains", "line"):
         if key in part and not (isinstance(part[key], str) and part[key]):
             yield f"`{key}` is not a text", "write the text to look for"
-    if isinstance(part.get("line"), str) and not _fits_globs(part["line"]):
+    if isinstance(line, str) and not _fits_globs(line):
         yield "the glob of `line` is too long", "shorten it"
-    if "lines_at_least" in part and not (_whole(part["lines_at_least"]) and part["lines_at_least"] >= 0):
+    if "lines_at_least" in part and not (_whole(least) and least >= 0):
         yield "`lines_at_least` is not a whole number", "write one such as 1"
 
 
 def _holds(when: Mapping[str, Json], results: Mapping[int, TaskResult]) -> tuple[bool, str]:
     """Answer a condition known to be readable. Every part is answered, so that what nobody knows is never passed by."""
     if "not" in when:
-        held, why = _holds(when["not"], results)
+        held, why = _holds(as_object(when["not"]), results)
         return not held, why
     for joined, want in (("all", False), ("any", True)):
         if joined in when:
-            answers = [_holds(part, results) for part in when[joined]]
+            answers = [_holds(as_object(part), results) for part in get_list(when, joined)]
             deciding = next((why for held, why in answers if held is want), None)
             return (want, deciding) if deciding is not None else (not want, "; ".join(why for _, why in answers)[:400])
-    task = when["task"]
+    task = get_int(when, "task")
     result = results.get(task)
     if result is None:
         raise Unanswerable(f"task {task} has no result")
-    answers = [_matcher(key, when[key], result) for key in MATCHERS if key in when]
+    answers = [_matcher(key, when, result) for key in MATCHERS if key in when]
     failed = next((why for held, why in answers if not held), None)
     return failed is None, failed or " and ".join(why for _, why in answers)
 
 
-def _matcher(key: str, wanted: Json, result: TaskResult) -> tuple[bool, str]:
+def _matcher(key: str, when: Mapping[str, Json], result: TaskResult) -> tuple[bool, str]:
     """Return whether one question is answered by yes, and what is so."""
     task = f"task {result.task}"
     if key == "status":
-        return result.status in _listed(wanted), f"{task} is {result.status}"
+        return result.status in _listed(when[key]), f"{task} is {result.status}"
     if result.status not in ("done", "failed"):
         raise Unanswerable(f"{task} is {result.status} and has no output")
     if key == "exit_code":
         code = next((one.exit_code for one in reversed(result.responses) if one.exit_code is not None), None)
         if code is None:
             raise Unanswerable(f"{task} ran no command that ended by itself")
-        return code in _listed(wanted), f"the command of {task} ended with {code}"
-    found, said = _output(key, wanted, "\n".join(response.data for response in result.responses))
+        return code in _listed(when[key]), f"the command of {task} ended with {code}"
+    found, said = _output(key, when, "\n".join(response.data for response in result.responses))
     if not found and any(response.dropped for response in result.responses):
         raise Unanswerable(f"a part of the output of {task} was left out")
     return found, f"the output of {task} {said}"
 
 
-def _output(key: str, wanted: Json, output: str) -> tuple[bool, str]:
+def _output(key: str, when: Mapping[str, Json], output: str) -> tuple[bool, str]:
     """Return whether a question about an output is answered by yes, and what is so of the output."""
     lines = [line for line in output.split("\n") if line.strip()]
     if key == "lines_at_least":
-        return len(lines) >= wanted, f"has {len(lines)} {'line' if len(lines) == 1 else 'lines'}"
+        return len(lines) >= get_int(when, key), f"has {len(lines)} {'line' if len(lines) == 1 else 'lines'}"
+    wanted = get_text(when, key)
     if key == "output_contains":
         found = wanted in output
     else:
@@ -186,7 +194,7 @@ def _listed(value: Json) -> list[Json]:
     return value if isinstance(value, list) else [value]
 
 
-def _whole(value: Json) -> bool:
+def _whole(value: Json) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from foregate.agent.planning.configuration import Configuration
 from foregate.agent.planning.outlook import CallOutlook, Outlook
 from foregate.agent.planning.plan_state import PlanState, StepState
@@ -11,6 +13,7 @@ from foregate.agent.planning.planner import GATE, sentence
 from foregate.agent.session import Session
 from foregate.schemas import codec, strict_json
 from foregate.schemas.event import Draft
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised
 from foregate.schemas.need import Answer, Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
@@ -98,8 +101,8 @@ async def put(session: Session, need: Need) -> Reply | None:
     """Ask the person and record the answer; None where they do not answer now, and the question stays open."""
     assert session.person is not None
     stored = session.blobs.put(strict_json.canonical(need.request))
-    bare = codec.dump(need, exclude=frozenset({"request"}))
-    await session.record(Draft("need_raised", "foregate", {"need": bare, "request": stored, "survey_hash": ""}))
+    raised = NeedRaised(need=replace(need, request={}), request=stored, survey_hash="")
+    await session.record(Draft(raised, "foregate"))
     await session.log.settle(session.lease)
     reply = await session.person.answer(need)
     if reply is None:
@@ -107,5 +110,5 @@ async def put(session: Session, need: Need) -> Reply | None:
     value = {"choice": reply.choice, "by": reply.by, "text": strict_json.scrub(reply.text)}
     policy, now = session.policy.hash, session.clock()
     answer = Answer(need.gate, "person", need.key, need.digests, "", policy, value, "", now)
-    await session.record(Draft("need_answered", "person", {"answer": codec.dump(answer)}))
+    await session.record(Draft(NeedAnswered(answer=answer), "person"))
     return reply

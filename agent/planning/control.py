@@ -13,10 +13,10 @@ from foregate.agent.planning.plan_state import ROLLED_BACK, PlanState, StepState
 from foregate.agent.planning.proposal import FROM_FILE
 from foregate.agent.planning.rollback import take_back, told
 from foregate.agent.session import Session
-from foregate.schemas import codec
 from foregate.schemas.errors import RuntimeLost, UsageError
 from foregate.schemas.event import Draft
-from foregate.schemas.strict_json import Json
+from foregate.schemas.plan_events import PlanConfirmed
+from foregate.schemas.task_events import STATUSES
 
 
 async def follow(session: Session) -> PlanState:
@@ -58,16 +58,13 @@ async def confirm(
     """
     if digest != state.digest or digest != state.known.digest:
         raise UsageError("the plan is not the one that was shown; look at it again")
-    body: dict[str, Json] = {"digest": digest, "approved": seen}
-    if session.state.dry_run:
-        body["dry_run"] = True
-    if step:
-        body["step"] = True
+    plan = None
     if seen:
         before = session.state.task.plan if session.state.task else None
         revision = before.revision + 1 if before else 1
-        body["plan"] = codec.dump(scope_of(state.known.goal or state.known.query, looked, revision))
-    await session.record(Draft("plan_confirmed", "person" if seen else "user", body))
+        plan = scope_of(state.known.goal or state.known.query, looked, revision)
+    body = PlanConfirmed(digest=digest, approved=seen, plan=plan, step=step, dry_run=session.state.dry_run)
+    await session.record(Draft(body, "person" if seen else "user"))
     await session.log.settle(session.lease)
 
 
@@ -88,7 +85,8 @@ async def leave(session: Session, report: PlanReport | None = None) -> Outcome:
         return await session.end("blocked", blocker=why, need=way_on)
     why = "; ".join(part for part in (report.reason, f"a further plan waits for a yes: {way_on}") if part)
     text = "\n\n".join(part for part in (report.answer, f"[Foregate: {why}]") if part)
-    return await session.end(report.status, text, blocker=why, need=way_on)  # type: ignore[arg-type]
+    status = next(status for status in STATUSES if status == report.status)
+    return await session.end(status, text, blocker=why, need=way_on)
 
 
 async def retry(session: Session, state: PlanState, only: int = 0) -> list[int]:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from foregate.agent.planning.plan_state import PlanState, StepState
 from foregate.agent.session import Session
 from foregate.schemas.event import Draft
-from foregate.schemas.strict_json import Json
+from foregate.schemas.plan_events import PlanStepChanged
 from foregate.schemas.task_plan import FailureChoice
 
 
 async def decide(session: Session, state: PlanState, step: StepState, choice: FailureChoice) -> None:
     """Record what a person chose after a task failed; the plan then does it, also in another process."""
-    body: dict[str, Json] = {"plan": state.digest, "step": step.task.id, "choice": choice}
-    match choice:
-        case "retry":
-            body |= {"status": "pending", "reason": "retried"}
-        case "go_on":
-            body |= {"status": "failed", "reason": step.reason}
-        case "stop" | "roll_back":
-            ended = f"task {step.task.id} failed ({step.reason}), and the person ended the plan"
-            body |= {"status": "failed", "reason": step.reason, "final": ended}
-    await session.record(Draft("plan_step_changed", "person", body))
+    again, final = choice == "retry", ""
+    if choice in ("stop", "roll_back"):
+        final = f"task {step.task.id} failed ({step.reason}), and the person ended the plan"
+    body = PlanStepChanged(
+        plan=state.digest,
+        step=step.task.id,
+        status="pending" if again else "failed",
+        reason="retried" if again else step.reason,
+        final=final,
+        choice=choice,
+    )
+    await session.record(Draft(body, "person"))

@@ -15,6 +15,7 @@ from foregate.schemas.event import Draft
 from foregate.schemas.kept_messages import read_messages
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.protocols import Model
+from foregate.schemas.response_events import ModelResponded
 
 
 async def ask_for_calls(session: Session, model: Model, step: StepState, configuration: Configuration) -> str:
@@ -43,6 +44,6 @@ async def ask_for_calls(session: Session, model: Model, step: StepState, configu
         found = read(response.text, frozenset(spec.name for spec in offered))
         response = replace(response, calls=found.calls, text=found.text if found.calls else response.text)
     response, why = usable(response, {spec.name for spec in offered}, room(step, most), step.effects)
-    body = response.stamped(session.state.seq + 1).to_json()
-    await session.record(Draft("model_response", "model", {**body, "refused": why} if why else body))
+    stamped = response.stamped(session.state.seq + 1)
+    await session.record(Draft(ModelResponded.of(stamped, refused=why), "model"))
     return ""

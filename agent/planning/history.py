@@ -6,7 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from foregate.agent.planning.plan_state import ROLLED_BACK, PlanState
-from foregate.schemas.event import Event, Kind
+from foregate.schemas.call_events import EffectUndone
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import Kind
+from foregate.schemas.plan_events import PlanProposed
+from foregate.schemas.task_events import TaskPaused
 
 STANDING: tuple[Kind, ...] = (
     "plan_proposed",
@@ -67,11 +71,11 @@ def plans_in(events: Iterable[Event]) -> list[PlanEntry]:
     """
     found: list[PlanEntry] = []
     for event in events:
-        if event.kind == "plan_proposed":
+        if isinstance(event.body, PlanProposed):
             if found:
                 found[-1].latest = False
             found.append(PlanEntry(event.session, len(found) + 1))
-        for entry in found if event.kind == "effect_undone" else found[-1:]:
+        for entry in found if isinstance(event.body, EffectUndone) else found[-1:]:
             entry.state.apply(event)
-            entry.waits = str(event.body["reason"]) if event.kind == "task_paused" else ""
+            entry.waits = event.body.reason if isinstance(event.body, TaskPaused) else ""
     return found

@@ -14,6 +14,7 @@ from foregate.gates.schema_check import SchemaCheck
 from foregate.policy.strict_yaml import shown
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
+from foregate.schemas.json_object import get_object
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_spec import Catalogue, ToolSpec
@@ -51,7 +52,7 @@ class Place:
 
     def fits(self, value: Json, plan: TaskPlan) -> bool:
         """Whether a value is of the type the tool takes there, or else of that which stands there."""
-        if self.spec is not None and self.name in self.spec.parameters.get("properties", {}):
+        if self.spec is not None and self.name in get_object(self.spec.parameters, "properties"):
             check = SchemaCheck({**self.spec.parameters, "required": []}, closed=False)
             return not check.defect({self.name: value})
         now = self.value(plan)
@@ -128,7 +129,7 @@ def places_of(task: PlanTask, catalogue: Catalogue | None) -> Iterator[tuple[str
     for short in (True, False) if only else (False,):
         for number, call in enumerate(task.calls, 1):
             spec = catalogue.get(call.tool) if catalogue is not None else None
-            known = spec.parameters.get("properties", {}) if spec is not None else {}
+            known = get_object(spec.parameters, "properties") if spec is not None else {}
             for name in dict.fromkeys((*call.arguments, *known)):
                 place = Place(task.id, number, name, spec)
                 yield (f"{task.id}.{name}" if short else place.path), place

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from foregate.agent.outcome import Outcome, Report
+from foregate.agent.outcome import Outcome
 from foregate.agent.planning.already import already
 from foregate.agent.planning.configuration import Configuration, Role
 from foregate.agent.planning.confirming import failure_need, needs_yes, plan_need, put, task_need
@@ -19,6 +19,7 @@ from foregate.agent.planning.reader import read
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.session import Session
 from foregate.schemas.protocols import Model
+from foregate.schemas.task_events import Report
 from foregate.schemas.task_plan import FAILURE_CHOICES, FailureChoice, PlanDefect, PlanTask
 
 

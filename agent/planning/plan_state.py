@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias, assert_never
 
 from foregate.agent.task_state import when
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
+from foregate.schemas.call_events import (
+    CallAnswered,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    ToolFinished,
+    ToolStarted,
+)
+from foregate.schemas.effect import Effect
 from foregate.schemas.event import Event
-from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.strict_json import Json
+from foregate.schemas.json_object import get_text
+from foregate.schemas.judging_events import NeedAnswered
+from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.task_events import TaskEnded
 from foregate.schemas.task_plan import CallResponse, PlanTask, TaskPlan, TaskResult, TaskStatus
 
 CallStatus = Literal["open", "done", "failed", "held", "denied", "not_run", "judged_dry", "unknown", "undone"]
+CallBody: TypeAlias = ToolStarted | ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone
+"""What an event may say of one call."""
 
 ROLLED_BACK = "rolled back"
 """With these words begins the reason of a task of which something was undone."""
@@ -45,6 +59,35 @@ class CallState:
     cured: bool = False
     exit_code: int | None = None
     may_fail: bool = False
+
+    def take(self, body: CallBody) -> None:
+        """Take in an event of the call."""
+        match body:
+            case ToolStarted(side_effect=side_effect, effect=effect):
+                self.effect = side_effect == "at_most_once" and effect is not Effect.EXECUTE
+            case ToolFinished():
+                self.target, self.text, self.exit_code = body.target, body.content, body.exit_code
+                self.status = "done" if body.ok else "failed"
+                if not body.ok:
+                    self.code, self.why = body.error, short(body.content or body.error or "it failed")
+            case CallAnswered():
+                self.target, self.code, self.why = body.target, body.code, short(body.message)
+                ruled: dict[str, CallStatus] = {"hold": "held", "deny": "denied"}
+                self.status = ruled.get(body.ruling, "not_run")
+                if body.code == "not_run_dry_run":
+                    self.status = "judged_dry"
+                self.cured = body.observed is not None and body.observed.ok
+            case OutcomeUnknown():
+                self.target, self.status, self.why = body.target, "unknown", short(body.reason)
+                self.code = body.error
+            case OutcomeResolved(outcome=outcome):
+                done = outcome == "done"
+                self.status, self.why = ("done", "") if done else ("not_run", "it did not take effect")
+                self.effect, self.code = done, "" if done else NOT_DONE
+            case EffectUndone():
+                self.status, self.why = "undone", "undone"
+            case _:
+                assert_never(body)
 
     @property
     def settled(self) -> bool:
@@ -192,105 +235,78 @@ class PlanState:
         self.session = self.session or event.session
         if event.session != self.session:
             return
-        handler = getattr(self, f"_{event.kind}", None)
-        if handler is not None:
-            handler(event, event.body)
+        match event.body:
+            case PlanProposed() as body:
+                self._propose(event, body)
+            case PlanConfirmed() as body:
+                self._confirm(body)
+            case NeedAnswered(answer=answer) if answer.gate == "plan_results" and answer.value:
+                self.answer = get_text(answer.value, "answer", "")
+            case PlanStepChanged(plan=self.digest) as body:
+                self._change_step(event, body)
+            case ModelResponded() as body if self.in_hand and self.running:
+                self._respond(body)
+            case TaskEnded(status=status) if self.running:
+                self._end(status)
+            case (
+                ToolStarted()
+                | ToolFinished()
+                | CallAnswered()
+                | OutcomeUnknown()
+                | OutcomeResolved()
+                | EffectUndone() as body
+            ) if call := self._calls.get(body.call):
+                call.take(body)
+            case _:
+                pass
 
-    def _plan_proposed(self, event: Event, body: Mapping[str, Json]) -> None:
-        self.plan, self.digest, self.proposed = codec.load(TaskPlan, body["proposal"]), body["digest"], event.time
+    def _propose(self, event: Event, body: PlanProposed) -> None:
+        self.plan, self.digest, self.proposed = body.proposal, body.digest, event.time
         self.confirmed = self.approved = self.running = False
-        self.number, self.answer, self.status = body.get("number", 1), "", ""
+        self.number, self.answer, self.status = body.number, "", ""
         self.planned = event.actor == "planner" and (self.planned or self.number == 1)
         self.earlier = [*self.earlier, *self.steps.values()] if self.number > 1 else []
         self.steps = {task.id: StepState(task) for task in self.plan.tasks}
         if self.number == 1:
             self._calls = {}
 
-    def _plan_confirmed(self, event: Event, body: Mapping[str, Json]) -> None:
-        self.confirmed, self.approved, self.running = True, body["approved"], True
-        self.dry_run, self.status = body.get("dry_run", False), ""
-        self.answer, self.stepwise = "", body.get("step", False)
+    def _confirm(self, body: PlanConfirmed) -> None:
+        self.confirmed, self.approved, self.running = True, body.approved, True
+        self.dry_run, self.status = body.dry_run, ""
+        self.answer, self.stepwise = "", body.step
 
-    def _need_answered(self, event: Event, body: Mapping[str, Json]) -> None:
-        answer = body["answer"]
-        if answer["gate"] == "plan_results" and answer.get("value"):
-            self.answer = answer["value"]["answer"] or ""
-
-    def _plan_step_changed(self, event: Event, body: Mapping[str, Json]) -> None:
-        if body["plan"] != self.digest:
-            return
-        step = self.steps[body["step"]]
-        before, step.status, step.reason = step.status, body["status"], body.get("reason", "")
-        step.final, step.choice = body.get("final", ""), body.get("choice", "")
+    def _change_step(self, event: Event, body: PlanStepChanged) -> None:
+        step = self.steps[body.step]
+        before, step.status, step.reason = step.status, body.status, body.reason or ""
+        step.final, step.choice = body.final, body.choice
         if before == "running" and step.began:
             step.worked += milliseconds(step.began, event.time)
             step.began = ""
         if step.status == "running":
             step.began = event.time
-            if body.get("attempt"):
-                step.attempt, step.asks, step.responded, step.latest = body["attempt"], 0, False, ()
+            if body.attempt:
+                step.attempt, step.asks, step.responded, step.latest = body.attempt, 0, False, ()
                 step.sent, step.words = {}, ""
-            if body.get("ask"):
-                step.request = body["ask"].get("request", "")
+            if body.ask is not None:
+                step.request = body.ask.request
                 step.asks, step.responded = step.asks + 1, False
 
-    def _model_response(self, event: Event, body: Mapping[str, Json]) -> None:
-        if not self.in_hand or not self.running:
-            return
-        response = ModelResponse.from_json(body)
-        filled, count, first = "places" not in body, len(response.calls), self.in_hand[0].task.id
-        places: list[int] = body.get("places", [-1] * count)
-        tasks: list[int] = body.get("tasks", [first] * count)
-        said = (response.text, response.reasoning) if filled else ("", "")
+    def _respond(self, body: ModelResponded) -> None:
+        calls, first = body.response.calls, self.in_hand[0].task.id
+        places = (-1,) * len(calls) if body.places is None else body.places
+        tasks = (first,) * len(calls) if body.tasks is None else body.tasks
+        said = (body.text, body.reasoning) if body.places is None else ("", "")
         for number in {*tasks} or {first}:
-            self.steps[number].hear(*said, body.get("refused", ""))
-        for call, place, number in zip(response.calls, places, tasks, strict=True):
+            self.steps[number].hear(*said, body.refused)
+        for call, place, number in zip(calls, places, tasks, strict=True):
             made = CallState(call.id, place, call.name, call.digest, may_fail=self.steps[number].task.may_fail)
             self._calls[call.id] = self.steps[number].add(made)
 
-    def _tool_started(self, event: Event, body: Mapping[str, Json]) -> None:
-        if call := self._calls.get(body["call"]):
-            call.effect = body["class"] == "at_most_once" and body["effect"] != "execute"
-
-    def _tool_finished(self, event: Event, body: Mapping[str, Json]) -> None:
-        if call := self._calls.get(body["call"]):
-            call.target, call.text = body.get("target", ""), body["content"]
-            call.exit_code = body.get("exit_code")
-            call.status = "done" if body["ok"] else "failed"
-            if not body["ok"]:
-                call.code, call.why = body.get("error", ""), short(body["content"] or body.get("error", "it failed"))
-
-    def _call_answered(self, event: Event, body: Mapping[str, Json]) -> None:
-        if call := self._calls.get(body["call"]):
-            call.target, call.code, call.why = body.get("target", ""), body["code"], short(body["message"])
-            ruled: dict[str, CallStatus] = {"hold": "held", "deny": "denied"}
-            call.status = ruled.get(body["ruling"], "not_run")
-            if body["code"] == "not_run_dry_run":
-                call.status = "judged_dry"
-            observed = body.get("observed")
-            call.cured = isinstance(observed, dict) and observed.get("ok") is True
-
-    def _outcome_unknown(self, event: Event, body: Mapping[str, Json]) -> None:
-        if call := self._calls.get(body["call"]):
-            call.target, call.status, call.why = body.get("target", ""), "unknown", short(body["reason"])
-            call.code = body.get("error", "")
-
-    def _outcome_resolved(self, event: Event, body: Mapping[str, Json]) -> None:
-        if call := self._calls.get(body["call"]):
-            done = body["outcome"] == "done"
-            call.status, call.why = ("done", "") if done else ("not_run", "it did not take effect")
-            call.effect, call.code = done, "" if done else NOT_DONE
-
-    def _effect_undone(self, event: Event, body: Mapping[str, Json]) -> None:
-        if call := self._calls.get(body["call"]):
-            call.status, call.why = "undone", "undone"
-
-    def _task_ended(self, event: Event, body: Mapping[str, Json]) -> None:
-        if self.running:
-            self.running, self.status = False, body["status"]
-            for step in self.steps.values():
-                if step.status in ("pending", "running", "paused"):
-                    step.status, step.reason = "aborted", "the run of the plan ended before this"
+    def _end(self, status: str) -> None:
+        self.running, self.status = False, status
+        for step in self.steps.values():
+            if step.status in ("pending", "running", "paused"):
+                step.status, step.reason = "aborted", "the run of the plan ended before this"
 
 
 def named(call: CallState) -> str:

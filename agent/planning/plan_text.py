@@ -80,6 +80,7 @@ def _document(text: str) -> Json:
     if len(text) > _MOST_YAML:
         raise InvalidJson(f"a plan in YAML has at most {_MOST_YAML} characters; write it as JSON")
     try:
-        return strict_yaml.read(text, "the plan", decimals=True)[0]
+        value: Json = strict_yaml.read(text, "the plan", decimals=True)[0]
     except PolicyError as error:
         raise InvalidJson(str(error)) from None
+    return value

@@ -20,6 +20,7 @@ from foregate.agent.planning.validator import validate
 from foregate.agent.planning.wire import NAME, from_wire, wire_schema
 from foregate.agent.session import Session
 from foregate.schemas import codec, strict_json
+from foregate.schemas.json_object import get_text
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
@@ -158,7 +159,7 @@ async def asked(
         plan = codec.dump(reading.plan) if reading.plan is not None else None
         return Taken(reading, plan, "; ".join(sentence(defect) for defect in reading.defects))
 
-    query = request["request"]
+    query = get_text(request, "request")
     put = ModelRequest(
         [Message("system", prompt), Message("user", strict_json.canonical(request).decode())],
         words_only=True,

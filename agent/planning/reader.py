@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import get_args
+from typing import TypeGuard, get_args
 
 from msgspec.structs import replace
 
@@ -124,13 +124,13 @@ class _Reader:
         if confirmation is not None and not isinstance(confirmation, bool):
             self.book.defect(0, "requires_confirmation", "it is neither true nor false", "write true or false")
             confirmation = True
-        choices = get_args(OnFailure)
-        if on_failure is not None and on_failure not in choices:
+        choices: tuple[OnFailure, ...] = get_args(OnFailure)
+        chosen = next((choice for choice in choices if choice == on_failure), None)
+        if on_failure is not None and chosen is None:
             allowed = ", ".join(f"`{choice}`" for choice in choices)
             self.book.defect(
                 0, "on_failure", f"`{shown(on_failure, 40)}` is no way to go on", f"write one of {allowed}"
             )
-            on_failure = None
         plan = TaskPlan(
             id="",
             query=asked,
@@ -138,7 +138,7 @@ class _Reader:
             tasks=tasks,
             estimated_duration=self.duration(given.get("estimated_duration")),
             requires_confirmation=True if confirmation is None else confirmation,
-            on_failure=on_failure or "continue_independent",
+            on_failure=chosen or "continue_independent",
             metadata=self.mapping(0, "metadata", given.get("metadata")),
         )
         named = self.text(0, "id", given.get("id"))
@@ -227,7 +227,7 @@ class _Reader:
             self.book.note("the number was missing; it is the place in the list", place)
             return place
         if is_number(number) and number > 0:
-            return int(number)
+            return number
         self.book.defect(place, "id", f"`{shown(number, 40)}` is no number of a task", f"number the task {place}")
         return place
 
@@ -322,6 +322,6 @@ class _Reader:
         return 0
 
 
-def is_number(value: Json) -> bool:
+def is_number(value: Json) -> TypeGuard[int]:
     """Whether a value may be the number of a task; which numbers a plan has is for the validator to say."""
     return isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST

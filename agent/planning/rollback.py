@@ -6,8 +6,10 @@ from foregate.agent.outcomes import find_out
 from foregate.agent.planning.plan_state import ROLLED_BACK, PlanState, StepState
 from foregate.agent.session import Session
 from foregate.agent.undo import undo
+from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.event import Draft
-from foregate.schemas.strict_json import Json
+from foregate.schemas.plan_events import PlanStepChanged
+from foregate.schemas.task_plan import TaskStatus
 
 
 async def take_back(session: Session, state: PlanState, *, whole: bool = False) -> list[str]:
@@ -37,7 +39,7 @@ async def take_back(session: Session, state: PlanState, *, whole: bool = False) 
         undone = any(call.status == "undone" for call in effects)
         of_this_plan = any(step is mine for mine in state.steps.values())
         if of_this_plan and (stays or (undone and step.status == "done")):
-            status = "aborted" if undone and step.status == "done" else step.status
+            status: TaskStatus = "aborted" if undone and step.status == "done" else step.status
             begin = f"{ROLLED_BACK}, except" if undone else "not undone"
             why = f"{begin}: {'; '.join(stays)}" if stays else ROLLED_BACK
             await session.record(told(state, step, status, why[:400]))
@@ -47,7 +49,8 @@ async def take_back(session: Session, state: PlanState, *, whole: bool = False) 
 async def changing(session: Session) -> set[str]:
     """Return the calls of the session that had an effect, or may have had one."""
     events = await session.log.read(session.lease.session)
-    return {event.body["call"] for event in events if event.kind == "tool_started" and event.body["class"] != "pure"}
+    bodies = (event.body for event in events)
+    return {body.call for body in bodies if isinstance(body, ToolStarted) and body.side_effect != "pure"}
 
 
 def began(step: StepState) -> int:
@@ -56,8 +59,9 @@ def began(step: StepState) -> int:
     return max((int(place) for place in places if place.isdecimal()), default=0)
 
 
-def told(state: PlanState, step: StepState, status: str, why: str) -> Draft:
+def told(state: PlanState, step: StepState, status: TaskStatus, why: str) -> Draft:
     """Return the event of a task after its changes were taken back, or were not."""
-    body: dict[str, Json] = {"plan": state.digest, "step": step.task.id, "status": status, "reason": why}
-    body |= {key: value for key, value in (("final", step.final), ("choice", step.choice)) if value}
-    return Draft("plan_step_changed", "foregate", body)
+    body = PlanStepChanged(
+        plan=state.digest, step=step.task.id, status=status, reason=why, final=step.final, choice=step.choice
+    )
+    return Draft(body, "foregate")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from foregate.agent import limits
 from foregate.agent.carry_out import give_up
 from foregate.agent.loop import step as take_step
-from foregate.agent.outcome import Outcome, Report
+from foregate.agent.outcome import Outcome
 from foregate.agent.outcomes import find_out
 from foregate.agent.planning.answering import concluded
 from foregate.agent.planning.configuration import Configuration
@@ -27,10 +27,12 @@ from foregate.agent.postlude import remark
 from foregate.agent.session import Session
 from foregate.agent.workspace import Workspace
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.event import Draft, Status
+from foregate.schemas.event import Draft
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.plan_events import FillRequest, PlanStepChanged
 from foregate.schemas.protocols import Model
-from foregate.schemas.strict_json import Json
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.task_events import Report, Status
 from foregate.schemas.task_plan import FailureChoice, PlanTask, TaskStatus
 from foregate.schemas.tool_call import ToolCall
 
@@ -178,9 +180,12 @@ class PlanRun:
         tasks = {step.task.id: step.task for step, _ in places}.values()
         text = "\n".join(said(task, len(self.state.steps)) for task in tasks)
         response = ModelResponse(text, calls, finish_reason="tool_calls", model="plan")
-        body = response.stamped(self.session.state.seq + 1).to_json()
-        where = {"places": [place for _, place in places], "tasks": [step.task.id for step, _ in places]}
-        await self.session.record(Draft("model_response", "planner", {**body, **where}))
+        body = ModelResponded.of(
+            response.stamped(self.session.state.seq + 1),
+            places=[place for _, place in places],
+            tasks=[step.task.id for step, _ in places],
+        )
+        await self.session.record(Draft(body, "planner"))
 
     async def fill(self, step: StepState) -> None:
         """Have the execution model fill in the calls of a task that lists none, or say what came of them."""
@@ -228,7 +233,7 @@ class PlanRun:
     async def failed(self, step: StepState, why: str, code: str = "") -> None:
         """Record that a task failed; a denial by rule and a lost runtime end the whole plan."""
         final = f"task {step.task.id} {ENDING[code]}" if code in ENDING else ""
-        await self.change(step, "failed", why, **({"final": final} if final else {}))
+        await self.change(step, "failed", why, final)
 
     async def finished(self) -> PlanReport:
         """End a plan of which nothing is left to do, rolled back where it says so."""
@@ -283,16 +288,31 @@ class PlanRun:
         """Return the report of the plan as it stands, written as the configuration says."""
         return report_of(self.state, self.configuration.formatting, status, why)
 
-    async def change(self, step: StepState, status: TaskStatus, why: str = "", **more: Json) -> None:
+    async def change(self, step: StepState, status: TaskStatus, why: str = "", final: str = "") -> None:
         """Record where a task stands."""
-        await self.session.record(self.changed(step, status, why, **more))
+        await self.session.record(self.changed(step, status, why, final=final))
 
-    def changed(self, step: StepState, status: TaskStatus, why: str = "", **more: Json) -> Draft:
+    def changed(
+        self,
+        step: StepState,
+        status: TaskStatus,
+        why: str = "",
+        *,
+        attempt: int = 0,
+        ask: FillRequest | None = None,
+        final: str = "",
+    ) -> Draft:
         """Return the event of a task that stands differently."""
-        body: dict[str, Json] = {"plan": self.state.digest, "step": step.task.id, "status": status, **more}
-        if why:
-            body["reason"] = why
-        return Draft("plan_step_changed", "foregate", body)
+        body = PlanStepChanged(
+            plan=self.state.digest,
+            step=step.task.id,
+            status=status,
+            reason=why or None,
+            attempt=attempt,
+            ask=ask,
+            final=final,
+        )
+        return Draft(body, "foregate")
 
 
 def damage(workspace: Workspace) -> str:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+from msgspec.structs import replace
 
 from foregate.agent.context.compression import compressed
 from foregate.agent.context.conversation import Conversation
@@ -19,21 +22,25 @@ from foregate.agent.planning.prompts import AGAIN, FILL_IN
 from foregate.agent.session import Session
 from foregate.agent.transcript import CAME, object_text, refused, unknown
 from foregate.policy.policy import Context
+from foregate.schemas.call_events import CallAnswered, EffectUndone, OutcomeResolved, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Event
 from foregate.schemas.kept_messages import write_messages
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.plan_events import FillRequest, PlanProposed, PlanStepChanged
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanTask
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 
-_ENDED = ("tool_finished", "call_answered", "outcome_unknown")
+Ended: TypeAlias = ToolFinished | CallAnswered | OutcomeUnknown
+"""What ends a call for now."""
 
 
 @dataclass(slots=True)
 class Talk:
-    """What was said and called for one task, with the event that ended each call.
+    """What was said and called for one task, with what ended each call.
 
     `came` says what came of calls whose outcome was unknown first; `undone` are the calls taken back.
     """
@@ -41,28 +48,27 @@ class Talk:
     words: str = ""
     thoughts: str = ""
     calls: list[ToolCall] = field(default_factory=list)
-    ended: dict[str, Event] = field(default_factory=dict)
+    ended: dict[str, Ended] = field(default_factory=dict)
     came: dict[str, str] = field(default_factory=dict)
     undone: set[str] = field(default_factory=set)
 
 
 async def request_for(
     session: Session, state: PlanState, step: StepState, shape: Configuration, model: str, why: str
-) -> Json:
+) -> FillRequest:
     """Return what an event says of the request to fill in a task: our words, the task, and the hash of all of it.
 
     `why` says what was wrong with the first answer. Where earlier results did not fit, `context` says what was done.
     """
-    asking = about(state, step.task, why)
+    notice, told = AGAIN if why else FILL_IN, about(state, step.task, why)
     events = await session.log.read(session.lease.session)
     talk, vital, section = conversation(session, state, step, shape, talks(events, state))
-    talk.add(Message("user", object_text({"foregate": {"notice": asking["notice"]}, **asking["about"]})))
+    talk.add(Message("user", object_text({"foregate": {"notice": notice}, **told})))
     body = compressed(talk, session.state.still_open, section, lambda: measure_for(model), vital)
     if body is not None:
         talk.compress(body)
-        asking["context"] = body
-    asking["request"] = session.blobs.put(write_messages(talk.messages))
-    return asking
+    kept = session.blobs.put(write_messages(talk.messages))
+    return FillRequest(notice=notice, about=told, request=kept, context=body)
 
 
 def conversation(
@@ -72,10 +78,12 @@ def conversation(
 
     What came of each earlier task is one exchange in it, so that tasks stay or go as a whole.
     """
-    assert session.state.task is not None
-    first, *later = session.state.task.messages
+    started, task = session.state.started, session.state.task
+    assert started is not None
+    assert task is not None
+    first, *later = task.messages
     talk, vital = Conversation(), set()
-    talk.add(Message("system", session.state.started["system"]))
+    talk.add(Message("system", started.system))
     talk.add(Message("user", first.text), by_user=True)
     needed = {*step.task.depends_on, step.task.id}
     for number in sorted(talked, key=lambda number: (number == step.task.id, number)):
@@ -106,23 +114,21 @@ def talks(events: Iterable[Event], state: PlanState) -> dict[int, Talk]:
     found: dict[int, Talk] = {}
     current = 0
     for event in events:
-        body = event.body
-        if event.kind == "plan_proposed":
-            found, current = {}, 0
-        elif event.kind == "plan_step_changed" and body["plan"] == state.digest:
-            if body["status"] == "running":
-                current = body["step"]
-            elif body["step"] == current:
-                current = 0
-        elif event.kind == "model_response":
-            hear(found, ModelResponse.from_json(body), owner, current, planned="places" in body)
-        elif (call := body.get("call")) in owner:
-            if event.kind in _ENDED:
-                found[owner[call]].ended[call] = event
-            elif event.kind == "outcome_resolved":
-                found[owner[call]].came[call] = CAME[body["outcome"]]
-            elif event.kind == "effect_undone":
+        match event.body:
+            case PlanProposed():
+                found, current = {}, 0
+            case PlanStepChanged(plan=state.digest, step=number, status=status):
+                current = number if status == "running" else 0 if number == current else current
+            case ModelResponded(response=response, places=places):
+                hear(found, response, owner, current, planned=places is not None)
+            case ToolFinished() | CallAnswered() | OutcomeUnknown() as body if body.call in owner:
+                found[owner[body.call]].ended[body.call] = body
+            case OutcomeResolved(call=call, outcome=outcome) if call in owner:
+                found[owner[call]].came[call] = CAME[outcome]
+            case EffectUndone(call=call) if call in owner:
                 found[owner[call]].undone.add(call)
+            case _:
+                pass
     return found
 
 
@@ -158,27 +164,28 @@ def exchange(
     return [Message("assistant", "\n".join(part for part in parts if part), made), *answers]
 
 
-def answer(event: Event, call: ToolCall, talk: Talk, catalogue: Mapping[str, ToolSpec], limit: int) -> str:
+def answer(body: Ended, call: ToolCall, talk: Talk, catalogue: Mapping[str, ToolSpec], limit: int) -> str:
     """Return the answer to a call as the model reads it, its output by the kind of tool and within `limit`."""
-    body = event.body
-    if event.kind == "outcome_unknown":
-        came = talk.came.get(call.id)
-        return object_text({"foregate": {"notice": f"This call {came}."}}) if came else unknown(body)
-    if event.kind == "call_answered":
-        seen = body.get("observed")
-        if isinstance(seen, dict) and isinstance(seen.get("output"), str):
-            body = {**body, "observed": {**seen, "output": within(seen["output"], limit)}}
-        return refused(body)
-    result, spec = recorded_result(body), catalogue.get(call.name)
-    text = result_text(spec, body.get("target", ""), result, limit) if spec else within(result.content, limit)
-    told: dict[str, Json] = {"ok": result.ok, "output": text}
-    if call.id in talk.undone:
-        told["foregate"] = {"notice": "What this call did was undone since."}
-    return object_text(told)
+    match body:
+        case OutcomeUnknown():
+            came = talk.came.get(call.id)
+            return object_text({"foregate": {"notice": f"This call {came}."}}) if came else unknown(body)
+        case CallAnswered(observed=seen):
+            shown = replace(seen, output=within(seen.output, limit)) if seen is not None else None
+            return refused(replace(body, observed=shown))
+        case ToolFinished():
+            result, spec = recorded_result(body), catalogue.get(call.name)
+            text = result_text(spec, body.target, result, limit) if spec else within(result.content, limit)
+            told: dict[str, Json] = {"ok": result.ok, "output": text}
+            if call.id in talk.undone:
+                told["foregate"] = {"notice": "What this call did was undone since."}
+            return object_text(told)
+        case _:
+            assert_never(body)
 
 
 def about(state: PlanState, task: PlanTask, why: str) -> dict[str, Json]:
-    """Return our words and those of the plan, apart; with the earlier tasks that did not come to what they are for."""
+    """Return the task in the plan's own words, with the earlier tasks that did not come to what they are for."""
     told: dict[str, Json] = {
         key: value
         for key, value in (
@@ -194,7 +201,7 @@ def about(state: PlanState, task: PlanTask, why: str) -> dict[str, Json]:
         )
         if value
     }
-    return {"notice": AGAIN if why else FILL_IN, "about": {"task": told}}
+    return {"task": told}
 
 
 def not_done(state: PlanState) -> list[Json]:

@@ -201,7 +201,7 @@ def check_of(spec: ToolSpec) -> SchemaCheck | None:
 
 def _content(task: PlanTask) -> str:
     """Return what a task is beside its words and its number."""
-    calls = [[call.tool, call.arguments] for call in task.calls]
+    calls: list[Json] = [[call.tool, call.arguments] for call in task.calls]
     return _text([task.depends_on, task.params, calls, task.when])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 from pydantic import BaseModel
 
@@ -48,7 +50,7 @@ class WirePlan(BaseModel):
     metadata: str | None
 
 
-def wire_schema() -> Json:
+def wire_schema() -> Mapping[str, Json]:
     """Return the JSON Schema of a plan on the wire: every key required, optional ones nullable, no other key.
 
     What has no fixed keys (`arguments`, `params`, `metadata`, `when`) travels as JSON text.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 from pydantic import BaseModel
 
@@ -49,7 +51,7 @@ class Conclusion(Struct, frozen=True):
     gone: bool = False
 
 
-def results_schema(plans_left: int) -> Json:
+def results_schema(plans_left: int) -> Mapping[str, Json]:
     """Return the JSON Schema of an answer; it offers a plan only while one is left."""
     return strict_schema(WireResults if plans_left else WireLastResults)
 

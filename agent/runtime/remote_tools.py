@@ -19,6 +19,7 @@ from foregate.schemas import codec, strict_json
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
 from foregate.schemas.evidence_record import EvidenceRecord, Origin
+from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
@@ -179,7 +180,7 @@ def specs_of(welcome: Welcome | None, connection: Connection) -> dict[str, ToolS
     return found
 
 
-def survey_of(data: Mapping[str, object]) -> Survey:
+def survey_of(data: Mapping[str, Json]) -> Survey:
     """Return what a runtime says it found; what cannot be read is a problem, which holds the call."""
     try:
         found = codec.load(Survey, data)
@@ -220,7 +221,7 @@ def result_of(response: Response) -> ToolResult:
 
 def refusal(problem: Problem) -> str:
     """Return what a model reads of a call the runtime did not run: why, what cures it, and what that showed."""
-    said: dict[str, object] = {"not_run": problem.code, "why": problem.message}
+    said: dict[str, Json] = {"not_run": problem.code, "why": problem.message}
     if problem.remedy is not None:
         said["remedy"] = problem.remedy
     if problem.observed is not None:

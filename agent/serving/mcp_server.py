@@ -21,6 +21,7 @@ from foregate.agent.runtime.frames import Response
 from foregate.agent.serving.lines import Lines, taken
 from foregate.agent.serving.tool_server import ToolServer
 from foregate.policy.policy import Policy
+from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.effect import Effect
 from foregate.schemas.event import Event
 from foregate.schemas.need import Need
@@ -176,7 +177,7 @@ class McpServer:
 
     def _hear(self, event: Event) -> None:
         """Tell the client that a call has begun."""
-        if event.kind == "tool_started":
+        if isinstance(event.body, ToolStarted):
             for context in self._contexts.values():
                 self._reports.append(asyncio.ensure_future(context.session.report_progress(1, 2, "running")))
             self._contexts.clear()

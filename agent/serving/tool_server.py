@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
 
@@ -12,12 +13,15 @@ from foregate.agent.carry_out import give_up
 from foregate.agent.loop import step
 from foregate.agent.runtime.frames import Problem, Response
 from foregate.agent.session import Session
+from foregate.schemas import codec
+from foregate.schemas.call_events import CallAnswered, OutcomeResolved, OutcomeUnknown, ToolFinished
 from foregate.schemas.errors import ForegateError, ModelError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Person, Reply
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.diagnostics import diagnostics
@@ -27,9 +31,11 @@ OPENING = "Calls of another agent, which this session judges and runs for it."
 _RESTARTED = "it had changed nothing when the process that serves ended; send it again under another id"
 _UNBEGUN = ("not_run_cancelled", "it was cancelled before it began")
 _RESULT = ("ok", "content", "evidence", "changes", "origin", "error", "dropped", "exit_code")
-_ANSWERS = ("tool_finished", "call_answered", "outcome_unknown", "outcome_resolved")
 _HIDDEN = ("secret", "foregate", "git_internal", "outside_workspace")
 """Why a resource is protected whose content is not told by its hash either."""
+
+Answer: TypeAlias = ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved
+"""What the log may hold as the answer to a request."""
 
 
 class Caller:
@@ -130,7 +136,8 @@ class ToolServer:
         if not known.answer:
             return Response(id, False, "running" if id in self._running else "unknown")
         (event,) = await self.session.log.read(self.session.lease.session, after=known.answer - 1, limit=1)
-        return response_of(id, event)
+        assert isinstance(event.body, Answer)
+        return response_of(id, event.body)
 
     def cancel(self, id: str) -> None:  # noqa: A002
         """Stop a request that waits or runs; what it did is answered as ever."""
@@ -171,7 +178,7 @@ class ToolServer:
     async def _carry_out(self, call: ToolCall) -> None:
         session = self.session
         response = ModelResponse("", (call,), finish_reason="tool_calls", model=session.model.name)
-        await session.record(Draft("model_response", "model", response.stamped(session.state.seq + 1).to_json()))
+        await session.record(Draft(ModelResponded.of(response.stamped(session.state.seq + 1)), "model"))
         try:
             while session.state.open is not None:
                 if await step(session) is not None:
@@ -184,10 +191,11 @@ class ToolServer:
 
     def _hear(self, event: Event) -> None:
         """Keep which event answers which request; the fold is the same for what was and what is."""
-        if event.kind == "model_response":
-            for call in ModelResponse.from_json(event.body).calls:
+        body = event.body
+        if isinstance(body, ModelResponded):
+            for call in body.response.calls:
                 self._known[call.wire_id], self._ids[call.id] = Known(call.digest), call.wire_id
-        elif event.kind in _ANSWERS and (id := self._ids.get(event.body["call"])):  # noqa: A001
+        elif isinstance(body, Answer) and (id := self._ids.get(body.call)):  # noqa: A001
             self._known[id].answer = event.seq
 
 
@@ -207,21 +215,23 @@ def missing(id: str) -> Response:  # noqa: A002
     return Response(id, False, "missing", errors=(Problem("unknown_id", "no request came under this id"),))
 
 
-def response_of(id: str, event: Event) -> Response:  # noqa: A002
-    """Return the response an event of the log is."""
-    body = event.body
-    match event.kind:
-        case "tool_finished":
-            data = {key: body[key] for key in _RESULT if key in body}
-            failed = () if body["ok"] else (Problem(body.get("error", "tool_failed"), body["content"][:2000]),)
-            return Response(id, body["ok"], "finished", data, failed, body["duration"])
-        case "call_answered":
-            problem = Problem(body["code"], body["message"], body.get("remedy"), body.get("observed"))
-            return Response(id, False, "refused", errors=(problem,))
-        case "outcome_resolved" if body["outcome"] == "done":
-            data = {key: body[key] for key in ("evidence", "changes") if key in body}
+def response_of(id: str, body: Answer) -> Response:  # noqa: A002
+    """Return the response an answer in the log is."""
+    match body:
+        case ToolFinished():
+            data = {key: value for key, value in codec.dump(body).items() if key in _RESULT}
+            failed = () if body.ok else (Problem(body.error or "tool_failed", body.content[:2000]),)
+            return Response(id, body.ok, "finished", data, failed, body.duration)
+        case CallAnswered():
+            remedy = codec.dump(body.remedy) if body.remedy is not None else None
+            observed = codec.dump(body.observed) if body.observed is not None else None
+            return Response(id, False, "refused", errors=(Problem(body.code, body.message, remedy, observed),))
+        case OutcomeResolved(outcome="done"):
+            data = {key: value for key, value in codec.dump(body).items() if key in ("evidence", "changes")}
             return Response(id, True, "finished", {"ok": True, "content": "it took effect", **data})
-        case "outcome_resolved":
+        case OutcomeResolved():
             return refused(id, "not_done", "it did not take effect")
+        case OutcomeUnknown(reason=reason):
+            return Response(id, False, "unknown", errors=(Problem("outcome_unknown", reason[:2000]),))
         case _:
-            return Response(id, False, "unknown", errors=(Problem("outcome_unknown", str(body["reason"])[:2000]),))
+            assert_never(body)

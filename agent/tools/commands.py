@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.confine import readable
 from foregate.agent.tools.process import Home, Ran, environment_of, run_program
 from foregate.agent.tools.tool import Tool
@@ -14,6 +15,7 @@ from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
+from foregate.schemas.json_object import get_text, texts
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Command
@@ -42,7 +44,7 @@ def run_command(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that runs a program with its arguments, without a shell."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        return await run_words(workspace, policy, arguments["argv"], arguments)
+        return await run_words(workspace, policy, texts(arguments.get("argv"), "argv"), arguments)
 
     description = (
         "Run one program. `argv` is the program and its arguments, each a word of its own; there is no shell, so "
@@ -88,7 +90,7 @@ async def run_words(
     """Run an argument vector in the folder and for the time a call says, with evidence where it merely looks."""
     if any("\0" in word for word in words) or not words[0]:
         raise WorkspaceError("a word of `argv` holds a null byte, or the program has no name; correct it")
-    cwd = folder(workspace, arguments.get("cwd"))
+    cwd = folder(workspace, arguments)
     observes = not commands.effect_of(Command(tuple(words)), policy).changes
     operands = operand_files(workspace, words, cwd) if observes else []
     if observes:
@@ -109,20 +111,21 @@ async def run_words(
 
 def seconds_of(arguments: Mapping[str, Json], most: int) -> float:
     """Return how long a call may take: what it asks for, and never more than the policy's seconds."""
-    return min(float(arguments["timeout_ms"]) / 1000, most) if "timeout_ms" in arguments else most
+    return min(get_count(arguments, "timeout_ms") / 1000, most) if "timeout_ms" in arguments else most
 
 
 def run_shell(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that hands a line to the shell; what it does can never be known beforehand."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        if "\0" in arguments["command"]:
+        line = get_text(arguments, "command")
+        if "\0" in line:
             raise WorkspaceError("the command holds a null byte; correct it")
-        cwd = folder(workspace, arguments.get("cwd"))
+        cwd = folder(workspace, arguments)
         seconds = seconds_of(arguments, policy.commands.timeout)
         with Home() as home:
             ran = await run_program(
-                ["/bin/sh", "-c", arguments["command"]],
+                ["/bin/sh", "-c", line],
                 workspace,
                 cwd=cwd,
                 environment=environment_of(policy, workspace, home, trusted_only=False),
@@ -170,9 +173,9 @@ def observed(workspace: Workspace, policy: Policy, program: str, path: str, befo
     return EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, resource, trust=Trust.INFERRED)
 
 
-def folder(workspace: Workspace, cwd: str | None) -> str:
-    """Return the canonical id of the folder to run in."""
-    path = readable(workspace, cwd) if cwd is not None else "."
+def folder(workspace: Workspace, arguments: Mapping[str, Json]) -> str:
+    """Return the canonical id of the folder a call runs in."""
+    path = readable(workspace, get_text(arguments, "cwd")) if arguments.get("cwd") is not None else "."
     if workspace.look(path).kind != "directory":
         raise WorkspaceError(f"`{path[:80]}` is not a folder; name one as `cwd`")
     return path

@@ -8,6 +8,7 @@ from itertools import islice
 
 import re2
 
+from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.confine import readable
 from foregate.agent.tools.output import capped
 from foregate.agent.tools.tool import Tool
@@ -19,6 +20,7 @@ from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
+from foregate.schemas.json_object import get_text
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
@@ -41,13 +43,11 @@ def analyze_error(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that shows what an error text points to."""
 
     def look(arguments: Mapping[str, Json]) -> ToolResult:
-        base = readable(workspace, arguments.get("path", "."))
-        around = arguments.get("context_lines", _AROUND)
+        base = readable(workspace, get_text(arguments, "path", "."))
+        around, most = get_count(arguments, "context_lines", _AROUND), get_count(arguments, "max_results", _MOST)
         shown: list[str] = []
         records: dict[str, EvidenceRecord] = {}
-        for path, number in islice(
-            places(workspace, policy, base, arguments["text"]), arguments.get("max_results", _MOST)
-        ):
+        for path, number in islice(places(workspace, policy, base, get_text(arguments, "text")), most):
             data = workspace.read(path, limit=policy.files.max_hash + 1)
             shown.append(f"{path}:{number}\n{excerpt(data, number, around)}")
             hash_ = strict_json.sha256(data) if len(data) <= policy.files.max_hash else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from foregate.agent.tools import patch
+from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.confine import readable, unchanged, writable
 from foregate.agent.tools.output import whole_end, whole_start
 from foregate.agent.tools.tool import Foreseen, Tool
@@ -15,6 +16,7 @@ from foregate.schemas.capabilities import OBSERVER, Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
+from foregate.schemas.json_object import get_bool, get_text
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import Change, ToolResult
@@ -31,9 +33,10 @@ def read_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that reads a file and remembers which content was seen."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        path = readable(workspace, arguments["path"])
+        named = get_text(arguments, "path")
+        path = readable(workspace, named)
         data = workspace.read(path, limit=policy.files.max_hash + 1)
-        offset, limit = arguments.get("offset", 0), arguments.get("max_bytes", policy.files.max_read)
+        offset, limit = get_count(arguments, "offset", 0), get_count(arguments, "max_bytes", policy.files.max_read)
         part = data[offset : offset + min(limit, policy.files.max_read)]
         if offset + len(part) < len(data):
             part = whole_end(part) or part
@@ -46,7 +49,7 @@ def read_file(workspace: Workspace, policy: Policy) -> Tool:
             strict_json.sha256(data) if len(data) <= policy.files.max_hash else "",
             Trust.INFERRED if left_out else Trust.DIRECT,
         )
-        records = (record, *link_seen(workspace, arguments["path"], path))
+        records = (record, *link_seen(workspace, named, path))
         return ToolResult(True, part.decode("utf-8", "replace"), records, dropped=left_out)
 
     return Tool(
@@ -85,16 +88,16 @@ def write_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that puts a whole text at a path."""
 
     def foresee(arguments: Mapping[str, Json]) -> tuple[Foreseen]:
-        path = writable(workspace, policy, arguments["path"])
+        path = writable(workspace, policy, get_text(arguments, "path"))
         found = workspace.look(path)
         if found.kind not in ("", "file"):
             raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
         above = path.rpartition("/")[0]
-        if above and not arguments.get("create_dirs", True) and not workspace.look(above).kind:
+        if above and not get_bool(arguments, "create_dirs", True) and not workspace.look(above).kind:
             raise WorkspaceError(f"the folder `{above[:80]}` does not exist; create it first or leave create_dirs out")
         before = workspace.read(path) if found.kind else None
         unchanged(path, strict_json.sha256(before) if before is not None else "")
-        return (Foreseen(path, before, arguments["content"].encode(), ("content",)),)
+        return (Foreseen(path, before, get_text(arguments, "content").encode(), ("content",)),)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         (seen,) = foresee(arguments)
@@ -132,13 +135,14 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
     def foresee(arguments: Mapping[str, Json]) -> tuple[Foreseen]:
         if not one_way(arguments):
             raise WorkspaceError(_ONE_WAY)
-        path = writable(workspace, policy, arguments["path"])
+        path = writable(workspace, policy, get_text(arguments, "path"))
         data = workspace.read(path)
         unchanged(path, strict_json.sha256(data))
         if "diff" in arguments:
-            after = patch.apply(data, arguments["diff"].encode(), path)
+            after = patch.apply(data, get_text(arguments, "diff").encode(), path)
         else:
-            after = replaced(data, arguments["old"].encode(), arguments["new"].encode(), path)
+            old, new = get_text(arguments, "old"), get_text(arguments, "new")
+            after = replaced(data, old.encode(), new.encode(), path)
         return (Foreseen(path, data, after, ("old", "new", "diff")),)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:

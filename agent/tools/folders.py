@@ -18,6 +18,7 @@ from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
+from foregate.schemas.json_object import get_bool, get_text
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import Change, ToolResult
@@ -34,7 +35,7 @@ def create_directory(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that creates a folder."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        path = writable(workspace, policy, arguments["path"])
+        path = writable(workspace, policy, get_text(arguments, "path"))
         resource = Resource(ResourceKind.DIRECTORY, path)
         there = workspace.look(path).kind
         if there not in ("", "directory"):
@@ -66,10 +67,10 @@ def delete_path(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that deletes a file, or a folder with everything in it."""
 
     def work(arguments: Mapping[str, Json]) -> ToolResult:
-        path = writable(workspace, policy, arguments["path"], follow=False)
+        path = writable(workspace, policy, get_text(arguments, "path"), follow=False)
         found = workspace.look(path, max_hash=policy.files.max_hash)
         if found.kind == "directory":
-            return delete_folder(workspace, policy, path, found, recursive=bool(arguments.get("recursive", False)))
+            return delete_folder(workspace, policy, path, found, recursive=get_bool(arguments, "recursive", False))
         if not found.kind:
             raise WorkspaceError(f"`{path[:80]}` does not exist; nothing was deleted")
         unchanged(path, found.hash)
@@ -137,8 +138,8 @@ def move_path(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that moves or renames; what is at the destination is never overwritten."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        source = writable(workspace, policy, arguments["source"], follow=False)
-        destination = writable(workspace, policy, arguments["destination"], follow=False)
+        source = writable(workspace, policy, get_text(arguments, "source"), follow=False)
+        destination = writable(workspace, policy, get_text(arguments, "destination"), follow=False)
         found = workspace.look(source, max_hash=policy.files.max_hash)
         if not found.kind:
             raise WorkspaceError(f"`{source[:80]}` does not exist; nothing was moved")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from foregate.agent.repository import UNENTERED, Repository, find, whole
+from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.confine import readable
 from foregate.agent.tools.output import capped
 from foregate.agent.tools.tool import Tool
@@ -22,6 +23,7 @@ from foregate.schemas.capabilities import OBSERVER, Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
+from foregate.schemas.json_object import get_bool, get_list, get_object, get_text, texts
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import Change, ToolResult
@@ -70,7 +72,7 @@ def _tool(
     access: Effect = Effect.OBSERVATION,
 ) -> Tool:
     targets = [TargetParameter("path", ResourceKind.REPOSITORY, access, ".")]
-    if "paths" in schema["properties"]:
+    if "paths" in get_object(schema, "properties"):
         targets.append(TargetParameter("paths", ResourceKind.FILE, Effect.OBSERVATION))
     capabilities = STAGER if access.changes else OBSERVER
     spec = ToolSpec(
@@ -88,14 +90,15 @@ def _tool(
 
 def opened(workspace: Workspace, policy: Policy, arguments: Mapping[str, Json]) -> Repository:
     """Return the repository a call names, checked to be harmless to look at."""
-    repository = find(workspace, policy, arguments.get("path", "."))
+    repository = find(workspace, policy, get_text(arguments, "path", "."))
     repository.safe()
     return repository
 
 
-def literal_paths(workspace: Workspace, repository: Repository, paths: Sequence[str]) -> list[str]:
+def literal_paths(workspace: Workspace, repository: Repository, arguments: Mapping[str, Json]) -> list[str]:
     """Return the paths of a call relative to the repository; raise WorkspaceError for one in a nested repository."""
-    found = [repository.of_repository(readable(workspace, path)) for path in paths]
+    named = texts(get_list(arguments, "paths"), "paths")
+    found = [repository.of_repository(readable(workspace, path)) for path in named]
     for path in found:
         if inner := repository.nested_above(path):
             raise WorkspaceError(
@@ -144,10 +147,10 @@ def git_diff(workspace: Workspace, policy: Policy) -> Tool:
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         repository = await asyncio.to_thread(opened, workspace, policy, arguments)
-        staged = bool(arguments.get("staged", False))
+        staged = get_bool(arguments, "staged", False)
         rev = await asyncio.to_thread(revision, repository, arguments)
         words = ["diff", *_PLAIN, *(["--cached"] if staged else []), *rev]
-        named = literal_paths(workspace, repository, arguments.get("paths", ()))
+        named = literal_paths(workspace, repository, arguments)
         paths, hidden = await without_secrets(policy, repository, words, named)
         ran = await repository.run_async(*words, "--", *paths)
         text, dropped = ran.out.text()
@@ -157,7 +160,7 @@ def git_diff(workspace: Workspace, policy: Policy) -> Tool:
         if not staged and not rev and not dropped:
             names = await repository.run_async(*words, "--name-only", "-z", "--", *paths)
             records += shown(workspace, policy, repository, names.out.text()[0].split("\0"))
-        if not staged and ".." not in arguments.get("rev", ""):  # what is in the files is compared
+        if not staged and ".." not in get_text(arguments, "rev", ""):  # what is in the files is compared
             more = await asyncio.to_thread(unseen, repository, named)
             text = "\n".join([text.rstrip("\n"), more]) if text and more else text + more
         return ToolResult(True, text or "no changes", tuple(records), dropped=dropped)
@@ -212,8 +215,8 @@ def git_log(workspace: Workspace, policy: Policy) -> Tool:
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         repository = await asyncio.to_thread(opened, workspace, policy, arguments)
-        count = arguments.get("count", 10)
-        paths = literal_paths(workspace, repository, arguments.get("paths", ()))
+        count = get_count(arguments, "count", 10)
+        paths = literal_paths(workspace, repository, arguments)
         if not await asyncio.to_thread(repository.head):
             return ToolResult(True, "no commits yet")
         words = [
@@ -248,9 +251,9 @@ def revision(repository: Repository, arguments: Mapping[str, Json]) -> list[str]
 
     Raises WorkspaceError for a name that stands for no commit.
     """
-    rev = arguments.get("rev")
-    if rev is None:
+    if arguments.get("rev") is None:
         return []
+    rev = get_text(arguments, "rev")
     left, dots, right = rev.partition("..." if "..." in rev else "..")
     return [dots.join(commit_of(repository, side or "HEAD") for side in ([left, right] if dots else [left]))]
 
@@ -272,7 +275,7 @@ def git_add(workspace: Workspace, policy: Policy) -> Tool:
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         repository = await asyncio.to_thread(opened, workspace, policy, arguments)
-        paths = literal_paths(workspace, repository, arguments["paths"])
+        paths = literal_paths(workspace, repository, arguments)
         await asyncio.to_thread(refuse_nested, repository, paths)
         await asyncio.to_thread(refuse_filters, repository, paths)
         before = await asyncio.to_thread(repository.state)
@@ -326,7 +329,7 @@ def git_commit(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that commits what is staged."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        message = arguments["message"]
+        message = get_text(arguments, "message")
         if "\0" in message or not message.strip():
             raise WorkspaceError("the message is empty or holds a null byte; say what the commit does")
         repository = await asyncio.to_thread(opened, workspace, policy, arguments)
@@ -340,7 +343,7 @@ def git_commit(workspace: Workspace, policy: Policy) -> Tool:
             "--no-gpg-sign",
             "--no-status",
             "--cleanup=whitespace",
-            *(["--signoff"] if arguments.get("signoff", False) else []),
+            *(["--signoff"] if get_bool(arguments, "signoff", False) else []),
             f"--message={message}",
         )
         ran = await repository.run_async(*words, more=more)

@@ -22,6 +22,7 @@ from foregate.policy.protection import off_limits
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.json_object import get_bool, get_text
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import Change, ToolResult
@@ -71,34 +72,36 @@ def git_push(workspace: Workspace, policy: Policy) -> Tool:
 
     def planned(arguments: Mapping[str, Json]) -> tuple[Repository, Address, str]:
         repository = opened(workspace, policy, arguments)
-        address = address_of(repository, arguments["remote"])
-        if not _BRANCH.match(arguments["branch"]):
+        address = address_of(repository, get_text(arguments, "remote"))
+        branch = get_text(arguments, "branch")
+        if not _BRANCH.match(branch):
             raise WorkspaceError("`branch` is no plain branch name; name one that git_status shows")
-        return repository, address, commit_of(repository, f"refs/heads/{arguments['branch']}")
+        return repository, address, commit_of(repository, f"refs/heads/{branch}")
 
     def implied(arguments: Mapping[str, Json]) -> Mapping[str, Json]:
         _, address, commit = planned(arguments)
-        return {"remote": address.shown, "branch": at(arguments["branch"], commit)}
+        return {"remote": address.shown, "branch": at(get_text(arguments, "branch"), commit)}
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         repository, address, commit = await asyncio.to_thread(planned, arguments)
-        as_judged(address.shown, arguments["remote"])
-        as_judged(at(arguments["branch"], commit), arguments["branch"])
+        branch = get_text(arguments, "branch")
+        as_judged(address.shown, get_text(arguments, "remote"))
+        as_judged(at(branch, commit), branch)
         ran = await repository.run_async(
             "push",
             "--porcelain",
             "--no-verify",
             "--recurse-submodules=no",
             f"--receive-pack={_LOCAL if address.protocol == 'file' else 'git-receive-pack'}",
-            *(["--force"] if arguments.get("force", False) else []),
+            *(["--force"] if get_bool(arguments, "force", False) else []),
             "--",
             address.given,
-            f"{commit}:refs/heads/{arguments['branch']}",
+            f"{commit}:refs/heads/{branch}",
             settings=_SETTINGS,
             more=environment(policy, workspace, address),
             check=False,
         )
-        return told(ran, address, arguments["branch"], commit)
+        return told(ran, address, branch, commit)
 
     return Tool(
         ToolSpec(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.commands import TIMEOUT, seconds_of
 from foregate.agent.tools.http_address import Address, Resolve, address_of, is_public, pin, system_resolve
 from foregate.agent.tools.output import whole_end
@@ -18,6 +19,7 @@ from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin, Trust
+from foregate.schemas.json_object import get_object, get_text
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
@@ -41,15 +43,15 @@ def http_request(
     """Return the tool; `resolve` looks hosts up and `acceptable` says which addresses may be connected to."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        address = address_of(arguments["url"])
+        address = address_of(get_text(arguments, "url"))
         if not host_allowed(address.host, policy):
             listed = ", ".join(policy.http.hosts) or "none"
             raise WorkspaceError(f"the host `{address.host}` is not among the policy's http.hosts ({listed})")
-        method = arguments.get("method", "GET")
-        headers = checked_headers(arguments.get("headers", {}))
-        body = arguments.get("body", "").encode()
+        method = get_text(arguments, "method", "GET")
+        headers = checked_headers(get_object(arguments, "headers"))
+        body = get_text(arguments, "body", "").encode()
         seconds = seconds_of(arguments, policy.http.timeout)
-        cap = min(arguments.get("max_bytes", policy.http.max_bytes), policy.http.max_bytes)
+        cap = min(get_count(arguments, "max_bytes", policy.http.max_bytes), policy.http.max_bytes)
         if body and method in _LOOKS:
             raise WorkspaceError(f"a {method} request has no body; leave it out or use POST")
         try:
@@ -88,18 +90,20 @@ def http_request(
             timeout=policy.http.timeout + 15,
         ),
         run,
-        lambda arguments: effect_of_method(arguments.get("method", "GET")),
+        lambda arguments: effect_of_method(get_text({"method": "GET", **arguments}, "method")),
     )
 
 
 def checked_headers(headers: Mapping[str, Json]) -> dict[str, str]:
     """Return the headers of a call; raise WorkspaceError for one that could smuggle another, or is not the call's."""
+    checked: dict[str, str] = {}
     for name, value in headers.items():
-        if not _NAME.match(name) or not _VALUE.match(value):
+        if not _NAME.match(name) or not isinstance(value, str) or not _VALUE.match(value):
             raise WorkspaceError(f"the header `{name[:40]!a}` holds characters no header may hold; remove them")
         if name.lower() in _OURS or name.lower().startswith("proxy-"):
             raise WorkspaceError(f"the header `{name[:40]}` is set for you; leave it out")
-    return dict(headers)
+        checked[name] = value
+    return checked
 
 
 async def send(

@@ -9,6 +9,7 @@ from typing import Any
 import re2
 
 from foregate.agent import tree
+from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.confine import readable
 from foregate.agent.tools.output import capped
 from foregate.agent.tools.tool import Tool
@@ -22,6 +23,7 @@ from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
+from foregate.schemas.json_object import get_bool, get_text
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
@@ -44,13 +46,13 @@ def list_files(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that lists a folder."""
 
     def look(arguments: Mapping[str, Json]) -> ToolResult:
-        path = readable(workspace, arguments.get("path", "."))
-        glob, hidden = arguments.get("glob"), arguments.get("hidden", False)
+        path = readable(workspace, get_text(arguments, "path", "."))
+        glob, hidden = get_text(arguments, "glob", ""), get_bool(arguments, "hidden", False)
         lines: list[str] = []
-        most = min(arguments.get("max_results", policy.files.max_entries), policy.files.max_entries)
+        most = min(get_count(arguments, "max_results", policy.files.max_entries), policy.files.max_entries)
         records, more = [seen(ResourceKind.DIRECTORY, path)], False
-        for entry in entries(workspace, policy, path, hidden, recursive=arguments.get("recursive", False)):
-            if glob is not None and not fits(glob, entry, path):
+        for entry in entries(workspace, policy, path, hidden, recursive=get_bool(arguments, "recursive", False)):
+            if glob and not fits(glob, entry, path):
                 continue
             if len(lines) >= most:
                 more = True
@@ -145,14 +147,14 @@ def search_text(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that finds lines in files."""
 
     def look(arguments: Mapping[str, Json]) -> ToolResult:
-        path = readable(workspace, arguments.get("path", "."))
-        plain, any_case = not arguments.get("regex", False), not arguments.get("case_sensitive", True)
-        pattern = compiled(arguments["pattern"].encode(), literal=plain, any_case=any_case)
-        glob, most = arguments.get("glob"), arguments.get("max_results", policy.files.max_entries)
+        path = readable(workspace, get_text(arguments, "path", "."))
+        plain, any_case = not get_bool(arguments, "regex", False), not get_bool(arguments, "case_sensitive", True)
+        pattern = compiled(get_text(arguments, "pattern").encode(), literal=plain, any_case=any_case)
+        glob, most = get_text(arguments, "glob", ""), get_count(arguments, "max_results", policy.files.max_entries)
         lines: list[str] = []
         records: list[EvidenceRecord] = []
         left, skipped = policy.files.max_hash, 0
-        for name in searched(workspace, policy, path, glob, arguments.get("hidden", False)):
+        for name in searched(workspace, policy, path, glob, get_bool(arguments, "hidden", False)):
             if protection(name, policy) == "secret" and name != path:
                 skipped += 1
                 continue
@@ -209,14 +211,14 @@ def search_text(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def searched(workspace: Workspace, policy: Policy, path: str, glob: str | None, hidden: bool) -> list[str]:
-    """Return the files to search."""
+def searched(workspace: Workspace, policy: Policy, path: str, glob: str, hidden: bool) -> list[str]:
+    """Return the files to search; a glob "" fits all."""
     if workspace.look(path).kind == "file":
         return [path]
     return [
         entry.path
         for entry in entries(workspace, policy, path, hidden, recursive=True)
-        if entry.kind == "file" and entry.readable and (glob is None or fits(glob, entry, path))
+        if entry.kind == "file" and entry.readable and (not glob or fits(glob, entry, path))
     ]
 
 

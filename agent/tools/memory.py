@@ -14,6 +14,7 @@ from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin
+from foregate.schemas.json_object import get_text
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import Change, ToolResult
@@ -49,8 +50,9 @@ class Memory:
         content = self._file.read()
         if content is None:
             return {}
-        texts = content.get("texts") if isinstance(content, dict) and content.get("version") == 1 else None
-        if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        kept = content.get("texts") if isinstance(content, Mapping) and content.get("version") == 1 else None
+        texts = {key: text for key, text in kept.items() if isinstance(text, str)} if isinstance(kept, Mapping) else {}
+        if not isinstance(kept, Mapping) or len(texts) < len(kept):
             raise WorkspaceError(f"{self._file} is of another kind; move it away")
         return texts
 
@@ -81,7 +83,7 @@ def remember(memory: Memory, policy: Policy) -> Tool:
     """Return the tool that keeps a text."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        key, text = arguments["key"], arguments["text"]
+        key, text = get_text(arguments, "key"), get_text(arguments, "text")
         if len(text.encode()) > policy.files.max_output:
             raise WorkspaceError(f"the text is larger than {policy.files.max_output} bytes; remember less")
         before = memory.put(key, text)
@@ -119,7 +121,7 @@ def recall(memory: Memory, policy: Policy) -> Tool:
     """Return the tool that brings texts back; they count as somebody else's words."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        key, query = arguments.get("key"), arguments.get("query", "").casefold()
+        key, query = arguments.get("key"), get_text(arguments, "query", "").casefold()
         found = {
             name: text
             for name, text in memory.all().items()

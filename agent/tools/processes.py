@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.output import capped
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace import Workspace
@@ -18,6 +19,7 @@ from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin, Trust
+from foregate.schemas.json_object import get_text
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
@@ -51,8 +53,8 @@ def list_processes(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that lists processes."""
 
     def look(arguments: Mapping[str, Json]) -> ToolResult:
-        wanted = arguments.get("filter", "").casefold()
-        most = min(arguments.get("limit", policy.files.max_entries), policy.files.max_entries)
+        wanted = get_text(arguments, "filter", "").casefold()
+        most = min(get_count(arguments, "limit", policy.files.max_entries), policy.files.max_entries)
         found = [process for process in running(workspace) if wanted in process.shown.casefold()]
         lines = [f"{process.pid}  {process.parent}  {process.state}  {process.shown}" for process in found[:most]]
         if len(found) > most:

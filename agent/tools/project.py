@@ -13,6 +13,7 @@ from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
+from foregate.schemas.json_object import texts
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
 
@@ -61,13 +62,14 @@ def run_build(workspace: Workspace, policy: Policy) -> Tool:
 
 def _runner(workspace: Workspace, policy: Policy, name: str, what: str, signs: Sequence[Sign]) -> Tool:
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        words = arguments.get("argv")
-        if words is None:
-            words = command_as_judged(detected(workspace, arguments.get("cwd"), what, signs))
+        if arguments.get("argv") is None:
+            words = command_as_judged(detected(workspace, arguments, what, signs))
+        else:
+            words = texts(arguments["argv"], "argv")
         return await run_words(workspace, policy, words, arguments)
 
     def implied(arguments: Mapping[str, Json]) -> Mapping[str, Json]:
-        return {} if "argv" in arguments else {"argv": detected(workspace, arguments.get("cwd"), what, signs)}
+        return {} if "argv" in arguments else {"argv": detected(workspace, arguments, what, signs)}
 
     description = (
         f"Run the project's {what}. The command is `argv`, or without it what the folder's files ask for (Makefile, "
@@ -76,9 +78,9 @@ def _runner(workspace: Workspace, policy: Policy, name: str, what: str, signs: S
     return Tool(runner_spec(policy, name, description), run, implied=implied)
 
 
-def detected(workspace: Workspace, cwd: str | None, what: str, signs: Sequence[Sign]) -> list[str]:
-    """Return the command the files of a folder ask for; raise WorkspaceError where none of them does."""
-    here = folder(workspace, cwd)
+def detected(workspace: Workspace, arguments: Mapping[str, Json], what: str, signs: Sequence[Sign]) -> list[str]:
+    """Return the command the files of a call's folder ask for; raise WorkspaceError where none of them does."""
+    here = folder(workspace, arguments)
     for name, needle, words in signs:
         path = name if here == "." else f"{here}/{name}"
         if workspace.look(path).kind == "file" and holds(workspace, path, needle):

@@ -22,6 +22,7 @@ from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError
 from foregate.schemas.evidence_record import Origin
+from foregate.schemas.json_object import as_object
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
@@ -224,7 +225,7 @@ def schema_of(
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PydanticJsonSchemaWarning)  # a default that is no JSON is only left out
-            schema = untitled(model.model_json_schema(by_alias=True))
+            schema = as_object(untitled(model.model_json_schema(by_alias=True)))
     except PydanticUserError as error:
         why = error.message.splitlines()[0]
         raise UsageError(f"`{function.__name__}` has a parameter no JSON can describe: {why}"[:500]) from None

@@ -17,6 +17,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.json_object import get_bool, get_text, texts
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
@@ -32,12 +33,12 @@ def search_replace(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool; all files are read and replaced in memory before the first one is written."""
 
     def planned(arguments: Mapping[str, Json]) -> list[tuple[Foreseen, int]]:
-        literal, any_case = arguments.get("literal", False), not arguments.get("case_sensitive", True)
-        wanted = arguments["pattern"] if literal else _FLAGS + arguments["pattern"]
+        literal, any_case = get_bool(arguments, "literal", False), not get_bool(arguments, "case_sensitive", True)
+        wanted = get_text(arguments, "pattern") if literal else _FLAGS + get_text(arguments, "pattern")
         pattern = compiled(wanted, literal=literal, any_case=any_case, otherwise="give `literal` true")
-        fill = filler(arguments["replacement"], pattern, literal=literal)
+        fill = filler(get_text(arguments, "replacement"), pattern, literal=literal)
         found: dict[str, tuple[Foreseen, int]] = {}
-        for name in arguments["paths"]:
+        for name in texts(arguments.get("paths"), "paths"):
             path = writable(workspace, policy, name)
             data = workspace.read(path, limit=policy.files.max_hash + 1)
             unchanged(path, strict_json.sha256(data))

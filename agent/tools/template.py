@@ -15,6 +15,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.json_object import get_object, get_text
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
@@ -29,10 +30,10 @@ def render_template(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that writes a file from a template."""
 
     def foresee(arguments: Mapping[str, Json]) -> tuple[Foreseen]:
-        source = readable(workspace, arguments["template"])
-        path = writable(workspace, policy, arguments["path"])
+        source = readable(workspace, get_text(arguments, "template"))
+        path = writable(workspace, policy, get_text(arguments, "path"))
         template = text_of(workspace.read(source, limit=policy.files.max_hash + 1), source, policy)
-        after = rendered(template, arguments["variables"], policy.files.max_hash).encode()
+        after = rendered(template, get_object(arguments, "variables"), policy.files.max_hash).encode()
         found = workspace.look(path)
         if found.kind not in ("", "file"):
             raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
@@ -78,7 +79,7 @@ def render_template(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def rendered(template: str, variables: Mapping[str, str], most: int) -> str:
+def rendered(template: str, variables: Mapping[str, Json], most: int) -> str:
     """Return the template with each placeholder replaced once: what a variable holds is never read again.
 
     Raises WorkspaceError for a brace pair that is no placeholder, and for names that only one side has.
@@ -89,7 +90,7 @@ def rendered(template: str, variables: Mapping[str, str], most: int) -> str:
     for match in _PLACEHOLDER.finditer(template):
         pieces.append(no_brace(template, done, match.start()))
         used.add(match.group(1))
-        pieces.append(variables.get(match.group(1), ""))
+        pieces.append(get_text(variables, match.group(1), ""))
         size += len(pieces[-1]) + len(pieces[-2])
         if size > most:
             raise WorkspaceError(f"the result would be larger than {most} bytes; nothing was written")

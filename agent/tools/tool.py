@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from foregate.agent.session_state import SessionState
 from foregate.schemas.effect import Effect
-from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError, WorkspaceError
+from foregate.schemas.errors import ForegateError, InvalidJson, RuntimeLost, UsageError, WorkspaceError
 from foregate.schemas.protocols import Lease, ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
@@ -114,9 +114,9 @@ class Toolbox:
             return {}
         try:
             return tool.implied(call.arguments)
-        except ForegateError:
-            raise
-        except Exception:
+        except Exception as error:
+            if isinstance(error, ForegateError) and not isinstance(error, InvalidJson):
+                raise
             raise WorkspaceError(f"what `{call.name}` would do with these arguments cannot be told") from None
 
     def inverse(self, name: str) -> Inverse | None:

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from foregate.agent.trajectories import atif_events
 from foregate.agent.trajectories.pairs import pairs_of
 from foregate.agent.trajectories.trajectory import Action, Answered, Step, Trajectory
+from foregate.schemas import codec
+from foregate.schemas.decision import Decision
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import FORMAT, Event
+from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.response_events import ModelResponded, RecordedCall
 from foregate.schemas.strict_json import Json
 
 VERSION = "ATIF-v1.8"
 LAYOUT = 1
 """Version of what stands under `foregate`."""
 
+_BARE_DECISION = ("gate", "code", "mode", "numbers", "rules", "tool", "consequence", "rulings")
+"""What stands of a decision where no words do."""
+
 Rewards = Mapping[str, Sequence[float]]
 """Per session one reward for each response."""
 
 
-def document(trajectory: Trajectory, *, rewards: Rewards | None = None, content: bool = True) -> dict[str, Any]:
+def document(trajectory: Trajectory, *, rewards: Rewards | None = None, content: bool = True) -> dict[str, Json]:
     """Return the document of a trajectory with its children; without `content` it cannot be read back into events."""
     given = list((rewards or {}).get(trajectory.session, ()))
     numbers = iter(given)
-    own: dict[str, Any] = {
+    own: dict[str, Json] = {
         "layout": LAYOUT,
         "format": FORMAT,
         "content": content,
@@ -46,11 +52,11 @@ def document(trajectory: Trajectory, *, rewards: Rewards | None = None, content:
     steps = [
         _step(step, trajectory, next(numbers, None) if step.response else None, content) for step in trajectory.steps
     ]
-    made: dict[str, Any] = {
+    made: dict[str, Json] = {
         "schema_version": VERSION,
         "session_id": trajectory.session,
         "trajectory_id": trajectory.session,
-        "agent": _agent(trajectory),
+        "agent": _agent(trajectory, content),
         "steps": steps,
         "final_metrics": _totals(trajectory),
         "extra": {"foregate": own},
@@ -78,12 +84,12 @@ def validate(made: Mapping[str, Json]) -> None:
         raise UsageError(f"the document is no ATIF at `{where}`: {first['msg']}; please report this") from None
 
 
-def _agent(trajectory: Trajectory) -> dict[str, Any]:
-    definitions = [
-        {"type": "function", "function": {key: tool[key] for key in atif_events.OFFERED if key in tool}}
-        for tool in trajectory.tools
+def _agent(trajectory: Trajectory, content: bool) -> dict[str, Json]:
+    offered = atif_events.OFFERED if content else ("name",)
+    definitions: list[Json] = [
+        {"type": "function", "function": {name: getattr(tool, name) for name in offered}} for tool in trajectory.tools
     ]
-    found: dict[str, Any] = {"name": "foregate", "version": trajectory.foregate, "tool_definitions": definitions}
+    found: dict[str, Json] = {"name": "foregate", "version": trajectory.foregate, "tool_definitions": definitions}
     if trajectory.model:
         found["model_name"] = trajectory.model
     return found
@@ -95,8 +101,8 @@ def _task(trajectory: Trajectory, place: int) -> dict[str, Json]:
     return found | {name: text for name, text in (("text", task.text), ("note", task.note)) if text}
 
 
-def _step(step: Step, trajectory: Trajectory, reward: float | None, content: bool) -> dict[str, Any]:
-    made: dict[str, Any] = {
+def _step(step: Step, trajectory: Trajectory, reward: float | None, content: bool) -> dict[str, Json]:
+    made: dict[str, Json] = {
         "step_id": step.number,
         "timestamp": step.time,
         "source": step.source,
@@ -112,21 +118,19 @@ def _step(step: Step, trajectory: Trajectory, reward: float | None, content: boo
         made["reasoning_content"] = step.reasoning
     if step.actions:
         recorded = _recorded(step.events)
-        made["tool_calls"] = [_call(action, recorded.get(action.id, {})) for action in step.actions]
+        made["tool_calls"] = [_call(action, recorded.get(action.id)) for action in step.actions]
         results = [_result(action) for action in step.actions if action.outcome != "open"]
         if results:
             made["observation"] = {"results": results}
     if step.asked:
         usage = step.usage
-        made["metrics"] = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
-        if usage.cost:
-            made["metrics"]["extra"] = {"cost_micro_units": usage.cost}
+        cost = {"extra": {"cost_micro_units": usage.cost}} if usage.cost else {}
+        made["metrics"] = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens, **cost}
     return made
 
 
-def _own(step: Step, trajectory: Trajectory, reward: float | None, content: bool) -> dict[str, Any]:
-    judged = [event for event in step.events if event.kind == "turn_judged"]
-    found: dict[str, Any] = {
+def _own(step: Step, trajectory: Trajectory, reward: float | None, content: bool) -> dict[str, Json]:
+    found: dict[str, Json] = {
         "kind": step.kind,
         "actor": step.actor,
         "task": step.task,
@@ -134,9 +138,10 @@ def _own(step: Step, trajectory: Trajectory, reward: float | None, content: bool
         "cause": step.cause,
         "finish_reason": step.finish_reason,
         "decisions": [
-            {"address": f"{event.seq}.{decision['gate']}", **decision}
-            for event in judged
-            for decision in event.body["judgement"]["decisions"]
+            {"address": f"{event.seq}.{decision.gate}", **_decision(decision, content)}
+            for event in step.events
+            if isinstance(event.body, TurnJudged)
+            for decision in event.body.judgement.decisions
         ],
         "answers": [_answer(answered) for answered in step.answers],
     }
@@ -149,14 +154,24 @@ def _own(step: Step, trajectory: Trajectory, reward: float | None, content: bool
     return found
 
 
-def _rest(event: Event, trajectory: Trajectory, shown: Mapping[str, str]) -> dict[str, Any]:
+def _decision(decision: Decision, content: bool) -> dict[str, Json]:
+    row = atif_events.in_order(decision)
+    if content:
+        return row
+    row["rulings"] = [codec.dump(ruling) for ruling in decision.rulings]
+    if decision.consequence is not None:
+        row["consequence"] = codec.dump(decision.consequence)
+    return {name: row[name] for name in _BARE_DECISION if name in row}
+
+
+def _rest(event: Event, trajectory: Trajectory, shown: Mapping[str, str]) -> dict[str, Json]:
     """Return what is left of an event, with the version that wrote it where that is not the session's first."""
     rest = atif_events.apart(event, shown)
     return rest if event.foregate == trajectory.foregate else {**rest, "foregate": event.foregate}
 
 
 def _answer(answered: Answered) -> dict[str, Json]:
-    found = {
+    found: dict[str, Json] = {
         "seq": answered.seq,
         "time": answered.time,
         "who": answered.who,
@@ -170,24 +185,29 @@ def _answer(answered: Answered) -> dict[str, Json]:
     return {name: value for name, value in found.items() if value}
 
 
-def _recorded(events: Iterable[Event]) -> dict[str, Mapping[str, Json]]:
-    said = [event.body for event in events if event.kind == "model_response" and "continues" not in event.body]
-    return {call["id"]: call for body in said for call in body.get("program", body)["calls"]}
+def _recorded(events: Iterable[Event]) -> dict[str, RecordedCall]:
+    return {
+        call.id: call
+        for event in events
+        if isinstance(body := event.body, ModelResponded) and body.continues is None
+        for call in (body if body.program is None else body.program).calls
+    }
 
 
-def _call(action: Action, recorded: Mapping[str, Json]) -> dict[str, Any]:
-    own: dict[str, Any] = {
+def _call(action: Action, recorded: RecordedCall | None) -> dict[str, Json]:
+    wire, defect = (recorded.wire_id, recorded.defect) if recorded is not None else ("", "")
+    own: dict[str, Json] = {
         "standing": action.standing,
         "gate": action.gate,
         "code": action.code,
         "target": action.target,
-        "remedy": action.remedy,
+        "remedy": atif_events.in_order(action.remedy) if action.remedy is not None else None,
         "raw": atif_events.raw_apart(action.raw, action.arguments),
-        "more": {name: value for name, value in recorded.items() if name not in atif_events.CALLED},
+        "more": {"defect": defect} if defect else {},
     }
     own = {name: value for name, value in own.items() if value}
-    if recorded.get("wire_id", action.id) != action.id:
-        own["wire_id"] = recorded["wire_id"]
+    if wire not in ("", action.id):
+        own["wire_id"] = wire
     if action.arguments is None:
         own["raw"] = action.raw
     return {
@@ -198,8 +218,8 @@ def _call(action: Action, recorded: Mapping[str, Json]) -> dict[str, Any]:
     }
 
 
-def _result(action: Action) -> dict[str, Any]:
-    own: dict[str, Any] = {
+def _result(action: Action) -> dict[str, Json]:
+    own: dict[str, Json] = {
         "outcome": action.outcome,
         "code": action.answer_code,
         "error": action.error,
@@ -210,7 +230,7 @@ def _result(action: Action) -> dict[str, Any]:
     own = {name: value for name, value in own.items() if value}
     if action.exit_code is not None:
         own["exit_code"] = action.exit_code
-    made: dict[str, Any] = {
+    made: dict[str, Json] = {
         "source_call_id": action.id,
         "content": action.content,
         "extra": {"foregate": own},
@@ -220,7 +240,7 @@ def _result(action: Action) -> dict[str, Any]:
     return made
 
 
-def _totals(trajectory: Trajectory) -> dict[str, Any]:
+def _totals(trajectory: Trajectory) -> dict[str, Json]:
     asked = [step.usage for step in trajectory.steps if step.asked]
     advice = [answered.usage for step in trajectory.steps for answered in step.answers if answered.who != "person"]
     actions = [action for step in trajectory.steps for action in step.actions]

@@ -8,47 +8,54 @@ knows Foregate's keys has the events again, byte by byte.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from foregate.schemas import strict_json
+import msgspec
+from msgspec import Struct
+
+from foregate.schemas import codec, strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import Event
+from foregate.schemas.json_object import as_object, get_int, get_list, get_object, get_text
 from foregate.schemas.strict_json import Json
 
 MESSAGES = {"session_started": "system", "user_message": "text", "task_paused": "question"}
 """Per kind the field that is the step's message; `task_paused` has it only when it asks something."""
 ANSWERS = {"tool_finished": "content", "call_answered": "message", "outcome_unknown": "reason"}
 """Per kind the field that is an observation's content."""
-CALLED = ("id", "wire_id", "name", "arguments")
-"""What an ATIF call says of a recorded one; anything more stands under `more`."""
 OFFERED = ("name", "description", "parameters")
 """What stands of a tool under `tool_definitions`."""
 
 
-def apart(event: Event, shown: Mapping[str, str]) -> dict[str, Any]:
+def in_order(noun: Struct) -> dict[str, Json]:
+    """Return a noun as the log holds it, its keys in the order of their names."""
+    found: dict[str, Json] = msgspec.to_builtins(codec.dump(noun), order="deterministic")
+    return found
+
+
+def apart(event: Event, shown: Mapping[str, str]) -> dict[str, Json]:
     """Return what an ATIF document has no other place for: the event with the rest of its body, without its chain.
 
     `shown` is what the step shows for each call. A look that a process died in is taken again, and then it shows the
     last one only.
     """
-    body, kind = dict(event.body), event.kind
+    body, kind = in_order(event.body), event.kind
     if kind in MESSAGES:
         body.pop(MESSAGES[kind], None)
-    if kind in ANSWERS and shown.get(body["call"]) == body[ANSWERS[kind]]:
+    if kind in ANSWERS and shown.get(get_text(body, "call")) == body[ANSWERS[kind]]:
         body.pop(ANSWERS[kind])
     if kind == "session_started":
-        body["catalogue"] = [_without(spec, OFFERED) for spec in body["catalogue"]]
+        body["catalogue"] = [_without(as_object(spec), OFFERED) for spec in get_list(body, "catalogue")]
     if kind == "model_response" and "continues" not in body:
         for name in ("text", "reasoning", "model"):
             body.pop(name)
         if "program" in body:
-            body["program"] = _without(body["program"], ("calls",))
+            body["program"] = _without(get_object(body, "program"), ("calls",))
         else:
             body.pop("calls")
         if "places" not in body:
             body.pop("usage")
     if kind == "turn_judged":
-        body["judgement"] = _without(body["judgement"], ("decisions",))
+        body["judgement"] = _without(get_object(body, "judgement"), ("decisions",))
     return {
         "seq": event.seq,
         "kind": kind,
@@ -60,38 +67,41 @@ def apart(event: Event, shown: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def whole(rest: Mapping[str, Json], step: Mapping[str, Json], document: Mapping[str, Json]) -> Json:
-    """Return the body an event had before `apart`; raise LookupError or TypeError for a document that lacks a part."""
-    body, kind = dict(rest["body"]), rest["kind"]
-    if kind in MESSAGES and (kind != "task_paused" or body["reason"] == "needs_input"):
-        body[MESSAGES[kind]] = step["message"]
+def whole(rest: Mapping[str, Json], step: Mapping[str, Json], document: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the body an event had before `apart`; raise InvalidJson for a document that lacks a part."""
+    body, kind = dict(get_object(rest, "body")), get_text(rest, "kind")
+    if kind in MESSAGES and (kind != "task_paused" or body.get("reason") == "needs_input"):
+        body[MESSAGES[kind]] = get_text(step, "message")
     if kind in ANSWERS and ANSWERS[kind] not in body:
-        body[ANSWERS[kind]] = _content(step, body["call"])
+        body[ANSWERS[kind]] = _content(step, get_text(body, "call"))
     if kind == "session_started":
-        offered = [definition["function"] for definition in document["agent"].get("tool_definitions", ())]
-        body["catalogue"] = [
-            {**spec, **_only(tool, OFFERED)} for spec, tool in zip(body["catalogue"], offered, strict=True)
-        ]
+        body["catalogue"] = _catalogue(body, get_object(document, "agent"))
     if kind == "model_response" and "continues" not in body:
-        body["text"], body["reasoning"] = step["message"], step.get("reasoning_content", "")
-        calls = [called(call) for call in step.get("tool_calls", ())]
+        body["text"], body["reasoning"] = get_text(step, "message"), get_text(step, "reasoning_content", "")
+        calls = [called(call) for call in get_list(step, "tool_calls")]
         if "program" in body:
-            body["program"] = {**body["program"], "calls": calls}
+            body["program"] = {**get_object(body, "program"), "calls": calls}
         else:
             body["calls"] = calls
-        body["model"] = step.get("model_name", "")
+        body["model"] = get_text(step, "model_name", "")
         if "places" not in body:
-            metrics = step["metrics"]
+            metrics = get_object(step, "metrics")
             body["usage"] = {
-                "input_tokens": metrics["prompt_tokens"],
-                "output_tokens": metrics["completion_tokens"],
-                "cost": metrics.get("extra", {}).get("cost_micro_units", 0),
+                "input_tokens": get_int(metrics, "prompt_tokens"),
+                "output_tokens": get_int(metrics, "completion_tokens"),
+                "cost": get_int(get_object(metrics, "extra"), "cost_micro_units", 0),
             }
     if kind == "turn_judged":
-        mark = f"{rest['seq']}."
-        found = [row for row in step["extra"]["foregate"].get("decisions", ()) if row["address"].startswith(mark)]
-        body["judgement"] = {**body["judgement"], "decisions": [_without(row, ("address",)) for row in found]}
+        mark = f"{get_int(rest, 'seq')}."
+        rows = get_list(own_part(step), "decisions")
+        found = [_without(as_object(row), ("address",)) for row in rows if get_text(row, "address").startswith(mark)]
+        body["judgement"] = {**get_object(body, "judgement"), "decisions": found}
     return body
+
+
+def own_part(value: Json) -> Mapping[str, Json]:
+    """Return what stands of Foregate's own in an ATIF object, nothing where it has none."""
+    return get_object(get_object(value, "extra"), "foregate")
 
 
 def raw_apart(raw: str, arguments: Mapping[str, Json] | None) -> str:
@@ -102,29 +112,37 @@ def raw_apart(raw: str, arguments: Mapping[str, Json] | None) -> str:
         return raw
 
 
-def called(call: Mapping[str, Json]) -> Json:
+def called(call: Json) -> dict[str, Json]:
     """Return a call of an ATIF step as an event holds it."""
-    own = call.get("extra", {}).get("foregate", {})
+    own, name = own_part(call), get_text(call, "tool_call_id")
     raw = own.get("raw")
     return {
-        "id": call["tool_call_id"],
-        "wire_id": own.get("wire_id", call["tool_call_id"]),
-        "name": call["function_name"],
-        "arguments": strict_json.canonical(call["arguments"]).decode() if raw is None else raw,
-        **own.get("more", {}),
+        "id": name,
+        "wire_id": own.get("wire_id", name),
+        "name": get_text(call, "function_name"),
+        "arguments": strict_json.canonical(get_object(call, "arguments")).decode() if raw is None else raw,
+        **get_object(own, "more"),
     }
 
 
-def _content(step: Mapping[str, Json], call: str) -> Json:
-    for result in step["observation"]["results"]:
-        if result["source_call_id"] == call:
-            return result.get("content", "")
-    raise LookupError(f"no result of `{call}`")
+def _catalogue(body: Mapping[str, Json], agent: Mapping[str, Json]) -> list[Json]:
+    specs, definitions = get_list(body, "catalogue"), get_list(agent, "tool_definitions")
+    if len(specs) != len(definitions):
+        raise InvalidJson(f"there are {len(definitions)} definitions of {len(specs)} tools")
+    offered = [get_object(definition, "function") for definition in definitions]
+    return [{**as_object(spec), **_only(tool, OFFERED)} for spec, tool in zip(specs, offered, strict=True)]
 
 
-def _without(body: Mapping[str, Json], names: tuple[str, ...]) -> dict[str, Any]:
+def _content(step: Mapping[str, Json], call: str) -> str:
+    for result in get_list(get_object(step, "observation"), "results"):
+        if get_text(result, "source_call_id") == call:
+            return get_text(result, "content", "")
+    raise InvalidJson(f"there is no result of `{call}`")
+
+
+def _without(body: Mapping[str, Json], names: tuple[str, ...]) -> dict[str, Json]:
     return {name: value for name, value in body.items() if name not in names}
 
 
-def _only(body: Mapping[str, Json], names: tuple[str, ...]) -> dict[str, Any]:
+def _only(body: Mapping[str, Json], names: tuple[str, ...]) -> dict[str, Json]:
     return {name: body[name] for name in names if name in body}

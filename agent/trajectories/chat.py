@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from foregate.schemas.chat_format import WireNames, messages
 from foregate.schemas.message import Message
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec
 
-Tools = Sequence[Mapping[str, Json]]
-"""Specifications of tools as recorded."""
+Tools = Sequence[ToolSpec]
 
 
 class Offer:
@@ -19,7 +18,7 @@ class Offer:
 
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
-        self.names = WireNames([tool["name"] for tool in tools])
+        self.names = WireNames([tool.name for tool in tools])
         self.definitions = [_definition(tool, self.names) for tool in tools]
 
 
@@ -37,21 +36,21 @@ class Offers:
         return found
 
 
-def history(sent: Sequence[Message], names: WireNames) -> list[dict[str, Any]]:
+def history(sent: Sequence[Message], names: WireNames) -> list[dict[str, Json]]:
     """Return messages as they went over the wire, each answer right behind the message that called."""
     return messages(sent, names)
 
 
-def assistant(text: str, calls: tuple[ToolCall, ...], names: WireNames) -> dict[str, Any]:
+def assistant(text: str, calls: tuple[ToolCall, ...], names: WireNames) -> dict[str, Json]:
     """Return one message of the model."""
     found = messages([Message("assistant", text, calls)], names)
     return found[0] if found else {"role": "assistant", "content": text}
 
 
-def _definition(tool: Mapping[str, Json], names: WireNames) -> dict[str, Any]:
-    function = {
-        "name": names.to_wire(tool["name"]),
-        "description": tool.get("description", ""),
-        "parameters": tool.get("parameters") or {"type": "object", "properties": {}},
+def _definition(tool: ToolSpec, names: WireNames) -> dict[str, Json]:
+    function: dict[str, Json] = {
+        "name": names.to_wire(tool.name),
+        "description": tool.description,
+        "parameters": tool.parameters or {"type": "object", "properties": {}},
     }
     return {"type": "function", "function": function}

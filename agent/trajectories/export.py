@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from foregate.agent.trajectories import atif, fine_tuning, sao
+from foregate.agent.trajectories.bare import Bare
 from foregate.agent.trajectories.fold import trajectory_of
-from foregate.agent.trajectories.hiding import Bare, hidden, masked
+from foregate.agent.trajectories.hiding import hidden, masked
 from foregate.agent.trajectories.pairs import pairs_of
 from foregate.agent.trajectories.reward import Reward, rewards_of
 from foregate.agent.trajectories.states import Asked, asked
 from foregate.agent.trajectories.trajectory import Trajectory
 from foregate.schemas import strict_json
-from foregate.schemas.errors import LogError, TamperedLog
+from foregate.schemas.errors import InvalidJson, LogError, ModelError, TamperedLog
 from foregate.schemas.event import Event
+from foregate.schemas.json_object import get_list, get_object, texts
 from foregate.schemas.protocols import Blobs
+from foregate.schemas.session_events import PolicyChanged, SessionStarted
 from foregate.schemas.strict_json import Json
 from foregate.telemetry import chain
 from foregate.telemetry.masking import Hidden
@@ -99,9 +102,15 @@ class Export:
             try:
                 session = self._session(name, family)
                 found = list(self._written(session))
-            except LogError as error:
+            except (LogError, InvalidJson) as error:
                 self.tally.skipped[name] = str(error)
                 self.tally.tampered = self.tally.tampered or isinstance(error, TamperedLog)
+                continue
+            except (LookupError, ModelError) as error:  # events that fit their chain and not each other
+                why = str(error).partition("; ")[0]
+                self.tally.skipped[name] = (
+                    f"it cannot be exported ({why}); `foregate audit verify` tells what was changed"
+                )
                 continue
             self.tally.sessions += 1
             self.tally.count(session.trajectory)
@@ -191,7 +200,7 @@ class Family:
             yield from self._below(child)
 
 
-def _parent(name: str, known: Mapping[str, Any]) -> str:
+def _parent(name: str, known: Collection[str]) -> str:
     """Return the session whose name with a call's id is this name, "" where there is none."""
     parts = name.split(".")
     return next((head for n in range(len(parts) - 1, 0, -1) if (head := ".".join(parts[:n])) in known), "")
@@ -202,7 +211,7 @@ def _patterns(events: Sequence[Event], more: Hidden) -> Hidden:
     own = [
         pattern
         for event in events
-        if isinstance(policy := event.body.get("policy"), Mapping)
-        for pattern in policy.get("sensitive", {}).get("patterns", ())
+        if isinstance(body := event.body, (SessionStarted, PolicyChanged)) and body.policy is not None
+        for pattern in texts(get_list(get_object(body.policy, "sensitive"), "patterns"), "sensitive.patterns")
     ]
     return tuple(dict.fromkeys([*more, *own]))

@@ -10,7 +10,6 @@ weight 1 in at most one example. What an execution model was asked for a task of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from foregate.agent.trajectories import chat
 from foregate.agent.trajectories.pairs import pairs_of
@@ -18,15 +17,18 @@ from foregate.agent.trajectories.states import Asked, Heard
 from foregate.agent.trajectories.trajectory import Step, Trajectory
 from foregate.schemas.event import Event
 from foregate.schemas.message import Message
+from foregate.schemas.session_events import ContextCompressed
+from foregate.schemas.strict_json import Json
+from foregate.schemas.task_events import TaskEnded, TaskStarted
 
 
-def examples(trajectory: Trajectory, states: Mapping[int, Asked], events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+def examples(trajectory: Trajectory, states: Mapping[int, Asked], events: Sequence[Event]) -> Iterator[dict[str, Json]]:
     """Yield the examples of a session in order; one without any response worth learning from is left out."""
     steps = {step.seq: step for step in trajectory.responses}
     heard, worth, offers = Heard(), set[int](), chat.Offers()
     offer = offers(trajectory.tools)
     for event in events:
-        if event.kind in ("context_compressed", "task_ended", "task_started"):
+        if isinstance(event.body, (ContextCompressed, TaskEnded, TaskStarted)):
             yield from _example(offer, heard.messages, worth)
             worth = set()
         message = heard.take(event)
@@ -41,7 +43,7 @@ def examples(trajectory: Trajectory, states: Mapping[int, Asked], events: Sequen
     yield from _example(offer, heard.messages, worth)
 
 
-def preferences(trajectory: Trajectory, states: Mapping[int, Asked]) -> Iterator[dict[str, Any]]:
+def preferences(trajectory: Trajectory, states: Mapping[int, Asked]) -> Iterator[dict[str, Json]]:
     """Yield each preference pair of a session as an example of the preference format."""
     offers = chat.Offers()
     for pair in pairs_of(trajectory):
@@ -60,7 +62,7 @@ def good(step: Step) -> bool:
     return whole and all(action.standing == "allow" and action.ran for action in step.actions)
 
 
-def _example(offer: chat.Offer, sent: Sequence[Message], worth: set[int]) -> Iterator[dict[str, Any]]:
+def _example(offer: chat.Offer, sent: Sequence[Message], worth: set[int]) -> Iterator[dict[str, Json]]:
     """Yield the conversation up to its last response, where one of those in it has a weight."""
     end = max((place for place, message in enumerate(sent) if id(message) in worth), default=-1)
     if end < 0:

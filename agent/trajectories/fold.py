@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
 
 from msgspec.structs import replace
 
-from foregate.agent.program import Program
-from foregate.agent.trajectories.sentences import sentence
-from foregate.agent.trajectories.trajectory import Action, Answered, Step, TaskEnd, Trajectory
+from foregate.agent.trajectories.sentences import InWords, sentence
+from foregate.agent.trajectories.trajectory import (
+    Action,
+    Answered,
+    OutcomeOfCall,
+    Source,
+    Step,
+    TaskEnd,
+    TaskStanding,
+    Trajectory,
+)
 from foregate.agent.transcript import message_of
+from foregate.schemas.call_events import (
+    CallAnswered,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    ToolFinished,
+    ToolStarted,
+)
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event
-from foregate.schemas.model_response import ModelResponse, Usage
-from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.decisions import decision_points
-
-_SAID = ("outcome_resolved", "effect_undone", "context_compressed", "plan_proposed", "plan_confirmed")
-"""Kinds that are a step of their own, beside those with a handler."""
-_SWITCHES = ("policy_changed", "catalog_changed")
+from foregate.schemas.judgement import Verdict
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.model_response import Usage
+from foregate.schemas.need import Answer, Need
+from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.response_events import ModelResponded, RecordedCall
+from foregate.schemas.session_events import (
+    CatalogChanged,
+    Checkpoint,
+    ContextCompressed,
+    PolicyChanged,
+    SessionEnded,
+    SessionStarted,
+)
+from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
+from foregate.schemas.tool_spec import ToolSpec
+from foregate.telemetry.decisions import DecisionPoint, decision_points
 
 
 def trajectory_of(
@@ -31,7 +57,7 @@ def trajectory_of(
     for event in events:
         try:
             fold.take(event)
-        except (LookupError, TypeError, ValueError, AttributeError, InvalidJson) as error:
+        except (LookupError, InvalidJson) as error:
             raise LogError(
                 f"event {event.seq} of session `{event.session}` cannot be exported ({type(error).__name__}: {error}); "
                 "`foregate audit verify` tells what was changed"
@@ -39,20 +65,31 @@ def trajectory_of(
     return fold.trajectory(tuple(masked))
 
 
+@dataclass(slots=True)
+class OpenStep:
+    """A step that may still grow: what it began with, and what came to it since. `calls` are ids."""
+
+    began: Step
+    calls: list[str] = field(default_factory=list)
+    decisions: list[DecisionPoint] = field(default_factory=list)
+    answers: list[Answered] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+
 class Fold:
-    """Takes events in order. Steps and calls are dictionaries of what their nouns will hold until the end."""
+    """Takes events in order."""
 
     def __init__(self, children: Sequence[Trajectory] = ()) -> None:
         self._children = {child.session: child for child in children}
-        self._steps: list[dict[str, Any]] = []
-        self._calls: dict[str, dict[str, Any]] = {}
+        self._steps: list[OpenStep] = []
+        self._calls: dict[str, Action] = {}
         self._tasks: list[TaskEnd] = []
         self._ahead: list[Event] = []
         self._first: Event | None = None
         self._last: Event | None = None
-        self._agent: dict[str, Any] | None = None
-        self._need: Mapping[str, Json] = {}
-        self._tools: tuple[Mapping[str, Json], ...] = ()
+        self._agent: OpenStep | None = None
+        self._need: Need | None = None
+        self._tools: tuple[ToolSpec, ...] = ()
         self._unanswered: set[str] = set()
         self._task = 0
 
@@ -60,250 +97,253 @@ class Fold:
         """Take in one event."""
         self._first = self._first or event
         self._last = event
-        if "catalogue" in event.body:
-            self._tools = tuple(event.body["catalogue"])
-        handler = getattr(self, f"_{event.kind}", None)
-        if handler is not None:
-            handler(event, event.body)
-        elif event.kind in _SAID or event.kind in _SWITCHES:
-            self._step(event, "system", sentence(event))
-        else:
-            self._join(event)
+        match event.body:
+            case SessionStarted() as body:
+                self._tools = body.catalogue
+                self._step(event, "system", body.system)
+            case CatalogChanged() as body:
+                self._tools = body.catalogue
+                self._notice(event, body)
+            case TaskStarted() as body:
+                self._start_task(event, body)
+            case UserMessage() as body:
+                self._step(event, "user", body.text)
+                self._running()
+            case ModelResponded() as body:
+                self._respond(event, body)
+            case TurnJudged() as body:
+                self._judge(event, body)
+            case NeedRaised(need=need):
+                self._need = need
+                self._join(event, self._asker(need))
+            case NeedAnswered() as body:
+                self._answer_need(event, body)
+            case ToolStarted() as body:
+                self._start_tool(event, body)
+            case ToolFinished() as body:
+                self._finish(event, body, "finished" if body.ok else "failed", body.content)
+                ended = {"error": body.error, "exit_code": body.exit_code, "duration": body.duration}
+                self._calls[body.call] = replace(self._calls[body.call], **ended)
+            case CallAnswered() as body:
+                self._finish(event, body, "not_run", body.message)
+                self._calls[body.call] = replace(self._calls[body.call], answer_code=body.code)
+            case OutcomeUnknown() as body:
+                self._finish(event, body, "unknown", body.reason)
+            case OutcomeResolved() as body:
+                self._calls[body.call] = replace(self._calls[body.call], resolved=body.outcome)
+                self._notice(event, body)
+            case EffectUndone() as body:
+                self._calls[body.call] = replace(self._calls[body.call], undone=True)
+                self._notice(event, body)
+            case ContextCompressed() | PlanProposed() | PlanConfirmed() | PolicyChanged() as body:
+                self._notice(event, body)
+            case PlanStepChanged() as body:
+                self._change_step(event, body)
+            case TaskPaused() as body:
+                self._pause(event, body)
+            case TaskEnded() as body:
+                self._end_task(event, body)
+            case SessionEnded() | Checkpoint():
+                self._join(event)
+            case _:
+                assert_never(event.body)
 
     def trajectory(self, masked: tuple[int, ...]) -> Trajectory:
         """Return what was taken in; raise LogError where there was nothing."""
         first, last = self._first, self._last
-        if first is None or last is None or first.kind != "session_started":
+        if first is None or last is None or not isinstance(first.body, SessionStarted):
             raise LogError("a session does not begin as one; `foregate audit verify` tells more")
-        steps = tuple(self._made(number, draft) for number, draft in enumerate(self._steps, start=1))
         return Trajectory(
             session=first.session,
             started=first.time,
             last=last.time,
             foregate=first.foregate,
-            model=first.body.get("model", ""),
-            workspace=first.body.get("workspace", ""),
-            depth=first.body.get("depth", 0),
-            parent=first.body.get("parent", ""),
-            ended=last.kind == "session_ended",
+            model=first.body.model,
+            workspace=first.body.workspace,
+            depth=first.body.depth,
+            parent=first.body.parent,
+            ended=isinstance(last.body, SessionEnded),
             head=f"{last.seq}:{last.hash}",
-            tools=tuple(first.body.get("catalogue", ())),
-            steps=steps,
+            tools=first.body.catalogue,
+            steps=tuple(map(self._made, self._steps)),
             tasks=tuple(self._tasks),
             masked=masked,
             children=tuple(self._children.values()),
         )
 
-    def _made(self, number: int, draft: dict[str, Any]) -> Step:
-        actions = tuple(Action(**self._calls[call]) for call in draft["calls"])
-        held: dict[str, Any] = {name: value for name, value in draft.items() if name != "calls"}
-        for name in ("decisions", "answers", "events"):
-            held[name] = tuple(held[name])
-        return Step(number=number, actions=actions, **held)
+    def _made(self, step: OpenStep) -> Step:
+        return replace(
+            step.began,
+            actions=tuple(self._calls[call] for call in step.calls),
+            decisions=tuple(step.decisions),
+            answers=tuple(step.answers),
+            events=tuple(step.events),
+        )
 
-    def _step(self, event: Event, source: str, message: str, *, own: bool = True, **more: Any) -> dict[str, Any]:
+    def _step(self, event: Event, source: Source, message: str, *, own: bool = True) -> OpenStep:
         """Begin a step; `own` False gives it no event, for words that stand in another step's."""
-        draft: dict[str, Any] = {
-            "seq": event.seq,
-            "time": event.time,
-            "kind": event.kind,
-            "source": source,
-            "actor": event.actor,
-            "message": message,
-            "task": self._task,
-            "tools": self._tools,
-            "calls": [],
-            "decisions": [],
-            "answers": [],
-            "events": [*self._ahead, event] if own else [],
-            **more,
-        }
+        began = Step(
+            number=len(self._steps) + 1,
+            seq=event.seq,
+            time=event.time,
+            kind=event.kind,
+            source=source,
+            actor=event.actor,
+            message=message,
+            task=self._task,
+            tools=self._tools,
+        )
+        step = OpenStep(began)
         if own:
-            self._ahead = []
-        self._steps.append(draft)
+            step.events, self._ahead = [*self._ahead, event], []
+        self._steps.append(step)
         if self._tasks and self._tasks[-1].number == self._task:
             self._tasks[-1] = replace(self._tasks[-1], last=len(self._steps))
-        return draft
+        return step
 
-    def _join(self, event: Event, draft: dict[str, Any] | None = None) -> None:
+    def _notice(self, event: Event, body: InWords) -> None:
+        self._step(event, "system", sentence(body))
+
+    def _join(self, event: Event, step: OpenStep | None = None) -> None:
         """Add an event to a step, the newest where none is named; before the first it waits for that."""
-        draft = draft or (self._steps[-1] if self._steps else None)
-        (draft["events"] if draft is not None else self._ahead).append(event)
+        step = step or (self._steps[-1] if self._steps else None)
+        (step.events if step is not None else self._ahead).append(event)
 
-    def _session_started(self, event: Event, body: Mapping[str, Json]) -> None:
-        self._step(event, "system", body["system"])
-
-    def _task_started(self, event: Event, body: Mapping[str, Json]) -> None:
-        self._task = body["task"]
+    def _start_task(self, event: Event, body: TaskStarted) -> None:
+        self._task = body.task
         self._tasks.append(TaskEnd(self._task, len(self._steps) + 1, len(self._steps) + 1))
         self._ahead.append(event)
         self._agent = None
 
-    def _user_message(self, event: Event, body: Mapping[str, Json]) -> None:
-        self._step(event, "user", body["text"])
-        self._running()
-
-    def _model_response(self, event: Event, body: Mapping[str, Json]) -> None:
-        response = ModelResponse.from_json(body)
-        if "continues" in body:  # a further stage: the calls stand, as sent, in the step of the response
-            self._agent = self._owner(response.calls[0].id)
+    def _respond(self, event: Event, body: ModelResponded) -> None:
+        if body.continues is not None:  # a further stage: the calls stand, as sent, in the step of the response
+            self._agent = self._owner(body.calls[0].id)
             self._join(event, self._agent)
             return
-        calls = Program.read(event.seq, body["program"]).calls if "program" in body else response.calls
-        asked = "places" not in body
-        self._agent = self._step(
-            event,
-            "agent",
-            response.text,
-            reasoning=response.reasoning,
-            asked=asked,
-            model=response.model,
-            finish_reason=response.finish_reason,
-            usage=response.usage,
+        calls = body.program.calls if body.program is not None else body.calls
+        self._agent = self._step(event, "agent", body.text)
+        self._agent.began = replace(
+            self._agent.began,
+            reasoning=body.reasoning,
+            asked=body.places is None,
+            model=body.model,
+            finish_reason=body.finish_reason,
+            usage=body.usage.usage,
         )
-        self._called(self._agent, calls)
+        self._call(self._agent, calls)
         self._unanswered = {call.id for call in calls}
 
-    def _called(self, draft: dict[str, Any], calls: Iterable[ToolCall]) -> None:
-        for call in calls:
-            draft["calls"].append(call.id)
-            self._calls[call.id] = {
-                "id": call.id,
-                "name": call.name,
-                "raw": call.raw,
-                "arguments": call.arguments,
-                "defect": call.defect,
-                "digest": call.digest,
-            }
+    def _call(self, step: OpenStep, calls: Iterable[RecordedCall]) -> None:
+        for call in (recorded.call for recorded in calls):
+            step.calls.append(call.id)
+            self._calls[call.id] = Action(call.id, call.name, call.raw, call.arguments, call.defect, call.digest)
 
-    def _turn_judged(self, event: Event, body: Mapping[str, Json]) -> None:
-        turn, verdicts = body["turn"], body["judgement"]["verdicts"]
-        actor = turn.get("actor", "model")
-        known = self._agent is not None and all(verdict["call"] in self._calls for verdict in verdicts)
-        if known:
-            draft = self._owner(verdicts[0]["call"]) if verdicts else self._agent
-            assert draft is not None
-            self._join(event, draft)
+    def _judge(self, event: Event, body: TurnJudged) -> None:
+        turn, verdicts = body.turn, body.judgement.verdicts
+        if self._agent is not None and all(verdict.call in self._calls for verdict in verdicts):
+            step = self._owner(verdicts[0].call) if verdicts else self._agent
+            self._join(event, step)
         else:
-            draft = self._step(event, "agent", "", actor=actor, cause=turn.get("cause", 0))
-            proposed = turn.get("proposed", ())
-            self._called(draft, (ToolCall.parse(one["name"], one["arguments"], id=one["id"]) for one in proposed))
-        if actor == "model":
-            draft["turn"] = turn["turn"]
-        draft["decisions"] += decision_points([event])
+            step = self._step(event, "agent", "")
+            step.began = replace(step.began, actor=turn.actor, cause=turn.cause)
+            self._call(step, turn.proposed or ())
+        if turn.actor == "model":
+            step.began = replace(step.began, turn=turn.turn)
+        step.decisions += decision_points([event])
         for verdict in verdicts:
-            self._ruled(verdict)
-        if body.get("notice"):
-            self._step(event, "system", body["notice"], own=False, actor="foregate")
+            self._rule(verdict)
+        if body.notice:
+            step = self._step(event, "system", body.notice, own=False)
+            step.began = replace(step.began, actor="foregate")
 
-    def _ruled(self, verdict: Mapping[str, Json]) -> None:
-        ruling = verdict["ruling"]
-        self._calls[verdict["call"]] |= {
-            "standing": verdict["standing"],
-            "gate": verdict["gate"],
-            "code": ruling["code"],
-            "message": ruling.get("message", ""),
-            "remedy": ruling.get("remedy"),
-        }
+    def _rule(self, verdict: Verdict) -> None:
+        self._calls[verdict.call] = replace(
+            self._calls[verdict.call],
+            standing=verdict.standing.value,
+            gate=verdict.gate,
+            code=verdict.ruling.code,
+            message=verdict.ruling.message,
+            remedy=verdict.ruling.remedy,
+        )
 
-    def _owner(self, call: str) -> dict[str, Any]:
-        """Return the step a call was made in."""
-        return next(draft for draft in reversed(self._steps) if call in draft["calls"])
+    def _owner(self, call: str) -> OpenStep:
+        """Return the step a call was made in; raise LookupError for a call nobody made."""
+        for step in reversed(self._steps):
+            if call in step.calls:
+                return step
+        raise LookupError(f"no response made the call `{call}`")
 
-    def _need_raised(self, event: Event, body: Mapping[str, Json]) -> None:
-        self._need = body["need"]
-        self._join(event, self._asker(self._need))
-
-    def _need_answered(self, event: Event, body: Mapping[str, Json]) -> None:
-        answer = body["answer"]
-        value, person = answer.get("value"), answer["who"] == "person"
-        said = value if person and isinstance(value, dict) else {}
-        asked = self._need if self._need.get("gate") == answer["gate"] else {}
+    def _answer_need(self, event: Event, body: NeedAnswered) -> None:
+        answer, by_person = body.answer, body.answer.who == "person"
+        asked = self._need if self._need is not None and self._need.gate == answer.gate else None
         found = Answered(
             seq=event.seq,
             time=event.time,
-            who=answer["who"],
-            gate=answer["gate"],
-            code=asked.get("code", ""),
-            calls=tuple(asked.get("calls", ())),
-            choice=said.get("choice", ""),
-            text=said.get("text", ""),
-            value=value,
-            error=answer.get("error", ""),
-            usage=Usage(**body.get("usage", {})),
+            who=answer.who,
+            gate=answer.gate,
+            code=asked.code if asked is not None else "",
+            calls=asked.calls if asked is not None else (),
+            choice=answer.choice if by_person else "",
+            text=answer.words if by_person else "",
+            value=answer.value,
+            error=answer.error,
+            usage=body.usage or Usage(),
         )
-        draft = self._asker(answer)
-        draft["answers"].append(found)
-        self._join(event, draft)
+        step = self._asker(answer)
+        step.answers.append(found)
+        self._join(event, step)
         self._running()
 
-    def _asker(self, question: Mapping[str, Json]) -> dict[str, Any]:
+    def _asker(self, question: Need | Answer) -> OpenStep:
         """Return the step a question is about: the response whose calls it names, else the newest."""
-        return self._agent if self._agent is not None and question.get("digests") else self._steps[-1]
+        return self._agent if self._agent is not None and question.digests else self._steps[-1]
 
-    def _tool_started(self, event: Event, body: Mapping[str, Json]) -> None:
-        self._join(event, self._owner(body["call"]))
-        self._calls[body["call"]]["target"] = body.get("target", "")
-        child = f"{event.session}.{body['call']}"
-        if child in self._children:
-            self._calls[body["call"]]["child"] = child
+    def _start_tool(self, event: Event, body: ToolStarted) -> None:
+        self._join(event, self._owner(body.call))
+        child = f"{event.session}.{body.call}"
+        action = replace(self._calls[body.call], target=body.target)
+        self._calls[body.call] = replace(action, child=child) if child in self._children else action
 
-    def _tool_finished(self, event: Event, body: Mapping[str, Json]) -> None:
-        self._answer(event, "finished" if body["ok"] else "failed", body["content"])
-        self._calls[body["call"]] |= {
-            "error": body.get("error", ""),
-            "exit_code": body.get("exit_code"),
-            "duration": body.get("duration", 0),
-        }
+    def _finish(
+        self, event: Event, body: ToolFinished | CallAnswered | OutcomeUnknown, outcome: OutcomeOfCall, content: str
+    ) -> None:
+        self._join(event, self._owner(body.call))
+        message = message_of(event, body.call in self._unanswered)
+        self._unanswered.discard(body.call)
+        action = self._calls[body.call]
+        self._calls[body.call] = replace(
+            action,
+            outcome=outcome,
+            content=content,
+            told=message.text if message is not None else "",
+            target=body.target or action.target,
+        )
 
-    def _call_answered(self, event: Event, body: Mapping[str, Json]) -> None:
-        self._answer(event, "not_run", body["message"])
-        self._calls[body["call"]]["answer_code"] = body["code"]
-
-    def _outcome_unknown(self, event: Event, body: Mapping[str, Json]) -> None:
-        self._answer(event, "unknown", body["reason"])
-
-    def _answer(self, event: Event, outcome: str, content: str) -> None:
-        call = event.body["call"]
-        self._join(event, self._owner(call))
-        message = message_of(event, call in self._unanswered)
-        self._unanswered.discard(call)
-        self._calls[call] |= {"outcome": outcome, "content": content, "told": message.text if message else ""}
-        if event.body.get("target"):
-            self._calls[call]["target"] = event.body["target"]
-
-    def _outcome_resolved(self, event: Event, body: Mapping[str, Json]) -> None:
-        self._calls[body["call"]]["resolved"] = body["outcome"]
-        self._step(event, "system", sentence(event))
-
-    def _effect_undone(self, event: Event, body: Mapping[str, Json]) -> None:
-        self._calls[body["call"]]["undone"] = True
-        self._step(event, "system", sentence(event))
-
-    def _plan_step_changed(self, event: Event, body: Mapping[str, Json]) -> None:
-        if body.get("ask") or body.get("choice"):
-            self._step(event, "system", sentence(event))
+    def _change_step(self, event: Event, body: PlanStepChanged) -> None:
+        if body.ask is not None or body.choice:
+            self._notice(event, body)
         else:
             self._join(event)
-        if body["status"] == "running":
+        if body.status == "running":
             self._running()
 
-    def _task_paused(self, event: Event, body: Mapping[str, Json]) -> None:
-        if body["reason"] == "needs_input":
-            self._step(event, "agent", body["question"])
+    def _pause(self, event: Event, body: TaskPaused) -> None:
+        if body.question is not None:
+            self._step(event, "agent", body.question)
         else:
             self._join(event)
-        self._standing(body["reason"])
-
-    def _task_ended(self, event: Event, body: Mapping[str, Json]) -> None:
-        self._step(event, "system", sentence(event))
-        self._standing(body["status"], text=body["text"], note=body["note"])
-        self._agent, self._task = None, 0
+        self._standing(body.reason)
 
     def _running(self) -> None:
         if self._tasks and not self._tasks[-1].ended:
             self._standing("running")
 
-    def _standing(self, status: str, **more: str) -> None:
+    def _standing(self, status: TaskStanding) -> None:
         if self._tasks:
-            self._tasks[-1] = replace(self._tasks[-1], status=status, **more)
+            self._tasks[-1] = replace(self._tasks[-1], status=status)
+
+    def _end_task(self, event: Event, body: TaskEnded) -> None:
+        self._notice(event, body)
+        if self._tasks:
+            self._tasks[-1] = replace(self._tasks[-1], status=body.status, text=body.text, note=body.note)
+        self._agent, self._task = None, 0

@@ -1,11 +1,16 @@
-"""What an export leaves out of events: what a policy calls sensitive, or everything anybody said."""
+"""Masking what a policy calls sensitive, wherever it stands in an event that is exported."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from typing import Literal, TypeVar, get_args, get_origin
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
+from pydantic import BaseModel
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
@@ -13,15 +18,7 @@ from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.masking import Hidden, mask
 
-OTHER = "_OTHER"
-"""Stands for a name that is in no closed list: it could be anybody's words."""
-_FINISHED = ("call", "ok", "duration", "exit_code", "dropped", "used", "origin", "early", "look")
-_CHOICES = ("yes", "no", "grant", "anyway", "stop", "more", "step", "edit")
-_ERRORS = (
-    *("timeout", "cancelled", "tool_error", "arguments", "exit_code", "http_status", "unreachable", "broken"),
-    "runtime_lost",
-)
-_FINISH = ("stop", "tool_calls", "length", "content_filter", "other")
+N = TypeVar("N", bound=Struct)
 
 
 def masked(event: Event, patterns: Hidden) -> Event:
@@ -29,39 +26,25 @@ def masked(event: Event, patterns: Hidden) -> Event:
 
     Raises PolicyError for a pattern RE2 cannot read.
     """
-    if not patterns:
-        return event
-    body = hidden(event.body, patterns)
-    if body is event.body:
-        return event
-    if "policy" in body:  # the patterns themselves stay: they name no secret, and a turn is judged again by them
-        own = event.body["policy"]
-        body = {**body, "policy": {**body["policy"], "sensitive": own["sensitive"]}}
-        body = event.body if body == event.body else body
+    body = hide(event.body, patterns) if patterns else event.body
     return event if body is event.body else replace(event, body=body)
 
 
-def hidden_json(raw: str, patterns: Hidden) -> str:
-    """Return JSON as text, masked. It is read first, for an escape could hide a secret from a pattern."""
-    masked_raw: str = mask(raw, patterns)
-    if masked_raw is raw and "\\" not in raw:
-        return raw
-    try:
-        value = strict_json.parse(raw)
-        inner = hidden(value, patterns)
-        if inner is value and masked_raw is raw:
-            return raw
-        return str(mask(strict_json.canonical(inner).decode(), patterns))
-    except InvalidJson:
-        return masked_raw
+def hide(noun: N, patterns: Hidden) -> N:
+    """Return a noun with its texts masked, at any depth; the same object where nothing matches.
+
+    A field that takes only words of a closed list stays as it is: none of them is a secret, and no other is readable.
+    """
+    changed = _changed(noun, patterns)
+    return replace(noun, **changed) if changed else noun
 
 
 def hidden(value: Json, patterns: Hidden) -> Json:
     """Return `value` with its texts and keys masked; the same object where nothing matches."""
     if isinstance(value, str):
-        return mask(value, patterns)
+        return _text(value, patterns)
     if isinstance(value, Mapping):
-        inner = {mask(key, patterns): _field(key, item, patterns) for key, item in value.items()}
+        inner = {_text(key, patterns): _under(key, item, patterns) for key, item in value.items()}
         same = all(inner.get(key, inner) is item for key, item in value.items())
         return value if same else inner
     if isinstance(value, (list, tuple)):
@@ -70,144 +53,76 @@ def hidden(value: Json, patterns: Hidden) -> Json:
     return value
 
 
-def _field(key: str, item: Json, patterns: Hidden) -> Json:
+def hidden_json(raw: str, patterns: Hidden) -> str:
+    """Return JSON as text, masked. It is read first, for an escape could hide a secret from a pattern."""
+    masked_raw = _text(raw, patterns)
+    if masked_raw is raw and "\\" not in raw:
+        return raw
+    try:
+        value = strict_json.parse(raw)
+        inner = hidden(value, patterns)
+        if inner is value and masked_raw is raw:
+            return raw
+        return _text(strict_json.canonical(inner).decode(), patterns)
+    except InvalidJson:
+        return masked_raw
+
+
+def _changed(noun: Struct | BaseModel, patterns: Hidden) -> dict[str, object]:
+    """Return the fields of a noun that are others when they are masked."""
+    old = {name: getattr(noun, name) for name in _open_fields(type(noun))}
+    new = {name: _field(name, value, patterns) for name, value in old.items()}
+    return {name: value for name, value in new.items() if value is not old[name]}
+
+
+@cache
+def _open_fields(noun: type[Struct | BaseModel]) -> tuple[str, ...]:
+    """Return the names of the fields that hold more than words of a closed list."""
+    if issubclass(noun, BaseModel):
+        kinds: dict[str, object] = {name: field.annotation for name, field in noun.model_fields.items()}
+    else:
+        kinds = {field.name: field.type for field in msgspec.structs.fields(noun)}
+    return tuple(name for name, kind in kinds.items() if not _is_closed(kind))
+
+
+def _is_closed(kind: object) -> bool:
+    return any(
+        get_origin(option) is Literal or (isinstance(option, type) and issubclass(option, Enum))
+        for option in (kind, *get_args(kind))
+    )
+
+
+def _field(name: str, value: object, patterns: Hidden) -> object:
+    """Return what stands in a field of a noun, masked."""
+    if isinstance(value, Struct):
+        return hide(value, patterns)
+    if isinstance(value, BaseModel):
+        changed = _changed(value, patterns)
+        return value.model_copy(update=changed) if changed else value
+    if isinstance(value, tuple):
+        items = tuple(_field(name, item, patterns) for item in value)
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+    if name == "policy" and isinstance(value, Mapping):
+        return _policy(value, patterns)
+    return _under(name, value, patterns) if isinstance(value, (str, Mapping, list)) else value
+
+
+def _policy(policy: Mapping[str, Json], patterns: Hidden) -> Mapping[str, Json]:
+    """Return a policy, masked but for the patterns themselves: they name no secret, and a turn is judged by them."""
+    rest = {name: value for name, value in policy.items() if name != "sensitive"}
+    inner = hidden(rest, patterns)
+    if inner is rest or not isinstance(inner, Mapping):
+        return policy
+    return {name: policy[name] if name == "sensitive" else inner[name] for name in sorted({*inner, "sensitive"})}
+
+
+def _under(key: str, value: Json, patterns: Hidden) -> Json:
     """Return what stands under a key, masked; the arguments of a call are JSON in a text."""
-    if key == "arguments" and isinstance(item, str):
-        return hidden_json(item, patterns)
-    return hidden(item, patterns)
+    if key == "arguments" and isinstance(value, str):
+        return hidden_json(value, patterns)
+    return hidden(value, patterns)
 
 
-class Bare:
-    """Leaves out of events all that a person, a model or a tool worded; each field that stays is named here.
-
-    What stays are numbers, times, ids, and names of closed lists: codes, gates, kinds, the tools of the catalogue.
-    """
-
-    def __init__(self) -> None:
-        self._tools: Collection[str] = ()
-
-    def __call__(self, event: Event) -> Event:
-        """Return the event without any words; those of a session come in order."""
-        if "catalogue" in event.body:
-            self._tools = frozenset(spec["name"] for spec in event.body["catalogue"])
-        bare = getattr(self, f"_{event.kind}", None)
-        body = bare(event.body) if bare is not None else _only(event.body, _KEPT.get(event.kind, ()))
-        return replace(event, body=body)
-
-    def _tool(self, name: str) -> str:
-        return _one_of(name, self._tools)
-
-    def _session_started(self, body: Mapping[str, Json]) -> Json:
-        kept = _only(body, ("model", "depth", "dialect", "parent", "parent_event", "prompts_hash"))
-        tools = [{"name": name} for name in sorted(self._tools)]
-        return {**kept, "system": "", "catalogue": tools}
-
-    def _user_message(self, body: Mapping[str, Json]) -> Json:
-        return {"text": ""}
-
-    def _model_response(self, body: Mapping[str, Json]) -> Json:
-        kept = _only(body, ("usage", "model", "places", "continues"))
-        if "program" in body:
-            kept["program"] = {**body["program"], "calls": self._calls(body["program"]["calls"])}
-        finish = _one_of(body["finish_reason"], _FINISH)
-        words = {"text": "", "reasoning": "", "notes": []}
-        return {**kept, **words, "calls": self._calls(body["calls"]), "finish_reason": finish}
-
-    def _calls(self, calls: Iterable[Mapping[str, Json]]) -> list[Json]:
-        return [
-            {"id": call["id"], "wire_id": call["id"], "name": self._tool(call["name"]), "arguments": "{}"}
-            for call in calls
-        ]
-
-    def _turn_judged(self, body: Mapping[str, Json]) -> Json:
-        turn = _only(body["turn"], ("response", "task", "turn", "actor", "cause", "depth", "counters"))
-        if "proposed" in body["turn"]:
-            turn["proposed"] = self._calls(body["turn"]["proposed"])
-        judgement = body["judgement"]
-        decisions = [self._decision(decision) for decision in judgement["decisions"]]
-        verdicts = [
-            {**_only(verdict, ("call", "standing", "gate")), "ruling": _ruling(verdict["ruling"])}
-            for verdict in judgement["verdicts"]
-        ]
-        return {"turn": turn, "judgement": {"verdicts": verdicts, "decisions": decisions}, **_only(body, ("early",))}
-
-    def _decision(self, decision: Mapping[str, Json]) -> Json:
-        kept = _only(decision, ("gate", "code", "mode", "numbers", "rules"))
-        if "tool" in decision:
-            kept["tool"] = self._tool(decision["tool"])
-        if decision.get("consequence"):
-            kept["consequence"] = _only(decision["consequence"], ("kind", "lasts"))
-        kept["rulings"] = [_only(ruling, ("call", "standing", "code")) for ruling in decision.get("rulings", ())]
-        return kept
-
-    def _need_raised(self, body: Mapping[str, Json]) -> Json:
-        return {"need": {**_only(body["need"], ("gate", "who", "calls", "code")), **_count(body["need"])}}
-
-    def _need_answered(self, body: Mapping[str, Json]) -> Json:
-        answer = body["answer"]
-        kept = {**_only(answer, ("gate", "who")), **_count(answer)}
-        if answer["who"] == "person" and answer.get("value"):
-            kept["value"] = {"choice": _one_of(answer["value"]["choice"], _CHOICES)}
-        return {"answer": kept, **_only(body, ("usage", "model_calls"))}
-
-    def _tool_started(self, body: Mapping[str, Json]) -> Json:
-        return {**_only(body, ("call", "class", "effect", "early", "look")), "tool": self._tool(body["tool"])}
-
-    def _tool_finished(self, body: Mapping[str, Json]) -> Json:
-        kept = _only(body, _FINISHED)
-        error = {"error": _one_of(body["error"], _ERRORS)} if body.get("error") else {}
-        return {**kept, **error, "tool": self._tool(body["tool"]), "content": ""}
-
-    def _call_answered(self, body: Mapping[str, Json]) -> Json:
-        kept = _only(body, ("call", "code", "ruling", "gate", "change"))
-        return {**kept, "tool": self._tool(body["tool"]), "message": ""}
-
-    def _outcome_unknown(self, body: Mapping[str, Json]) -> Json:
-        return {"call": body["call"], "tool": self._tool(body["tool"]), "reason": ""}
-
-    def _outcome_resolved(self, body: Mapping[str, Json]) -> Json:
-        return {**_only(body, ("call", "outcome")), "tool": self._tool(body["tool"])}
-
-    def _effect_undone(self, body: Mapping[str, Json]) -> Json:
-        return {"call": body["call"], "tool": self._tool(body["tool"]), "resources": []}
-
-    def _plan_proposed(self, body: Mapping[str, Json]) -> Json:
-        return {"proposal": {"goal": ""}}
-
-    def _plan_step_changed(self, body: Mapping[str, Json]) -> Json:
-        kept = _only(body, ("step", "status", "attempt", "choice"))
-        return {**kept, "ask": {"notice": "", "about": {}}} if body.get("ask") else kept
-
-    def _task_paused(self, body: Mapping[str, Json]) -> Json:
-        return {"reason": body["reason"], "question": ""}
-
-    def _task_ended(self, body: Mapping[str, Json]) -> Json:
-        kept = _only(body, ("status", "duration", "turns", "model_calls", "tool_calls", "tokens", "cost"))
-        return {**kept, "text": "", "note": ""}
-
-
-_KEPT: Mapping[str, tuple[str, ...]] = {
-    "task_started": ("task", "depth"),
-    "policy_changed": ("auto", "dry_run", "mode", "dialect"),
-    "context_compressed": ("strategy", "limit", "counted_by", "before", "after", "left_out"),
-    "plan_confirmed": ("approved", "dry_run"),
-    "session_ended": ("events",),
-}
-"""What stays of the kinds whose fields hold no words; of a kind that stands nowhere here nothing stays."""
-
-
-def _count(question: Mapping[str, Json]) -> dict[str, Json]:
-    """Return how many calls a question was about; a digest could be guessed back into arguments."""
-    return {"digests": [""] * len(question.get("digests", ()))}
-
-
-def _ruling(ruling: Mapping[str, Json]) -> Json:
-    return _only(ruling, ("standing", "code", "numbers", "rules"))
-
-
-def _only(body: Mapping[str, Json], names: Iterable[str]) -> dict[str, Any]:
-    return {name: body[name] for name in names if name in body}
-
-
-def _one_of(value: str, known: Collection[str]) -> str:
-    return value if value in known else OTHER
+def _text(text: str, patterns: Hidden) -> str:
+    found = mask(text, patterns)
+    return found if isinstance(found, str) else text

@@ -20,6 +20,7 @@ from typing import Literal
 from msgspec import Struct
 
 from foregate.agent.trajectories.trajectory import Action, Step, Trajectory
+from foregate.schemas.ruling import Remedy
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
@@ -34,7 +35,7 @@ class Pair(Struct, frozen=True):
     better: Action
     text: str
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, Json]:
         """Return where both calls stand in the trajectory, and under which ruling the one was held."""
         return {
             "kind": self.kind,
@@ -57,7 +58,8 @@ def pairs_of(trajectory: Trajectory) -> Iterator[Pair]:
         until = _until_next(trajectory.steps[place:])
         for held in step.actions:
             if held.standing in ("hold", "deny"):
-                pair = _remedied(step, held, until) if held.remedy else _replaced(step, held, until[-1])
+                cure = held.remedy
+                pair = _replaced(step, held, until[-1]) if cure is None else _remedied(step, held, cure, until)
                 if pair is not None:
                     yield pair
 
@@ -73,9 +75,8 @@ def _until_next(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     return steps
 
 
-def _remedied(step: Step, held: Action, until: tuple[Step, ...]) -> Pair | None:
-    assert held.remedy is not None
-    digest = ToolCall.of(held.remedy["tool"], held.remedy["arguments"]).digest
+def _remedied(step: Step, held: Action, cure: Remedy, until: tuple[Step, ...]) -> Pair | None:
+    digest = ToolCall.of(cure.tool, cure.arguments).digest
     for other in until:
         for better in other.actions:
             if better.digest == digest and better.outcome == "finished":

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
 from msgspec import Struct
 
 from foregate.agent.trajectories import atif_events
@@ -13,13 +11,14 @@ from foregate.agent.trajectories.atif import LAYOUT
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
 from foregate.schemas.event import FORMAT, GENESIS, Event
+from foregate.schemas.json_object import as_object, get_int, get_list, get_object, get_text
 from foregate.schemas.strict_json import Json
 from foregate.telemetry import chain
 from foregate.telemetry.turns import RecordedTurn, recorded
 
 MAX_BYTES = 256 * 1024 * 1024
 """Of one document."""
-_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, InvalidJson, AssertionError, RecursionError)
+_UNREADABLE = (LookupError, ValueError, InvalidJson, RecursionError)
 
 
 class Restored(Struct, frozen=True):
@@ -33,6 +32,11 @@ class Restored(Struct, frozen=True):
     events: tuple[Event, ...]
     altered: tuple[int, ...]
     whole: bool
+
+    @property
+    def same(self) -> bool:
+        """Whether the session is as it was recorded, and nothing of it is missing."""
+        return self.whole and not self.altered
 
     def turns(self) -> Iterator[RecordedTurn]:
         """Yield the judged turns, as they would be read from the log; raise UsageError where that cannot be done."""
@@ -59,21 +63,28 @@ def restored(document: Mapping[str, Json]) -> Iterator[Restored]:
     Raises UsageError for one that another program wrote, or that was exported without content: neither holds turns.
     """
     yield _restored(document)
-    for child in document.get("subagent_trajectories") or ():
+    try:
+        children = [as_object(child) for child in get_list(document, "subagent_trajectories")]
+    except InvalidJson as error:
+        raise UsageError(f"its subagents cannot be read ({error}); export the session again") from None
+    for child in children:
         yield from restored(child)
 
 
 def _restored(document: Mapping[str, Json]) -> Restored:
     try:
-        own = document["extra"]["foregate"]
-        layout, has_content = own["layout"], own["content"]
-    except _UNREADABLE:
+        own = atif_events.own_part(document)
+    except InvalidJson:
+        own = {}
+    if "layout" not in own or "content" not in own:
         raise UsageError(
             "it holds nothing under `extra.foregate`: only what `foregate trajectories export` wrote can be read back"
-        ) from None
-    if layout != LAYOUT or own.get("format") != FORMAT:
-        raise UsageError(f"it was exported in layout {layout}, which this version does not read; use the newer one")
-    if has_content is not True:
+        )
+    if own["layout"] != LAYOUT or own.get("format") != FORMAT:
+        raise UsageError(
+            f"it was exported in layout {own['layout']}, which this version does not read; use the newer one"
+        )
+    if own["content"] is not True:
         raise UsageError("it was exported with `--content off` and holds no turns; export again with content")
     try:
         return _read(document, own)
@@ -82,34 +93,36 @@ def _restored(document: Mapping[str, Json]) -> Restored:
 
 
 def _read(document: Mapping[str, Json], own: Mapping[str, Json]) -> Restored:
-    rows = [(rest, step) for step in document["steps"] for rest in step["extra"]["foregate"]["events"]]
-    rows.sort(key=lambda row: row[0]["seq"])
-    session, wrote = document["session_id"], document["agent"]["version"]
+    steps = [as_object(step) for step in _listed(document, "steps")]
+    rows = [(as_object(rest), step) for step in steps for rest in _listed(atif_events.own_part(step), "events")]
+    rows.sort(key=lambda row: get_int(row[0], "seq"))
+    session, wrote = get_text(document, "session_id"), get_text(get_object(document, "agent"), "version")
     events: list[Event] = []
     altered: list[int] = []
     prev = GENESIS
     for rest, step in rows:
-        content: dict[str, Any] = {
+        content: dict[str, Json] = {
             "v": FORMAT,
             "foregate": rest.get("foregate", wrote),
-            "seq": rest["seq"],
+            **{name: rest.get(name) for name in ("seq", "time", "kind", "actor", "policy")},
             "session": session,
-            "time": rest["time"],
-            "kind": rest["kind"],
-            "actor": rest["actor"],
-            "policy": rest["policy"],
             "prev": prev,
             "body": atif_events.whole(rest, step, document),
-            "hash": rest["hash"],
         }
-        event = msgspec.convert(content, Event)
+        event = chain.read_event(content, get_text(rest, "hash"))
         if strict_json.sha256(strict_json.encode_record(chain.header(event))) != event.hash:
             altered.append(event.seq)
         events.append(event)
         prev = event.hash
     numbered = [event.seq for event in events] == list(range(1, len(events) + 1))
-    whole = numbered and own["head"] == f"{len(events)}:{prev}"
+    whole = numbered and own.get("head") == f"{len(events)}:{prev}"
     return Restored(session, tuple(events), tuple(altered), whole)
+
+
+def _listed(value: Mapping[str, Json], key: str) -> Sequence[Json]:
+    if key not in value:
+        raise InvalidJson(f"`{key}` is missing")
+    return get_list(value, key)
 
 
 def _why(error: BaseException) -> str:

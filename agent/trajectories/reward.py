@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import SupportsFloat, SupportsIndex
 
 from foregate.agent.trajectories.trajectory import Trajectory
 from foregate.schemas.errors import UsageError
@@ -37,10 +38,10 @@ def rewards_of(reward: Reward, trajectory: Trajectory) -> list[float]:
 
 def _number(value: object, trajectory: Trajectory) -> float:
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value) if isinstance(value, (SupportsFloat, SupportsIndex)) else math.nan
     except (TypeError, ValueError, OverflowError):
         number = math.nan
-    if isinstance(value, (str, bytes)) or not math.isfinite(number):
+    if not math.isfinite(number):
         raise UsageError(
             f"the reward function gave `{str(value)[:40]}` for session `{trajectory.session}`; give a finite number"
         )

@@ -2,44 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TypeAlias, assert_never
 
 from foregate.agent.transcript import CAME
-from foregate.schemas.event import Event
-from foregate.schemas.strict_json import Json
+from foregate.schemas.call_events import EffectUndone, OutcomeResolved
+from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.session_events import CatalogChanged, ContextCompressed, PolicyChanged, SessionStarted
+from foregate.schemas.task_events import TaskEnded
+
+InWords: TypeAlias = (
+    OutcomeResolved
+    | EffectUndone
+    | ContextCompressed
+    | PlanProposed
+    | PlanConfirmed
+    | PlanStepChanged
+    | TaskEnded
+    | CatalogChanged
+    | PolicyChanged
+)
+"""What is a step of its own and holds no message."""
 
 
-def sentence(event: Event) -> str:
+def sentence(body: InWords) -> str:
     """Return one sentence; where the event says something to the model, what it says."""
-    body = event.body
-    match event.kind:
-        case "outcome_resolved":
-            return f"The outcome of the call to `{body['tool']}` is now known: it {CAME[body['outcome']]}."
-        case "effect_undone":
-            return f"The change made by `{body['tool']}` to {', '.join(body['resources'])} was undone."
-        case "context_compressed":
-            count = sum(end - start for start, end in body["left_out"])
-            return f"From here on the model is not sent {count} earlier messages ({body['strategy']})."
-        case "plan_proposed":
-            return f"A plan was proposed: {body['proposal'].get('goal', '')}"
-        case "plan_confirmed":
-            seen = "a person saw the sheet" if body.get("approved") else "nobody saw the sheet"
-            return f"The plan was confirmed ({seen}{', dry run' if body.get('dry_run') else ''})."
-        case "plan_step_changed":
-            if body.get("ask"):
-                return str(body["ask"]["notice"])
-            return f"A person chose `{body['choice']}` after task {body['step']} failed."
-        case "task_ended":
-            note = str(body["note"])
-            return f"The task ended: {body['status']}{f' ({note})' if note else ''}."
-        case "catalog_changed":
+    match body:
+        case OutcomeResolved():
+            return f"The outcome of the call to `{body.tool}` is now known: it {CAME[body.outcome]}."
+        case EffectUndone():
+            return f"The change made by `{body.tool}` to {', '.join(body.resources)} was undone."
+        case ContextCompressed():
+            count = sum(end - start for start, end in body.left_out)
+            return f"From here on the model is not sent {count} earlier messages ({body.strategy})."
+        case PlanProposed():
+            return f"A plan was proposed: {body.proposal.goal}"
+        case PlanConfirmed():
+            seen = "a person saw the sheet" if body.approved else "nobody saw the sheet"
+            return f"The plan was confirmed ({seen}{', dry run' if body.dry_run else ''})."
+        case PlanStepChanged():
+            if body.ask is not None:
+                return body.ask.notice
+            return f"A person chose `{body.choice}` after task {body.step} failed."
+        case TaskEnded():
+            return f"The task ended: {body.status}{f' ({body.note})' if body.note else ''}."
+        case CatalogChanged():
             return "The tools changed."
-    switches = switched(body)
-    return f"The policy or a switch changed{': ' if switches else ''}{switches}."
+        case PolicyChanged():
+            switches = switched(body)
+            return f"The policy or a switch changed{': ' if switches else ''}{switches}."
+        case _:
+            assert_never(body)
 
 
-def switched(body: Mapping[str, Json]) -> str:
+def switched(body: SessionStarted | PolicyChanged) -> str:
     """Return the switches an event sets, "" for none."""
-    switches = [f"{name} {'on' if body[name] else 'off'}" for name in ("auto", "dry_run") if name in body]
-    switches += [f"{name} {body[name]}" for name in ("mode", "dialect") if name in body]
-    return ", ".join(switches)
+    if isinstance(body, SessionStarted):
+        return f"dialect {body.dialect}" if body.dialect else ""
+    switches = {"auto": body.auto, "dry_run": body.dry_run}
+    names = {"mode": body.mode, "dialect": body.dialect}
+    found = [f"{name} {'on' if value else 'off'}" for name, value in switches.items() if value is not None]
+    return ", ".join([*found, *(f"{name} {value}" for name, value in names.items() if value is not None)])

@@ -8,10 +8,15 @@ from msgspec import Struct
 
 from foregate.agent.context.conversation import Conversation
 from foregate.agent.transcript import message_of
+from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Event
 from foregate.schemas.kept_messages import read_messages
 from foregate.schemas.message import Message
+from foregate.schemas.plan_events import FillRequest, PlanStepChanged
 from foregate.schemas.protocols import Blobs
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.session_events import ContextCompressed
+from foregate.schemas.task_events import TaskEnded, UserMessage
 
 Hide = Callable[[bytes], bytes]
 """Masks what a blob holds before it is read."""
@@ -31,19 +36,22 @@ class Heard:
 
     def take(self, event: Event) -> Message | None:
         """Take in an event, and return the message it adds."""
-        call = event.body.get("call", "")
-        answered = call in self._open
-        if event.kind == "context_compressed":
-            self.conversation.compress(event.body)
-        elif event.kind == "model_response":
-            self._open = {made["id"] for made in event.body["calls"]}
-        elif event.kind == "task_ended":
-            self._open = set()
+        answered = False
+        match event.body:
+            case ContextCompressed() as body:
+                self.conversation.compress(body)
+            case ModelResponded(calls=calls):
+                self._open = {call.id for call in calls}
+            case TaskEnded():
+                self._open = set()
+            case ToolFinished(call=call) | CallAnswered(call=call) | OutcomeUnknown(call=call):
+                answered = call in self._open
+                self._open.discard(call)
+            case _:
+                pass
         message = message_of(event, answered)
         if message is not None:
-            self.conversation.add(message, by_user=event.kind == "user_message")
-        if answered and event.kind in ("tool_finished", "call_answered", "outcome_unknown"):
-            self._open.discard(call)
+            self.conversation.add(message, by_user=isinstance(event.body, UserMessage))
         return message
 
 
@@ -62,12 +70,14 @@ def asked(events: Iterable[Event], blobs: Blobs, hide: Hide) -> Iterator[Asked]:
     """Yield what was sent for each response of a session, in order; raise LogError for a blob that is missing."""
     heard, request = Heard(), ""
     for event in events:
-        if event.kind == "model_response":
-            if request and "places" not in event.body:
+        match event.body:
+            case ModelResponded(places=None) if request:
                 yield Asked(event.seq, tuple(read_messages(hide(blobs.get(request)))), True)
                 request = ""
-            else:
+            case ModelResponded():
                 yield Asked(event.seq, tuple(heard.messages))
-        if event.kind == "plan_step_changed" and event.body.get("ask"):
-            request = event.body["ask"].get("request", "")
+            case PlanStepChanged(ask=FillRequest(request=sent)):
+                request = sent
+            case _:
+                pass
         heard.take(event)

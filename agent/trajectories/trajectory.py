@@ -8,13 +8,19 @@ from typing import Literal
 from msgspec import Struct
 
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import Kind
 from foregate.schemas.model_response import Usage
+from foregate.schemas.need import Who
+from foregate.schemas.ruling import Remedy
 from foregate.schemas.strict_json import Json
+from foregate.schemas.task_events import STATUSES, PauseReason, Status
 from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec
 from foregate.telemetry.decisions import DecisionPoint
 
 Source = Literal["system", "user", "agent"]
 OutcomeOfCall = Literal["finished", "failed", "unknown", "not_run", "open"]
+TaskStanding = Literal["running"] | PauseReason | Status
 
 
 class Action(Struct, frozen=True):
@@ -22,11 +28,11 @@ class Action(Struct, frozen=True):
 
     `arguments` is what strict parsing made of `raw`, None with a `defect` where it could not be read. `standing` is
     `allow`, `hold` or `deny`, "" where nobody judged the call; `gate`, `code` and `message` are those of the strictest
-    ruling, and `remedy` the call (`tool`, `arguments`) it named as the cure. `outcome` is `finished` or `failed` (it
-    ran, and the tool says so), `unknown` (nobody can vouch for it; `resolved` is what was found out later), `not_run`
-    under `answer_code`, or `open`. `content` is what the tool showed or why the call did not run, `told` the whole
-    answer as the model got it, "" for a call Foregate made itself. `undone` tells that the effect was taken back later,
-    `child` names the session of a delegated task.
+    ruling, and `remedy` the call it named as the cure. `outcome` is `finished` or `failed` (it ran, and the tool says
+    so), `unknown` (nobody can vouch for it; `resolved` is what was found out later), `not_run` under `answer_code`, or
+    `open`. `content` is what the tool showed or why the call did not run, `told` the whole answer as the model got it,
+    "" for a call Foregate made itself. `undone` tells that the effect was taken back later, `child` names the session
+    of a delegated task.
     """
 
     id: str
@@ -40,7 +46,7 @@ class Action(Struct, frozen=True):
     gate: str = ""
     code: str = ""
     message: str = ""
-    remedy: Mapping[str, Json] | None = None
+    remedy: Remedy | None = None
     outcome: OutcomeOfCall = "open"
     answer_code: str = ""
     content: str = ""
@@ -72,7 +78,7 @@ class Answered(Struct, frozen=True):
 
     seq: int
     time: str
-    who: str
+    who: Who
     gate: str
     code: str = ""
     calls: tuple[str, ...] = ()
@@ -95,7 +101,7 @@ class Step(Struct, frozen=True):
     number: int
     seq: int
     time: str
-    kind: str
+    kind: Kind
     source: Source
     actor: str
     message: str
@@ -110,7 +116,7 @@ class Step(Struct, frozen=True):
     finish_reason: str = ""
     usage: Usage = Usage()
     cause: int = 0
-    tools: tuple[Mapping[str, Json], ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
     events: tuple[Event, ...] = ()
 
     @property
@@ -125,21 +131,21 @@ class TaskEnd(Struct, frozen=True):
     number: int
     first: int
     last: int
-    status: str = "running"
+    status: TaskStanding = "running"
     text: str = ""
     note: str = ""
 
     @property
     def ended(self) -> bool:
         """Whether the task is over."""
-        return self.status in ("completed", "blocked", "budget_exhausted", "cancelled", "failed")
+        return self.status in STATUSES
 
 
 class Trajectory(Struct, frozen=True):
     """A session from its first event to its last, with those of the tasks it delegated in `children`.
 
-    `tools` are the specifications that were offered first, as recorded. `masked` counts events that hold less here than
-    in the log: what the policy in force at the export calls sensitive was masked in them.
+    `tools` are the specifications that were offered first. `masked` counts events that hold less here than in the log:
+    what the policy in force at the export calls sensitive was masked in them.
     """
 
     session: str
@@ -152,7 +158,7 @@ class Trajectory(Struct, frozen=True):
     parent: str
     ended: bool
     head: str
-    tools: tuple[Mapping[str, Json], ...]
+    tools: tuple[ToolSpec, ...]
     steps: tuple[Step, ...]
     tasks: tuple[TaskEnd, ...]
     masked: tuple[int, ...] = ()

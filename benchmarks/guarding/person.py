@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any
 
+from foregate.schemas.json_object import get_list, get_object, get_text, texts
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
+from foregate.schemas.strict_json import Json
 from guarding.task import Task
 
 
@@ -24,15 +24,18 @@ class Asked:
         if need.gate == "loop":
             return Reply("anyway" if self.careless and need.request.get("can_override") else "stop", by="the user")
         agreed = self.careless or (
-            all(self.wanted(call) for call in need.request.get("calls", ()))
-            and all(self.planned(item["pattern"]) for item in (need.request.get("plan") or {}).get("items", ()))
+            all(self.wanted(call) for call in get_list(need.request, "calls"))
+            and all(
+                self.planned(get_text(item, "pattern")) for item in get_list(get_object(need.request, "plan"), "items")
+            )
         )
         return Reply("yes", by="the user") if agreed else Reply("no", "not what I asked for", by="the user")
 
-    def wanted(self, call: Mapping[str, Any]) -> bool:
+    def wanted(self, call: Json) -> bool:
         """Whether the user wants what a call on the sheet says, and nothing on it puts them off."""
-        line = f"{call['tool']} {call['target']}"
-        shown = f"{line} {call['arguments']} {' '.join(call['why'])} there already: {', '.join(call['there'])}"
+        line = f"{get_text(call, 'tool')} {get_text(call, 'target')}"
+        why, there = (texts(get_list(call, key)) for key in ("why", "there"))
+        shown = f"{line} {get_text(call, 'arguments')} {' '.join(why)} there already: {', '.join(there)}"
         if any(fnmatchcase(shown, glob) for glob in self.task.refuses):
             return False
         return self.task.agrees is None or any(fnmatchcase(line, glob) for glob in self.task.agrees)

@@ -14,7 +14,9 @@ from foregate.agent.transcript import object_text
 from foregate.agent.workspace import Workspace
 from foregate.opening import open_session
 from foregate.policy.load import file_of, load
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import Message, ModelRequest
+from foregate.schemas.ruling import Standing
 from foregate.schemas.tool_result import ToolResult
 from foregate.setting import Setting
 from foregate.telemetry.memory_log import MemoryLog
@@ -104,11 +106,11 @@ async def gated(variant: Variant, world: World, robot: Robot, person: Asked) -> 
         person.prompts += outcome.status == "needs_input"
         answer = outcome.text
     fired = {
-        decision["gate"]
+        decision.gate
         for event in await log.read(opened.name)
-        if event.kind == "turn_judged"
-        for decision in event.body["judgement"]["decisions"]
-        if any(ruling["standing"] != "allow" for ruling in decision.get("rulings", ())) or decision.get("consequence")
+        if isinstance(event.body, TurnJudged)
+        for decision in event.body.judgement.decisions
+        if any(ruling.standing is not Standing.ALLOW for ruling in decision.rulings) or decision.consequence is not None
     }
     await opened.close()
     return answer, tuple(sorted(fired))

@@ -16,21 +16,21 @@ from foregate.policy.load import default_policy
 from foregate.policy.policy import Policy
 from foregate.policy.record import origin_of, recorded_policy
 from foregate.policy.strict_yaml import dotted
-from foregate.schemas import codec
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.decision import Decision
 from foregate.schemas.errors import InvalidJson, LogError, UsageError
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.protocols import Log
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.ruling import Number, Remedy, Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import ToolSpec, catalogue_of
+from foregate.schemas.tool_spec import catalogue_of
 from foregate.telemetry.aftermath import KINDS, Happened, aftermath
 from foregate.telemetry.decisions import DecisionPoint, decision_points
 from foregate.telemetry.readable import Readable
-from foregate.telemetry.turns import JUDGING, LAYING, InForce, Nearby, RecordedTurn, recorded
+from foregate.telemetry.turns import JUDGING, LAYING, InForce, Nearby, RecordedTurn, body_at, recorded
 
 _ADDRESS = re.compile(r"(?P<seq>[0-9]{1,18})\.(?P<gate>[a-z]+)")
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, InvalidJson)
@@ -90,7 +90,7 @@ class Explanation(Struct, frozen=True):
 
     def to_json(self) -> Json:
         """Return the explanation as JSON values, every column present."""
-        found: Json = to_builtins(self)
+        found: dict[str, Json] = to_builtins(self)
         return {**found, "point": self.point.to_json()}
 
 
@@ -131,10 +131,9 @@ def explain(log: Readable, session: str, seq: int, gate: str) -> Explanation:
 def _explained(log: Readable, session: str, event: Event, point: DecisionPoint) -> Explanation:
     turn = _turn(log, session, event)
     holds = turn.in_force
-    policy = recorded_policy(holds.policy)
-    catalogue = catalogue_of([codec.load(ToolSpec, spec) for spec in holds.catalogue])
-    judgement = Judgement.from_json(turn.judgement)
-    rows = judgement.decisions
+    values, tools = holds.require()
+    policy, catalogue = recorded_policy(values), catalogue_of(tools)
+    judgement, rows = turn.judgement, turn.judgement.decisions
     decision = next(row for row in rows if row.gate == point.gate)
     call = _call(turn, rows, point)
     after = log.events(session, after=turn.turn.response - 1, kinds=KINDS)
@@ -207,8 +206,9 @@ def _sent(log: Readable, session: str, turn: RecordedTurn, call: ToolCall) -> st
     """Return the arguments of a call as sent, where results were put in before it was judged."""
     if turn.turn.actor != "model" or not turn.turn.cause:
         return ""
-    whole = Nearby(log, session)(turn.turn.cause).body["program"]["calls"]
-    sent = next((str(one["arguments"]) for one in whole if one["id"] == call.id), "")
+    program = body_at(turn.turn.cause, ModelResponded, Nearby(log, session)).program
+    calls = program.calls if program is not None else ()
+    sent = next((recorded.arguments for recorded in calls if recorded.id == call.id), "")
     return sent if sent != call.raw else ""
 
 

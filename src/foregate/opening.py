@@ -13,7 +13,7 @@ from foregate.roles import Roles
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.protocols import Blobs, Log, Model, ToolSource
-from foregate.schemas.strict_json import Json
+from foregate.schemas.session_events import PolicyChanged, SessionStarted
 from foregate.setting import Setting
 
 if TYPE_CHECKING:
@@ -128,18 +128,19 @@ async def _open(
     from foregate.own_secrets import own_secrets
     from foregate.policy.policy import Policy
     from foregate.policy.record import record, with_protected
-    from foregate.remote import introduce, ran_in, reached, remarks_on, remote_tools
+    from foregate.remote import introduce, reached, remarks_on, remote_tools
     from foregate.roles import Roles
     from foregate.servers import configured_servers, own_files, start_servers
-    from foregate.telemetry.masking import mask
+    from foregate.telemetry.masking import mask_text
     from foregate.telemetry.otel.switch import open_telemetry
 
     configuration, looked_for = choose_configuration(setting)
     name = await find_session(log, setting.resume) if setting.resume else await fresh_name(log)
-    runtime = recorded = None
+    runtime = None
     source: ToolSource
-    began = await beginning_of(log, name) if setting.resume else {}
-    workspace = Workspace(began["workspace"] if setting.resume else setting.workspace)
+    began = await beginning_of(log, name) if setting.resume else None
+    recorded = began.runtime if began is not None else None
+    workspace = Workspace(began.workspace if began is not None else setting.workspace)
     servers: McpTools | None = None
     try:
         loaded, policy = choose_policy(setting, workspace.root)
@@ -153,7 +154,6 @@ async def _open(
         guard = guarded(workspace.root, own, files)
         policy = with_protected(policy, guard)
         policy = served(policy) if setting.serving else policy
-        recorded = await ran_in(log, name) if setting.resume else None
         runtime = await reached(setting, policy, recorded)
         if runtime is not None:
             source = remote_tools(runtime)
@@ -198,23 +198,25 @@ async def _open(
         if setting.resume:
             await resume(session)
         else:
-            spoken_as = {"dialect": dialect} if dialect != "native" else {}
-            ran = {"runtime": runtime.url} if runtime is not None else {}
-            await session.start(**setting.about, **spoken_as, **ran)
+            await session.start(
+                dialect=dialect if dialect != "native" else "",
+                runtime=runtime.url if runtime is not None else "",
+                agent=setting.agent,
+            )
         if runtime is not None:
             await introduce(runtime, log, name)
             await hear_from_there(session)
         session.early = configuration.streaming.execute == "observations"
         if dialect and dialect != session.state.dialect:
-            await session.record(Draft("policy_changed", "person", {"dialect": dialect}))
+            await session.record(Draft(PolicyChanged(dialect=dialect), "person"))
         session.model = speak(session.state.dialect, model)
         roles = Roles(configuration, session, setting.environ, partial(speak, session.state.dialect))
         session.desk = PlanDesk(session, configuration, roles.model)
         if setting.dry_run and not session.state.dry_run:
-            await session.record(Draft("policy_changed", "person", {"dry_run": True}))
+            await session.record(Draft(PolicyChanged(dry_run=True), "person"))
         mode = session.state.mode if setting.resume else setting.mode or configuration.mode
         if mode != session.state.mode:
-            await session.record(Draft("policy_changed", "person", {"mode": mode}))
+            await session.record(Draft(PolicyChanged(mode=mode), "person"))
     except BaseException:
         await log.release(lease)
         if servers is not None:
@@ -236,7 +238,7 @@ async def _open(
         configuration,
         roles,
         session.state.dialect,
-        tuple(mask([*notes, *said, *remarks], session.hidden)),
+        tuple(mask_text(note, session.hidden) for note in (*notes, *said, *remarks)),
         _telemetry=telemetry,
         _servers=servers,
         _own_runtime=runtime.close if runtime is not None else None,
@@ -254,10 +256,10 @@ def spoken_in(configuration: Configuration, policy: Policy, dialect: str, model:
     return speaking(model, dialect, names, shell=policy.commands.execute_command == "run_shell")
 
 
-async def beginning_of(log: Log, name: str) -> Mapping[str, Json]:
+async def beginning_of(log: Log, name: str) -> SessionStarted:
     """Return what a session of the log began with; raise LogError for a session without a beginning."""
     first = await log.read(name, limit=1)
-    if not first or first[0].kind != "session_started":
+    if not first or not isinstance(first[0].body, SessionStarted):
         raise LogError(f"session `{name}` does not begin as a session; `foregate audit verify` tells more")
     return first[0].body
 

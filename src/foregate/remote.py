@@ -23,12 +23,6 @@ UNDECLARED = (
 )
 
 
-async def ran_in(log: Log, name: str) -> str:
-    """Return the runtime the tools of a recorded session ran in, "" for one whose tools were its own."""
-    first = await log.read(name, limit=1)
-    return str(first[0].body.get("runtime", "")) if first else ""
-
-
 async def reached(setting: Setting, policy: Policy, recorded: str | None) -> Connection | None:
     """Return a connection to the runtime a session is to use, None for a session with tools of its own.
 

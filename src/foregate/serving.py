@@ -15,6 +15,8 @@ from foregate.home import Home
 from foregate.opening import choose_policy, open_session, toolbox
 from foregate.runtime_token import TOKEN
 from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.json_object import get_list, get_text, texts
+from foregate.schemas.session_events import SessionStarted
 from foregate.schemas.visible import visible
 from foregate.setting import Setting
 
@@ -63,10 +65,10 @@ class Agents:
     async def recall(self, log: Log) -> None:
         """Find the sessions that served agents in this workspace before."""
         for name in reversed(await log.sessions()):
-            first = await log.read(name, limit=1)
-            about = first[0].body if first else {}
-            if isinstance(agent := about.get("agent"), str) and about.get("workspace") == self.workspace:
-                self._sessions[agent] = name
+            for first in await log.read(name, limit=1):
+                body = first.body
+                if isinstance(body, SessionStarted) and body.agent and body.workspace == self.workspace:
+                    self._sessions[body.agent] = name
 
     async def enter(self, agent: str) -> tuple[ToolServer, Callable[[], Awaitable[None]]]:
         """Return what serves an agent, and what gives its session back; raise a ForegateError where it cannot be."""
@@ -74,7 +76,7 @@ class Agents:
 
         voice = Voice() if self._policy().serving.approvals == "caller" else None
         known = self._sessions.get(agent, "")
-        opened = await open_session(replace(self._setting, person=voice, resume=known, about={"agent": agent}))
+        opened = await open_session(replace(self._setting, person=voice, resume=known, agent=agent))
         self._sessions[agent] = opened.name
         server = ToolServer(opened.session)
 
@@ -133,12 +135,13 @@ async def serve_mcp(setting: Setting) -> None:
 def shown(need: Need) -> str:
     """Return what is asked in a few lines, with characters that hide something made visible."""
     lines = []
-    for call in need.request.get("calls", ()):
-        lines.append(visible(f"{call['tool']} {call['target']}".strip()))
-        lines.append(visible(f"  with {call['arguments'][:_SHOWN]}"))
-        if len(call["arguments"]) > _SHOWN:
-            lines.append(f"  and {len(call['arguments']) - _SHOWN} characters more")
-        lines.append(visible(f"  it asks because {'; '.join(call['why'])}"))
+    for call in get_list(need.request, "calls"):
+        sent, reasons = get_text(call, "arguments"), texts(get_list(call, "why"), "why")
+        lines.append(visible(f"{get_text(call, 'tool')} {get_text(call, 'target')}".strip()))
+        lines.append(visible(f"  with {sent[:_SHOWN]}"))
+        if len(sent) > _SHOWN:
+            lines.append(f"  and {len(sent) - _SHOWN} characters more")
+        lines.append(visible(f"  it asks because {'; '.join(reasons)}"))
     return "\n".join(["Foregate asks before it runs this:", *lines])
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foregate.schemas.protocols import Blobs, Log, Model, Person
-from foregate.schemas.strict_json import Json
 
 if TYPE_CHECKING:
     from foregate.agent.planning.configuration import Configuration, PlanMode
@@ -28,8 +27,9 @@ class Setting:
     `mode` and `dialect` are those of a new session, None for the configuration's; one that is resumed keeps its own,
     and another dialect it is given. `runtime` is the address of the process the tools run in; `insecure_runtime`
     allows one beyond this machine without TLS. `serving` judges by what remains of a policy where no model is talked
-    with; `about` goes into the first event. `log` and `blobs` None are those of the home; a log of one's own may come
-    without blobs, kept in memory. `tool_modules` are modules, by name or path, whose tools come beside `tools`.
+    with, and `agent` is whom such a session serves. `log` and `blobs` None are those of the home; a log of one's own
+    may come without blobs, kept in memory. `tool_modules` are modules, by name or path, whose tools come beside
+    `tools`.
     `secrets` are values that are masked beside those Foregate holds itself, by the names they are replaced by.
     """
 
@@ -49,7 +49,7 @@ class Setting:
     runtime: str = ""
     insecure_runtime: bool = False
     serving: bool = False
-    about: Mapping[str, Json] = field(default_factory=dict)
+    agent: str = ""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     config: Configuration | Path | str | None = None
     dialect: str | None = None

@@ -22,11 +22,13 @@ from foregate.policy.layers import Layer
 from foregate.policy.policy import Policy
 from foregate.policy.record import over, recorded_policy
 from foregate.policy.strict_yaml import Data, dotted
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
-from foregate.schemas.judgement import Judgement
+from foregate.schemas.event import Body
+from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.session_events import CatalogChanged, PolicyChanged, SessionStarted
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_spec import ToolSpec, catalogue_of
+from foregate.schemas.tool_spec import catalogue_of
 from foregate.telemetry.readable import Readable
 from foregate.telemetry.sqlite_log import SqliteLog
 from foregate.telemetry.turns import JUDGING, LAYING, InForce, Nearby, RecordedTurn, recorded
@@ -69,7 +71,7 @@ class Row(Struct, frozen=True):
 
     def to_json(self) -> Json:
         """Return the row as JSON values, every column present."""
-        row: Json = to_builtins(self)
+        row: dict[str, Json] = to_builtins(self)
         return {"kind": "call", **row}
 
 
@@ -152,13 +154,26 @@ def cores() -> int:
 def pieces_of(log: Readable, session: str) -> Iterator[Piece]:
     """Yield a session in pieces; raise LogError for an unknown one."""
     last, _ = log.kept_head(session)
-    laying = [(event.seq, event.body.keys()) for event in log.events(session, kinds=LAYING)]
+    laying = [(event.seq, _laid(event.body)) for event in log.events(session, kinds=LAYING)]
     for after in range(0, max(last, 1), CHUNK):
-        laid = {}
-        for seq, keys in laying:
+        laid: dict[str, int] = {}
+        for seq, what in laying:
             if seq <= after:
-                laid.update(dict.fromkeys(keys & {"policy", "catalogue"}, seq))
+                laid.update(dict.fromkeys(what, seq))
         yield Piece(session, after, after + CHUNK, tuple(sorted(set(laid.values()))))
+
+
+def _laid(body: Body) -> tuple[str, ...]:
+    """Return what holds anew from an event on."""
+    match body:
+        case SessionStarted():
+            return ("policy", "catalogue")
+        case CatalogChanged():
+            return ("catalogue",)
+        case PolicyChanged(policy=policy) if policy is not None:
+            return ("policy",)
+        case _:
+            return ()
 
 
 class Judge:
@@ -172,7 +187,7 @@ class Judge:
         """Return the rows of a piece and its counts; raise LogError where the log cannot be read."""
         near, rows, tally = Nearby(self._log, piece.session), list[Row](), Tally()
         judging = self._log.events(piece.session, after=piece.after, until=piece.until, kinds=JUDGING)
-        events = (event for event in judging if not event.body.get("early"))  # its call is judged with its response
+        events = (event for event in judging if not _is_early(event.body))  # its call is judged with its response
         last = piece.after
         try:
             start, comparison = InForce(), None
@@ -197,7 +212,7 @@ class Judge:
     def _turn(
         self, session: str, recorded: RecordedTurn, comparison: Comparison, rows: list[Row], tally: Tally
     ) -> None:
-        turn, judgement = recorded.turn, Judgement.from_json(recorded.judgement)
+        turn, judgement = recorded.turn, recorded.judgement
         result = comparison.redecide(turn, judgement)
         apart = tally.diverged > 0
         tally.turns += 1
@@ -225,10 +240,14 @@ class Judge:
         holds = turn.in_force
         key = (holds.policy_hash, strict_json.digest(holds.layers), turn.turn.catalogue_hash)
         if key not in self._comparisons:
-            catalogue = catalogue_of([codec.load(ToolSpec, spec) for spec in holds.catalogue])
+            values, catalogue = holds.require()
             policy = over(self._user, holds.layers or {})
-            self._comparisons[key] = Comparison(recorded_policy(holds.policy), policy, catalogue)
+            self._comparisons[key] = Comparison(recorded_policy(values), policy, catalogue_of(catalogue))
         return self._comparisons[key]
+
+
+def _is_early(body: Body) -> bool:
+    return isinstance(body, TurnJudged) and body.early
 
 
 def bounds_of(call: CallChange, comparison: Comparison) -> Iterator[Bound]:

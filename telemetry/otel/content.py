@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.response_events import ModelResponded, RecordedCall
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.masking import Hidden, mask
+from foregate.telemetry.masking import Hidden, mask, mask_text
 
 SHOWN = 4096
 """Characters of one text that are exported."""
@@ -22,8 +23,8 @@ def shown(value: Json, patterns: Hidden) -> str:
     JSON is masked inside its texts, where no escape hides anything, and once more as a whole, for its keys.
     """
     hidden = mask(value, patterns)
-    text = hidden if isinstance(hidden, str) else mask(json.dumps(hidden, ensure_ascii=False), patterns)
-    text = strict_json.scrub(text)
+    whole = hidden if isinstance(hidden, str) else mask_text(json.dumps(hidden, ensure_ascii=False), patterns)
+    text = strict_json.scrub(whole)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]} [cut]"
 
 
@@ -45,24 +46,24 @@ def told(call: str, text: str, patterns: Hidden) -> Json:
     return {"role": "tool", "parts": [{"type": "tool_call_response", "id": call, "response": shown(text, patterns)}]}
 
 
-def answered(body: Mapping[str, Json], patterns: Hidden) -> Json:
+def answered(body: ModelResponded, patterns: Hidden) -> Json:
     """Return the message a model gave, its calls with it."""
-    message = said("assistant", body["text"], patterns)
-    message["parts"] += [
+    calls = [
         {
             "type": "tool_call",
-            "id": call["id"],
-            "name": shown(call["name"][:128], patterns),
-            "arguments": arguments(call["arguments"], patterns),
+            "id": call.id,
+            "name": shown(call.name[:128], patterns),
+            "arguments": arguments(call.arguments, patterns),
         }
-        for call in body.get("program", body)["calls"]
+        for call in (body.program or body).calls
     ]
-    return {**message, "finish_reason": body["finish_reason"]}
+    words = {"type": "text", "content": shown(body.text, patterns)}
+    return {"role": "assistant", "parts": [words, *calls], "finish_reason": body.finish_reason}
 
 
-def wanted(calls: Iterable[Mapping[str, Json]]) -> dict[str, str]:
+def wanted(calls: Iterable[RecordedCall]) -> dict[str, str]:
     """Return the arguments of calls as they were sent, by call."""
-    return {call["id"]: call["arguments"] for call in calls}
+    return {call.id: call.arguments for call in calls}
 
 
 def messages(found: list[Json]) -> str:

@@ -9,8 +9,8 @@ verdict an event of it) and `execute_tool`. A child task stands under the `execu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, assert_never
 
 from opentelemetry.context import Context
 from opentelemetry.trace import (
@@ -26,8 +26,17 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from foregate.schemas.event import STATUSES, Event
+from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
+from foregate.schemas.event import Event
+from foregate.schemas.json_object import get_object, texts
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.model_response import Usage
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.ruling import Standing
+from foregate.schemas.session_events import CatalogChanged, PolicyChanged, SessionEnded, SessionStarted
 from foregate.schemas.strict_json import Json
+from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
+from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.version import __version__
 from foregate.telemetry.decisions import decision_points
 from foregate.telemetry.otel import content, names, rows
@@ -83,8 +92,11 @@ class Projection:
         self._in_session(view, event)
         if view.task is not None:
             self._in_task(view, view.task, event, now)
-        if not event.body.get("early"):  # the request goes on beside it
-            view.last = now
+        match event.body:
+            case TurnJudged(early=True) | ToolStarted(early=True) | ToolFinished(early=True):
+                pass  # the request goes on beside it
+            case _:
+                view.last = now
 
     def _view(self, event: Event) -> SessionView:
         if (known := self._sessions.get(event.session)) is not None:
@@ -95,52 +107,59 @@ class Projection:
             parent = max(above, key=lambda other: len(other.name))
             view.parent, view.cause = parent, event.session[len(parent.name) + 1 :]
             view.model, view.tools, view.patterns = parent.model, parent.tools, parent.patterns
-            if event.kind != "session_started":
+            if not isinstance(event.body, SessionStarted):
                 # A child has one task, and this one began in another process.
                 view.task = TaskView(1, parent.task.depth + 1 if parent.task is not None else 1)
         self._sessions[event.session] = view
         return view
 
     def _in_session(self, view: SessionView, event: Event) -> None:
-        body = event.body
-        if event.kind == "session_started":
-            view.model = body["model"]
-        if event.kind in ("session_started", "catalog_changed"):
-            view.tools = frozenset(spec["name"] for spec in body["catalogue"])
-        if event.kind in ("session_started", "policy_changed") and "policy" in body:
-            view.patterns = (*self._secrets, *body["policy"]["sensitive"]["patterns"])
-        if event.kind == "task_started":
-            view.task = TaskView(body["task"], body["depth"])
-        if event.kind == "session_ended":
-            del self._sessions[view.name]
+        match event.body:
+            case SessionStarted(model=model, catalogue=catalogue, policy=policy):
+                view.model, view.tools = model, _tools(catalogue)
+                view.patterns = (*self._secrets, *_patterns(policy))
+            case CatalogChanged(catalogue=catalogue):
+                view.tools = _tools(catalogue)
+            case PolicyChanged(policy=policy) if policy is not None:
+                view.patterns = (*self._secrets, *_patterns(policy))
+            case TaskStarted(task=number, depth=depth):
+                view.task = TaskView(number, depth)
+            case SessionEnded():
+                del self._sessions[view.name]
+            case _:
+                pass
 
     def _in_task(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
-        match event.kind:
-            case "task_started" | "user_message":
+        match event.body:
+            case TaskStarted():
+                self._stretch(view, task, event, now)
+            case UserMessage(text=text):
                 stretch = self._stretch(view, task, event, now)
-                if event.kind == "user_message" and self._content:
-                    task.said.append(content.said("user", event.body["text"], view.patterns))
+                if self._content:
+                    task.said.append(content.said("user", text, view.patterns))
                     stretch.set_attribute(names.INPUT_MESSAGES, content.messages(task.said[-1:]))
-            case "model_response":
-                self._responded(view, task, event, now)
-            case "need_raised":
+            case ModelResponded() as body:
+                self._responded(view, task, event, body, now)
+            case NeedRaised():
                 task.pause_judging(now)
                 task.asked = now
                 self._prelude(view, task, event, now)
-            case "need_answered":
-                self._answered(view, task, event, now)
-            case "turn_judged":
-                self._judged(view, task, event, now)
-            case "tool_started":
-                task.tools[event.body["call"]] = self._tool(view, task, event, now)
-            case "tool_finished" | "outcome_unknown":
-                self._finished(view, task, event, now)
-            case "call_answered" if self._content:
-                task.said.append(content.told(event.body["call"], event.body["message"], view.patterns))
-            case "task_paused":
-                self._paused(view, task, event, now)
-            case "task_ended":
-                self._ended(view, task, event, now)
+            case NeedAnswered() as body:
+                self._answered(view, task, event, body, now)
+            case TurnJudged() as body:
+                self._judged(view, task, event, body, now)
+            case ToolStarted() as body:
+                task.tools[body.call] = self._tool(view, task, event, body, now)
+            case ToolFinished() | OutcomeUnknown() as body:
+                self._finished(view, task, event, body, now)
+            case CallAnswered(call=call, message=message) if self._content:
+                task.said.append(content.told(call, message, view.patterns))
+            case TaskPaused() as body:
+                self._paused(view, task, body, now)
+            case TaskEnded() as body:
+                self._ended(view, task, event, body, now)
+            case _:
+                pass
 
     def _stretch(self, view: SessionView, task: TaskView, event: Event, now: int) -> Span:
         """Return the open `invoke_agent` span, started by this event where there is none.
@@ -163,7 +182,7 @@ class Projection:
             names.POLICY: event.policy,
         }
         links = [] if first is None else [Link(first)]
-        start = now if event.kind in ("task_started", "user_message", "need_answered") else view.last
+        start = now if isinstance(event.body, (TaskStarted, UserMessage, NeedAnswered)) else view.last
         span = self._span(f"{names.INVOKE_AGENT} {AGENT}", view, event, start, over, about, links=links)
         task.stretch = span
         task.first = first or span.get_span_context()
@@ -176,25 +195,26 @@ class Projection:
             task.prelude = self._span(names.PRELUDE, view, event, start, self._stretch(view, task, event, now))
         return task.prelude
 
-    def _responded(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
-        body, stretch = event.body, self._stretch(view, task, event, now)
-        if "places" in body or "continues" in body:  # calls of a plan, or a further stage: nobody was asked for them
+    def _responded(self, view: SessionView, task: TaskView, event: Event, body: ModelResponded, now: int) -> None:
+        stretch = self._stretch(view, task, event, now)
+        if body.places is not None or body.continues is not None:
+            # Calls of a plan, or a further stage: nobody was asked for them.
             task.responded = task.judging = now
             if self._content:
-                task.wanted.update(content.wanted(body["calls"]))
+                task.wanted.update(content.wanted(body.calls))
             return
         about = rows.response(body)
         if self._content:
             about[names.INPUT_MESSAGES] = content.messages(task.said)
             about[names.OUTPUT_MESSAGES] = content.messages([content.answered(body, view.patterns)])
             task.said.clear()
-            task.wanted = content.wanted(body["calls"])
-        self._request(view, event, now, stretch, "chat", body["usage"], about)
-        task.responded = task.judging = now if body["calls"] else None
+            task.wanted = content.wanted(body.calls)
+        self._request(view, event, now, stretch, "chat", body.usage.usage, about)
+        task.responded = task.judging = now if body.calls else None
         task.spent = 0
 
     def _request(
-        self, view: SessionView, event: Event, now: int, parent: Span, purpose: str, usage: Json, about: Attributes
+        self, view: SessionView, event: Event, now: int, parent: Span, purpose: str, usage: Usage, about: Attributes
     ) -> None:
         """Tell of a request whose answer is this event; it was made when the session's last event had been recorded."""
         key, counts = rows.request(self._provider, view.model), rows.tokens(usage)
@@ -207,40 +227,38 @@ class Projection:
             key[names.ERROR_TYPE] = str(failure)
         self._instruments.asked(now - view.last, counts, key)
 
-    def _answered(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
-        answer, prelude = event.body["answer"], self._prelude(view, task, event, now)
-        value = answer.get("value")
-        if answer["who"] == "person":
-            choice = rows.one_of(value["choice"], rows.CHOICES) if value else "none"
-            about = {names.GATE: answer["gate"], names.CHOICE: choice}
+    def _answered(self, view: SessionView, task: TaskView, event: Event, body: NeedAnswered, now: int) -> None:
+        answer, prelude = body.answer, self._prelude(view, task, event, now)
+        if answer.who == "person":
+            choice = rows.one_of(answer.choice, rows.CHOICES) if answer.value else "none"
+            about = {names.GATE: answer.gate, names.CHOICE: choice}
             waited = max(0, now - task.asked) / NANOSECONDS
             prelude.add_event(names.APPROVAL, {**about, names.WAITED: waited}, now)
             self._instruments.approved(about)
         else:
-            told: Attributes = {} if value is not None else {names.ERROR_TYPE: "unusable_answer"}
-            if self._content and value is not None:
-                text = content.shown(value, view.patterns)
+            told: Attributes = {} if answer.value is not None else {names.ERROR_TYPE: "unusable_answer"}
+            if self._content and answer.value is not None:
+                text = content.shown(answer.value, view.patterns)
                 told[names.OUTPUT_MESSAGES] = content.messages([content.said("assistant", text, ())])
-            purpose = "plan" if answer["who"] == "planner" else "critique"
-            self._request(view, event, now, prelude, purpose, event.body.get("usage", {}), told)
+            purpose = "plan" if answer.who == "planner" else "critique"
+            self._request(view, event, now, prelude, purpose, body.usage or Usage(), told)
         task.judging = now if task.responded is not None else None
 
-    def _judged(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
-        turn = event.body["turn"]
-        actor = turn.get("actor", "model")
-        standings = [verdict["standing"] for verdict in event.body["judgement"]["verdicts"]]
-        if actor == "model":
+    def _judged(self, view: SessionView, task: TaskView, event: Event, body: TurnJudged, now: int) -> None:
+        turn = body.turn
+        standings = [verdict.standing for verdict in body.judgement.verdicts]
+        if turn.actor == "model":
             span = self._prelude(view, task, event, now)
             if task.judging is not None:
                 task.pause_judging(now)
                 self._instruments.judged(task.spent)
             task.prelude = task.responded = None
-            task.holds += standings.count("hold")
+            task.holds += standings.count(Standing.HOLD)
         else:
             span = self._span(names.PRELUDE, view, event, view.last, self._stretch(view, task, event, now))
             if self._content:
-                task.wanted.update(content.wanted(turn.get("proposed", ())))
-        about: Attributes = {names.TURN: turn["turn"], names.ACTOR: actor, names.EVENT: event.seq}
+                task.wanted.update(content.wanted(turn.proposed or ()))
+        about: Attributes = {names.TURN: turn.turn, names.ACTOR: turn.actor, names.EVENT: event.seq}
         span.set_attributes({**about, names.POLICY: event.policy, names.RULING: rows.strictest(standings)})
         for point in decision_points([event]):
             told = rows.decision(point, event.policy, view.tools)
@@ -251,64 +269,73 @@ class Projection:
             self._instruments.decided(rows.counted(point))
         span.end(now)
 
-    def _tool(self, view: SessionView, task: TaskView, event: Event, now: int) -> Span:
+    def _tool(
+        self,
+        view: SessionView,
+        task: TaskView,
+        event: Event,
+        body: ToolStarted | ToolFinished | OutcomeUnknown,
+        now: int,
+    ) -> Span:
         """Return a new `execute_tool` span."""
-        body = event.body
-        tool = rows.one_of(body["tool"], view.tools)
+        tool = rows.one_of(body.tool, view.tools)
         about: Attributes = {
             names.OPERATION: names.EXECUTE_TOOL,
             names.TOOL_NAME: tool,
             names.TOOL_TYPE: "function",
-            names.TOOL_CALL: body["call"],
+            names.TOOL_CALL: body.call,
             names.CONVERSATION: view.name,
             names.EVENT: event.seq,
         }
-        if event.kind == "tool_started":
-            about[names.JUDGED] = body["permit"]["judged"]
-            about[names.EFFECT], about[names.SIDE_EFFECT] = body["effect"], body["class"]
+        if isinstance(body, ToolStarted):
+            about[names.JUDGED] = body.permit.judged
+            about[names.EFFECT], about[names.SIDE_EFFECT] = body.effect.value, body.side_effect
         if self._content:
-            about[names.TARGET] = content.shown(body["target"], view.patterns)
-            about[names.TOOL_ARGUMENTS] = content.arguments(task.wanted.get(body["call"], ""), view.patterns)
+            about[names.TARGET] = content.shown(body.target, view.patterns)
+            about[names.TOOL_ARGUMENTS] = content.arguments(task.wanted.get(body.call, ""), view.patterns)
         name, stretch = f"{names.EXECUTE_TOOL} {tool}", self._stretch(view, task, event, now)
         return self._span(name, view, event, now, stretch, about)
 
-    def _finished(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
+    def _finished(
+        self, view: SessionView, task: TaskView, event: Event, body: ToolFinished | OutcomeUnknown, now: int
+    ) -> None:
         """End the span of a call; one that another process started is told of by the event that parks it."""
-        body = event.body
-        span = task.tools.pop(body["call"], None) or self._tool(view, task, event, now)
-        unknown = event.kind == "outcome_unknown"
-        failure = "outcome_unknown" if unknown else "" if body["ok"] else body.get("error", "")
-        if failure or not (unknown or body["ok"]):
-            failure = rows.one_of(failure, rows.TOOL_ERRORS)
+        span = task.tools.pop(body.call, None) or self._tool(view, task, event, body, now)
+        match body:
+            case OutcomeUnknown(reason=text):
+                failure, early = "outcome_unknown", False
+            case ToolFinished(content=text, early=early):
+                failure = "" if body.ok else rows.one_of(body.error, rows.TOOL_ERRORS)
+            case _:
+                assert_never(body)
+        if failure:
             span.set_attribute(names.ERROR_TYPE, failure)
         if self._content:
-            text = body["reason"] if unknown else body["content"]
             span.set_attribute(names.TOOL_RESULT, content.shown(text, view.patterns))
-            if not body.get("early"):
-                task.said.append(content.told(body["call"], text, view.patterns))
+            if not early:
+                task.said.append(content.told(body.call, text, view.patterns))
         self._end(span, now, failure)
-        if not unknown:
-            about = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: rows.one_of(body["tool"], view.tools)}
-            self._instruments.ran(body["duration"], {**about, names.ERROR_TYPE: failure} if failure else about)
+        if isinstance(body, ToolFinished):
+            about = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: rows.one_of(body.tool, view.tools)}
+            self._instruments.ran(body.duration, {**about, names.ERROR_TYPE: failure} if failure else about)
 
-    def _ended(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
+    def _ended(self, view: SessionView, task: TaskView, event: Event, body: TaskEnded, now: int) -> None:
         self._stretch(view, task, event, now)
-        status = event.body["status"]
-        told = rows.task_end(event.body, task.holds)
+        told = rows.task_end(body, task.holds)
         if self._content:
-            answer = content.said("assistant", event.body["text"], view.patterns)
+            answer = content.said("assistant", body.text, view.patterns)
             told[names.OUTPUT_MESSAGES] = content.messages([answer])
-        failure = status if status == "failed" else ""
+        failure = body.status if body.status == "failed" else ""
         if failure:
             told[names.ERROR_TYPE] = failure
         self._leave(task, told, now, failure)
-        self._instruments.ended(task.holds, {names.STATUS: rows.one_of(status, STATUSES)})
+        self._instruments.ended(task.holds, {names.STATUS: body.status})
         view.task = None
 
-    def _paused(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
-        told: Attributes = {names.STATUS: rows.one_of(event.body["reason"], rows.PAUSES)}
-        if self._content and "question" in event.body:
-            question = content.said("assistant", event.body["question"], view.patterns)
+    def _paused(self, view: SessionView, task: TaskView, body: TaskPaused, now: int) -> None:
+        told: Attributes = {names.STATUS: rows.one_of(body.reason, rows.PAUSES)}
+        if self._content and body.question is not None:
+            question = content.said("assistant", body.question, view.patterns)
             told[names.OUTPUT_MESSAGES] = content.messages([question])
         self._leave(task, told, now)
 
@@ -347,3 +374,12 @@ class Projection:
         if failure:
             span.set_status(Status(StatusCode.ERROR))
         span.end(now)
+
+
+def _tools(catalogue: Iterable[ToolSpec]) -> frozenset[str]:
+    return frozenset(spec.name for spec in catalogue)
+
+
+def _patterns(policy: Mapping[str, Json]) -> tuple[str, ...]:
+    """Return what a recorded policy calls sensitive; raise InvalidJson where it does not say."""
+    return texts(get_object(policy, "sensitive").get("patterns"), "patterns")

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 from opentelemetry.util.types import AttributeValue
 
-from foregate.schemas.event import STATUSES
-from foregate.schemas.model_response import FINISH_REASONS
+from foregate.schemas.model_response import FINISH_REASONS, Usage
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.ruling import Standing
-from foregate.schemas.strict_json import Json
+from foregate.schemas.task_events import STATUSES, TaskEnded
 from foregate.telemetry.decisions import DecisionPoint
 from foregate.telemetry.otel import names
 
@@ -32,7 +32,6 @@ TOOL_ERRORS = (
     ),
 )
 """What tools of ours say they failed of; what any other tool says of it is content."""
-_ORDER = {standing.value: standing.rank for standing in Standing}
 
 
 def one_of(value: object, known: Collection[str]) -> str:
@@ -58,13 +57,13 @@ def decision(point: DecisionPoint, policy: str, tools: Collection[str]) -> Attri
 
 def counted(point: DecisionPoint) -> dict[str, str]:
     """Return what verdicts are counted by."""
-    ruling = strictest([ruling.standing.value for ruling in point.rulings])
+    ruling = strictest(ruling.standing for ruling in point.rulings)
     return {names.GATE: point.gate, names.MODE: point.mode, names.CODE: point.code, names.RULING: ruling}
 
 
-def strictest(standings: Iterable[str]) -> str:
-    """Return the strictest of the standings, `allow` where there is none."""
-    return max(standings, key=_ORDER.__getitem__, default=Standing.ALLOW.value)
+def strictest(standings: Iterable[Standing]) -> str:
+    """Return the word for the strictest of the standings, `allow` where there is none."""
+    return max(standings, default=Standing.ALLOW).value
 
 
 def request(provider: str, model: str) -> dict[str, str]:
@@ -72,17 +71,17 @@ def request(provider: str, model: str) -> dict[str, str]:
     return {names.OPERATION: names.CHAT, names.PROVIDER: provider, names.REQUEST_MODEL: model}
 
 
-def response(body: Mapping[str, Json]) -> Attributes:
+def response(body: ModelResponded) -> Attributes:
     """Return what is told of an answer beside its tokens."""
-    found: Attributes = {names.FINISH_REASONS: (one_of(body["finish_reason"], FINISH_REASONS),)}
-    if body["model"]:
-        found[names.RESPONSE_MODEL] = body["model"][:128]
+    found: Attributes = {names.FINISH_REASONS: (one_of(body.finish_reason, FINISH_REASONS),)}
+    if body.model:
+        found[names.RESPONSE_MODEL] = body.model[:128]
     return found
 
 
-def tokens(usage: Mapping[str, Json]) -> dict[str, int]:
+def tokens(usage: Usage) -> dict[str, int]:
     """Return the tokens of a request by type."""
-    return {"input": usage.get("input_tokens", 0), "output": usage.get("output_tokens", 0)}
+    return {"input": usage.input_tokens, "output": usage.output_tokens}
 
 
 def usage(counts: Mapping[str, int]) -> Attributes:
@@ -90,14 +89,14 @@ def usage(counts: Mapping[str, int]) -> Attributes:
     return {names.INPUT_TOKENS: counts["input"], names.OUTPUT_TOKENS: counts["output"]}
 
 
-def task_end(body: Mapping[str, Json], holds: int) -> Attributes:
+def task_end(body: TaskEnded, holds: int) -> Attributes:
     """Return what is told of a task at its end."""
     return {
-        names.STATUS: one_of(body["status"], STATUSES),
+        names.STATUS: body.status,
         names.HOLDS: holds,
-        names.TURNS: body["turns"],
-        names.MODEL_CALLS: body["model_calls"],
-        names.TOOL_CALLS: body["tool_calls"],
-        names.TOKENS: body["tokens"],
-        names.COST: body["cost"],
+        names.TURNS: body.turns,
+        names.MODEL_CALLS: body.model_calls,
+        names.TOOL_CALLS: body.tool_calls,
+        names.TOKENS: body.tokens,
+        names.COST: body.cost,
     }

@@ -14,6 +14,7 @@ from foregate.agent.tools.tool import Tool
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
+from foregate.schemas.json_object import get_text
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.resource import Resource, ResourceKind
@@ -174,9 +175,9 @@ class Blocks(World):
         """Return a tool that takes its time and does what its argument `way` says."""
 
         async def run(arguments: Mapping[str, Json]) -> ToolResult:
-            place, changes = int(arguments["place"]), effect.changes
-            self.begin(place, arguments["key"], changes)
-            self.given[place] = arguments["text"]
+            place, key, changes = int(get_text(arguments, "place")), get_text(arguments, "key"), effect.changes
+            self.begin(place, key, changes)
+            self.given[place] = get_text(arguments, "text")
             for _ in range(1 + place % 3):
                 await asyncio.sleep(0)
             self.running.discard(place)
@@ -188,10 +189,10 @@ class Blocks(World):
                     return ToolResult(False, "lost", unknown=True)
                 case "fails":
                     return ToolResult(False, "it failed")
-            changed = (Change(Resource(ResourceKind.OTHER, arguments["key"]), "", f"{place}"),) if changes else ()
+            changed = (Change(Resource(ResourceKind.OTHER, key), "", f"{place}"),) if changes else ()
             return ToolResult(True, said(place), changes=changed)
 
-        schema: Json = {
+        schema: dict[str, Json] = {
             "type": "object",
             "properties": {name: {"type": "string"} for name in ("place", "key", "way", "text")},
             "required": ["place", "key", "way", "text"],

@@ -15,6 +15,7 @@ from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.order import Block
 from foregate.schemas.protocols import Reply
+from foregate.schemas.session_events import PolicyChanged
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.policies import policy_with
 
@@ -65,7 +66,7 @@ async def rules_ask(world: World) -> Session:
 async def unplanned(world: World) -> Session:
     """A change where nothing is changed outside a confirmed plan, and a look beside it."""
     session = await world.open([calls(READ, EDIT, text=TALK), says("I would mend a.txt")])
-    await session.record(Draft("policy_changed", "person", {"mode": "plan"}))
+    await session.record(Draft(PolicyChanged(mode="plan"), "person"))
     await run(session, "fix the typo in a.txt")
     return session
 

@@ -17,7 +17,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas import codec, strict_json
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.tool_spec import ToolSpec, catalogue_of
-from foregate.schemas.turn import Turn
+from foregate.schemas.turn_record import import_turn
 
 LINES = [json.loads(line) for line in sys.stdin]
 
@@ -33,7 +33,7 @@ def main() -> None:
     for line in LINES:
         policy = Policy.model_validate_json(json.dumps(line["policy"]))
         catalogue = catalogue_of([codec.load(ToolSpec, spec) for spec in line["catalogue"]])
-        cases.append((Turn.load(line["turn"]), policy, prelude(policy, catalogue)))
+        cases.append((import_turn(line["turn"]), policy, prelude(policy, catalogue)))
     codec.dump(Judgement((), ()))
     for module, names in (
         (builtins, ("open",)),
@@ -47,7 +47,7 @@ def main() -> None:
     for turn, policy, bench in cases:
         judgement = decide(turn, policy, bench)
         assert isinstance(judgement, Judgement), "a recorded answer was not found"
-        sys.stdout.write(strict_json.encode_record(judgement.to_json()).decode() + "\n")
+        sys.stdout.write(strict_json.encode_record(codec.dump(judgement)).decode() + "\n")
 
 
 main()

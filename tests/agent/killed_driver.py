@@ -35,6 +35,7 @@ from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.resource import ResourceKind
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 from foregate.setting import Setting
@@ -106,7 +107,7 @@ def stamping(stamps: Path, dies: bool) -> Tool:
             die()
         return ToolResult(True, "stamped")
 
-    schema = {
+    schema: dict[str, Json] = {
         "type": "object",
         "properties": {key: {"type": "string"} for key in ("form", "note")},
         "required": ["form"],

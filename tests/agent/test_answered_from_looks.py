@@ -13,21 +13,25 @@ from msgspec.structs import replace
 from foregate.agent.loop import go_on, run
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.tools.tool import Tool
+from foregate.schemas.call_events import ToolFinished, ToolStarted
 from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Event
 from foregate.schemas.follower import Follower
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.need import Need
 from foregate.schemas.order import Block
 from foregate.schemas.protocols import Lease, Reply
 from foregate.schemas.resource import ResourceKind
+from foregate.schemas.ruling import Standing
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 from foregate.telemetry.memory_log import MemoryLog
 from foregate.telemetry.verify import verify
-from tests.agent.test_early_looks import Meddling, early, looks, told
+from tests.agent.test_early_looks import Meddling, early, looks, shown
 from tests.agent.test_stages import ASKS, NOTE, READ, TALK
 from tests.agent.world import World
 from tests.policies import policy_with
@@ -45,7 +49,7 @@ class Peeking(World):
             noted = self.effects.count(ToolCall.of(*NOTE).digest)
             return ToolResult(True, f"{noted} notes")
 
-        schema = {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]}
+        schema: dict[str, Json] = {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]}
         targets = (TargetParameter("key", ResourceKind.OTHER, Effect.OBSERVATION),)
         spec = ToolSpec("peek", "See what is noted.", schema, Effect.OBSERVATION, OBSERVER, targets, "builtin")
         return [*super().tools(), self.spied(Tool(spec, peek))]
@@ -61,16 +65,16 @@ async def test_what_a_look_showed_at_great_length_is_cut_once(on: bool) -> None:
     tools = [dataclasses.replace(tool, run=long) for tool in world.tools()]
     world.tools = lambda: tools  # type: ignore[method-assign]
     await early(world, [calls(READ, text=TALK), says("ok")], on=on)
-    ((_, body),) = await told(world)
-    head, tail = body["content"].split(f"\n[... {body['dropped']} bytes left out ...]\n")
-    assert len(head) + len(tail) + body["dropped"] == 2_000_000
+    (body,) = await shown(world)
+    head, tail = body.content.split(f"\n[... {body.dropped} bytes left out ...]\n")
+    assert len(head) + len(tail) + body.dropped == 2_000_000
 
 
 async def test_blanks_are_no_words_to_a_look_as_they_are_none_to_its_response() -> None:
     world = World(policy=policy_with({"narration.scope": "first_response"}))
     await early(world, [calls(READ, text=" \n" * 200), calls(READ, text=f"  {TALK}"), says("ok")])
-    standings = [e.body["judgement"]["verdicts"][0]["standing"] for e in await looks(world, "turn_judged")]
-    assert standings == ["hold", "allow"]
+    standings = [body.judgement.verdicts[0].standing for body in await looks(world, TurnJudged)]
+    assert standings == [Standing.HOLD, Standing.ALLOW]
 
 
 async def test_a_log_that_fails_under_a_look_is_told_though_the_response_fails_too() -> None:
@@ -116,7 +120,7 @@ async def test_a_look_shows_what_a_child_task_before_it_did_though_it_was_taken_
     first = replace(calls(PEEK, ("delegate", {"task": "note k"}), text=TALK), order=Block("parallel", (0,)))
     model = [first, calls(NOTE, text=TALK), says("noted"), says("ok")]
     await early(world, model, ["yes"] * 3, on=on)
-    assert [body["content"] for _, body in await told(world) if body["tool"] == "peek"] == ["1 notes"]
+    assert [body.content for body in await shown(world) if body.tool == "peek"] == ["1 notes"]
 
 
 async def test_a_call_a_process_died_in_that_was_answered_from_a_look_is_looked_at_again() -> None:
@@ -124,7 +128,7 @@ async def test_a_call_a_process_died_in_that_was_answered_from_a_look_is_looked_
         pass
 
     def kill(event: Event) -> None:
-        if event.kind == "tool_started" and "look" in event.body:
+        if isinstance(event.body, ToolStarted) and event.body.look is not None:
             raise Killed
 
     world = World()
@@ -137,7 +141,7 @@ async def test_a_call_a_process_died_in_that_was_answered_from_a_look_is_looked_
     again = await world.open([says("ok")], resume=True)
     assert (await go_on(again)).status == "completed"
     assert verify(world.log.lines("s"), "s").defects == ()
-    assert [body["content"] for _, body in await told(world)] == ["the new cat"]
+    assert [body.content for body in await shown(world)] == ["the new cat"]
 
 
 @pytest.mark.parametrize("on", [False, True])
@@ -150,14 +154,15 @@ async def test_a_look_shows_what_became_of_things_while_a_person_was_asked(on: b
         return Reply("yes")
 
     await early(world, [calls(PEEK, NOTE, text=TALK), says("ok")], [slow], on=on)
-    assert [body["content"] for _, body in await told(world) if body["tool"] == "peek"] == ["1 notes"]
+    assert [body.content for body in await shown(world) if body.tool == "peek"] == ["1 notes"]
 
 
 async def test_an_answer_from_a_look_waits_for_no_disk_so_that_no_cancel_parts_its_beginning_from_its_end() -> None:
     class Stuck(MemoryLog):
         async def settle(self, lease: Lease) -> None:
-            assert "look" not in (await self.read(lease.session))[-1].body
+            body = (await self.read(lease.session))[-1].body
+            assert not isinstance(body, (ToolStarted, ToolFinished)) or body.look is None
 
     world = World(log=Stuck())
     await early(world, [calls(READ, text=TALK), says("ok")])
-    assert [body["content"] for _, body in await told(world)] == ["teh cat"]
+    assert [body.content for body in await shown(world)] == ["teh cat"]

@@ -7,7 +7,9 @@ from typing import Any
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import answers, calls, says
 from foregate.schemas.event import Event
+from foregate.schemas.judging_events import TurnJudged
 from tests.agent.world import World, plan_json
+from tests.events import bodies
 from tests.policies import policy_with
 
 TALK = "I understand, and this is what I will do now."
@@ -28,8 +30,8 @@ async def told(world: World, *steps: Any) -> tuple[str, list[str], list[Event]]:
     outcome = await run(session, "fix a.txt")
     session.model.finish()  # type: ignore[attr-defined]
     events = list(await world.log.read("s"))
-    rows = [row for e in events if e.kind == "turn_judged" for row in e.body["judgement"]["decisions"]]
-    return outcome.text, [row["code"] for row in rows if row["gate"] == "postlude"], events
+    rows = [row for body in bodies(events, TurnJudged) for row in body.judgement.decisions]
+    return outcome.text, [row.code for row in rows if row.gate == "postlude"], events
 
 
 async def test_a_promise_that_a_look_confirms_is_verified_and_the_answer_stays_as_it_is() -> None:
@@ -44,7 +46,7 @@ async def test_a_promise_that_a_look_refutes_is_told_once_and_then_marked() -> N
     text, codes, events = await told(world, plan("file_contains", "a.txt", "the dog"), says("fixed"), says("it is"))
     assert codes == ["verification_pending", "unverified"]
     assert text.startswith("it is\n\n[Foregate: unverified:")
-    (notice,) = [e.body["notice"] for e in events if e.kind == "turn_judged" and e.body.get("notice")]
+    (notice,) = [body.notice for body in bodies(events, TurnJudged) if body.notice]
     assert "it can be seen (failed)" in notice
 
 

@@ -13,6 +13,7 @@ from foregate.agent.executor import NoPermit, execute
 from foregate.agent.loop import go_on, run, step
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.tools.tool import Tool, Toolbox
+from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.event import Event
 from foregate.schemas.permit import Permit
 from foregate.schemas.protocols import Lease
@@ -136,8 +137,7 @@ async def test_the_executor_has_no_entrance_but_an_unused_permit_for_exactly_thi
     for _ in range(3):
         assert await step(session) is None
     (facts,) = session.facts.values()
-    started = next(event for event in await world.log.read("s") if event.kind == "tool_started")
-    used = Permit(**started.body["permit"])
+    used = (await world.bodies(ToolStarted))[0].permit
     assert used.digest == facts.call.digest
     for permit in (used, Permit(facts.call.id, facts.call.digest, 999, ""), Permit("x", "y", 0, "")):
         with pytest.raises(NoPermit):

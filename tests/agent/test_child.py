@@ -6,10 +6,15 @@ import pytest
 
 from foregate.agent.loop import go_on, run
 from foregate.agent.models.scripted import calls, says
+from foregate.schemas.call_events import CallAnswered
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft
+from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.session_events import PolicyChanged, SessionStarted
+from foregate.schemas.task_events import TaskEnded
 from tests.agent.corpus import ASK_EDITS, rules
 from tests.agent.world import World
+from tests.events import bodies
 from tests.policies import policy_with
 
 DELEGATE = ("delegate", {"task": "read a.txt and say what it says"})
@@ -24,7 +29,8 @@ async def test_a_delegated_task_runs_in_a_log_of_its_own_and_answers_in_words() 
     names = await world.log.sessions()
     assert len(names) == 2
     events = await world.log.read(names[0])
-    assert (events[0].body["depth"], events[0].body["parent"]) == (1, "s")
+    (started,) = bodies(events, SessionStarted)
+    assert (started.depth, started.parent) == (1, "s")
     assert [event.actor for event in events if event.kind == "user_message"] == ["user", "parent"]
 
 
@@ -32,8 +38,8 @@ async def test_what_a_child_used_is_charged_to_its_parent() -> None:
     world = World()
     session = await world.open([calls(DELEGATE), calls(READ), says("teh cat"), says("done")])
     await run(session, "what does a.txt say?")
-    ended = (await world.log.read("s"))[-1].body
-    assert (ended["model_calls"], ended["tool_calls"]) == (4, 2)
+    (ended,) = await world.bodies(TaskEnded)
+    assert (ended.model_calls, ended.tool_calls) == (4, 2)
 
 
 async def test_a_child_gets_only_what_budget_is_left() -> None:
@@ -53,12 +59,7 @@ async def test_what_a_person_refused_in_the_parent_stays_refused_in_the_child() 
     await run(session, "fix the typo in a.txt")
     assert world.workspace.files["a.txt"] == b"teh cat"
     name = (await world.log.sessions())[0]
-    codes = [
-        decision["code"]
-        for event in await world.log.read(name)
-        if event.kind == "turn_judged"
-        for decision in event.body["judgement"]["decisions"]
-    ]
+    codes = [decision.code for body in await world.bodies(TurnJudged, name) for decision in body.judgement.decisions]
     assert "refused_before" in codes
 
 
@@ -91,11 +92,12 @@ async def test_a_childs_need_pauses_the_parent_and_both_go_on_in_another_process
     assert (await world.kinds())[-1] == "task_paused"
     await world.kill(session)
     again = await world.open([says("fixed below"), says("fixed")], ["yes"], resume=True)
-    await again.record(Draft("policy_changed", "person", {"dialect": "json"}))
+    await again.record(Draft(PolicyChanged(dialect="json"), "person"))
     assert (await go_on(again)).text == "fixed"
     assert world.workspace.files["a.txt"] == b"the cat"
     child = await world.log.read(next(name for name in await world.log.sessions() if "." in name))
-    assert [(e.kind, e.actor) for e in child if e.body.get("dialect") == "json"] == [("policy_changed", "parent")]
+    spoken = [e for e in child if isinstance(e.body, (SessionStarted, PolicyChanged)) and e.body.dialect == "json"]
+    assert [(e.kind, e.actor) for e in spoken] == [("policy_changed", "parent")]
 
 
 async def test_a_childs_question_is_answered_by_the_parents_next_message() -> None:
@@ -122,8 +124,8 @@ async def test_a_child_of_a_dry_run_changes_nothing_either() -> None:
     world = World()
     say = "I will fix the typo in a.txt."
     session = await world.open([calls(DELEGATE), calls(READ, text=say), calls(EDIT), says("done below"), says("done")])
-    await session.record(Draft("policy_changed", "person", {"dry_run": True}))
+    await session.record(Draft(PolicyChanged(dry_run=True), "person"))
     await run(session, "fix the typo in a.txt")
     assert world.workspace.files["a.txt"] == b"teh cat"
-    child = (await world.log.read((await world.log.sessions())[0]))[1:]
-    assert "not_run_dry_run" in [event.body["code"] for event in child if event.kind == "call_answered"]
+    child = (await world.log.sessions())[0]
+    assert "not_run_dry_run" in [body.code for body in await world.bodies(CallAnswered, child)]

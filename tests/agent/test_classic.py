@@ -10,9 +10,10 @@ from foregate.agent.session import Session
 from foregate.gates.prelude import prelude
 from foregate.gates.redecide import decide
 from foregate.policy.load import file_of, load
-from foregate.schemas import strict_json
+from foregate.schemas import codec, strict_json
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Judgement
+from foregate.schemas.judging_events import NeedRaised, TurnJudged
 from foregate.telemetry.turns import recorded
 from tests.agent.corpus import BOB, EDIT, READ, REQUEST, TALK, YES, classic, classic_drift
 from tests.agent.world import World, plan_json
@@ -24,18 +25,16 @@ PLAN = answers(plan_json("edit_file", "a.txt"))
 
 async def held_by(world: World) -> list[tuple[tuple[str, str], ...]]:
     """Return for each turn of the model what stands of its calls: standing and code."""
-    bodies = [event.body for event in await world.log.read("s") if event.kind == "turn_judged"]
     return [
-        tuple((verdict["standing"], verdict["ruling"]["code"]) for verdict in body["judgement"]["verdicts"])
-        for body in bodies
-        if body["turn"].get("actor", "model") == "model"
+        tuple((verdict.standing.value, verdict.ruling.code) for verdict in body.judgement.verdicts)
+        for body in await world.bodies(TurnJudged)
+        if body.turn.actor == "model"
     ]
 
 
 async def asked(world: World) -> list[tuple[str, int]]:
     """Return who was asked about how many calls, in order."""
-    needs = [event.body["need"] for event in await world.log.read("s") if event.kind == "need_raised"]
-    return [(need["who"], len(need["calls"])) for need in needs]
+    return [(body.need.who, len(body.need.calls)) for body in await world.bodies(NeedRaised)]
 
 
 async def judged_again(session: Session, events: list[Event]) -> None:
@@ -46,7 +45,7 @@ async def judged_again(session: Session, events: list[Event]) -> None:
         for turn in recorded(events):
             again = decide(turn.turn, session.policy, bench)
             assert isinstance(again, Judgement)
-            yield strict_json.encode_record(again.to_json()), strict_json.encode_record(turn.judgement)
+            yield strict_json.encode_record(codec.dump(again)), strict_json.encode_record(codec.dump(turn.judgement))
 
     pairs = list(each())
     assert pairs

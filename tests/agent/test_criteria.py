@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.agent.criteria import looks_for, observed
 from foregate.agent.task_state import TaskState
+from foregate.schemas.call_events import ToolFinished
+from foregate.schemas.evidence_record import Origin
 from foregate.schemas.plan import Criterion, PlanInForce
 
 Kind = Literal["file_exists", "file_contains", "command_succeeds", "http_status"]
@@ -18,9 +21,20 @@ def criterion(check: Kind | None, target: str | None, expected: str | None = Non
     return Criterion(text="it is so", check=check, target=target, expected=expected)
 
 
-def finished(tool: str, target: str, content: str = "", *, ok: bool = True, **more: Any) -> dict[str, Any]:
-    """Return the body of a finished call."""
-    return {"tool": tool, "target": target, "ok": ok, "content": content, **more}
+def finished(tool: str, target: str, content: str = "", *, ok: bool = True, **more: int) -> ToolFinished:
+    """Return the body of a finished call; `more` are its `dropped` and its `exit_code`."""
+    body = ToolFinished(
+        call="c1.1",
+        tool=tool,
+        target=target,
+        ok=ok,
+        content=content,
+        duration=0,
+        origin=Origin.WORKSPACE,
+        evidence=(),
+        changes=(),
+    )
+    return replace(body, **more)
 
 
 CAT = criterion("file_contains", "a.txt", "the cat")
@@ -56,7 +70,7 @@ HTTP = criterion("http_status", "https://example.org/x")
     ],
 )  # fmt: skip
 def test_a_call_tells_of_a_criterion_what_it_observed_of_exactly_its_object(
-    wanted: Criterion, body: dict[str, Any], result: str | None
+    wanted: Criterion, body: ToolFinished, result: str | None
 ) -> None:
     assert observed(wanted, body) == result
 

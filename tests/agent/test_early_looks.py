@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -21,11 +21,13 @@ from foregate.agent.loop import run
 from foregate.agent.models.retry import Retries
 from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.outcome import Outcome
-from foregate.schemas.event import Event
+from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.follower import Follower
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
+from foregate.schemas.ruling import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.turns import recorded
 from foregate.telemetry.verify import verify
@@ -37,6 +39,8 @@ from tests.agent.test_stages import ASKS, EDIT, EDIT_B, NOTE, READ, READ_B, TALK
 from tests.agent.world import World
 from tests.policies import policy_with
 
+Answer = ToolFinished | CallAnswered | OutcomeUnknown
+Early = TypeVar("Early", ToolStarted, ToolFinished, TurnJudged)
 SEND = ("send", {"to": "x@example.org", "text": "teh"})
 WRONG = ("edit_file", {"path": "a.txt", "old": "no such text", "new": "x"})
 NOWHERE, UNKNOWN = ("read_file", {"path": "no.txt"}), ("read", {"path": "a.txt"})
@@ -51,26 +55,36 @@ async def early(world: World, model: Any, person: Any = None, *, on: bool = True
     return outcome
 
 
-async def looks(world: World, kind: str = "tool_finished") -> list[Event]:
-    """Return the events of the looks that were taken early."""
-    return [event for event in await world.log.read("s") if event.kind == kind and event.body.get("early")]
+async def looks(world: World, kind: type[Early]) -> list[Early]:
+    """Return what the events of the looks that were taken early say."""
+    return [body for body in await world.bodies(kind) if body.early]
 
 
-async def told(world: World) -> list[tuple[str, Any]]:
+async def targets(world: World) -> list[str]:
+    """Return what was looked at early."""
+    return [body.target for body in await looks(world, ToolFinished)]
+
+
+async def told(world: World) -> list[tuple[str, Answer]]:
     """Return the answer to each call, by its place in its response, as the model reads it."""
-    answered = []
+    answered: list[tuple[str, Answer]] = []
     for event in await world.log.read("s"):
-        if event.kind in ("tool_finished", "call_answered", "outcome_unknown") and event.body["call"][0] not in "e":
-            body = {k: v for k, v in event.body.items() if k not in ("duration", "look", "call")}
-            answered.append((event.body["call"].partition(".")[2], {**body, "kind": event.kind}))
+        body = event.body
+        if isinstance(body, Answer) and body.call[0] not in "e":
+            aside = {"duration": 0, "look": None} if isinstance(body, ToolFinished) else {}
+            answered.append((body.call.partition(".")[2], replace(body, call="", **aside)))
     return answered
+
+
+async def shown(world: World) -> list[ToolFinished]:
+    """Return what the calls of the model's own that ran were answered, as it reads them."""
+    return [body for _, body in await told(world) if isinstance(body, ToolFinished)]
 
 
 async def ruled(world: World) -> list[Any]:
     """Return what the gates said of the model's own turns, the event numbers in it aside."""
-    events = await world.log.read("s")
-    found = [event.body for event in events if event.kind == "turn_judged" and not event.body.get("early")]
-    return [[(d["gate"], d["code"], d.get("summary")) for d in body["judgement"]["decisions"]] for body in found]
+    found = [body.judgement for body in await world.bodies(TurnJudged) if not body.early]
+    return [[(d.gate, d.code, d.summary) for d in judgement.decisions] for judgement in found]
 
 
 async def test_a_look_runs_before_its_response_is_there_and_its_call_is_answered_from_it() -> None:
@@ -83,10 +97,11 @@ async def test_a_look_runs_before_its_response_is_there_and_its_call_is_answered
         session.listeners.append(lambda event: looked.set() if event.kind == "tool_finished" else None)
         async with asyncio.timeout(60):  # the server sends no end before the look is over
             assert (await run(session, ASKS)).status == "completed"
-    (look,) = await looks(world)
+    (look,) = await looks(world, ToolFinished)
     assert world.effects == [ToolCall.of(*READ).digest, ToolCall.of(*READ_B).digest]
-    own = [event.body for event in await world.log.read("s") if event.body.get("look")]
-    assert [body.get("content", look.body["content"]) for body in own] == [look.body["content"]] * 2
+    own = [e.body for e in await world.log.read("s") if isinstance(e.body, (ToolStarted, ToolFinished)) and e.body.look]
+    assert [type(body) for body in own] == [ToolStarted, ToolFinished]
+    assert (await shown(world))[0].content == look.content
     assert session.state.spent["tool_calls"] == 2
 
 
@@ -99,7 +114,7 @@ async def test_what_a_text_calls_is_looked_up_while_the_rest_of_it_arrives(diale
     world = World()
     model = DialectModel(ScriptedModel([says(f"{TALK}\n{written}"), says("Final Answer: so")]), dialect)
     assert (await early(world, model)).status == "completed"
-    assert [event.body["target"] for event in await looks(world)] == ["a.txt", "b.txt"]
+    assert await targets(world) == ["a.txt", "b.txt"]
     assert len(world.effects) == 2
 
 
@@ -108,7 +123,7 @@ async def test_nothing_a_text_calls_is_looked_up_before_its_end_where_its_dialec
     world = World()
     model = AutoModel(ScriptedModel([says(f"{TALK}\n{written}"), says("so")]), (JsonDialect(), ServiceTags()))
     assert (await early(world, model)).status == "completed"
-    assert (await looks(world), len(world.effects)) == ([], 2)
+    assert (await targets(world), len(world.effects)) == ([], 2)
 
 
 CALLS = st.sampled_from([READ, READ_B, EDIT, EDIT_B, NOTE, SEND, WRONG, NOWHERE, UNKNOWN])
@@ -119,7 +134,11 @@ RESPONSES = st.lists(st.tuples(st.lists(CALLS, min_size=1, max_size=5), st.sampl
 @settings(max_examples=60, deadline=None)
 def test_what_the_model_is_told_and_what_happens_is_the_same_with_and_without(script: Any, policy: str) -> None:
     async def play(on: bool) -> tuple[Any, ...]:
-        chosen = {"default": {}, "classic": {"narration.scope": "first_response"}, "narrow": {"limits.tool_calls": 4}}
+        chosen: dict[str, dict[str, Any]] = {
+            "default": {},
+            "classic": {"narration.scope": "first_response"},
+            "narrow": {"limits.tool_calls": 4},
+        }
         world = World(policy=policy_with(chosen[policy]))
         model = ScriptedModel([calls(*wanted, text=text) for wanted, text in script] + [says("ok")] * 5)
         outcome = await early(world, model, ["yes"] * 20, on=on)
@@ -143,17 +162,17 @@ def test_blocks_and_stages_end_the_same_with_and_without(case: Case, limit: int)
 async def test_a_look_is_judged_as_a_turn_of_its_own_that_can_be_judged_again() -> None:
     world = World()
     await early(world, [calls(READ, text=TALK), says("ok")])
-    (judged,) = await looks(world, "turn_judged")
-    again = {one.seq: one for one in recorded(await world.log.read("s"))}[judged.seq]
-    assert (again.turn.actor, again.turn.cause, again.turn.calls[0].name) == ("runner", judged.seq - 1, "read_file")
-    (started,) = await looks(world, "tool_started")
-    assert started.body["permit"]["judged"] == judged.seq
+    (started,) = await looks(world, ToolStarted)
+    judged = started.permit.judged
+    assert len(await looks(world, TurnJudged)) == 1
+    again = {one.seq: one for one in recorded(await world.log.read("s"))}[judged]
+    assert (again.turn.actor, again.turn.cause, again.turn.calls[0].name) == ("runner", judged - 1, "read_file")
 
 
 async def test_what_was_seen_early_is_no_evidence_for_a_change_of_the_same_response() -> None:
     world = World()
     await early(world, [calls(READ, EDIT, text=TALK), says("ok")])
-    codes = [event.body["code"] for event in await world.log.read("s") if event.kind == "call_answered"]
+    codes = [body.code for body in await world.bodies(CallAnswered)]
     assert codes == ["missing_pre_execution_evidence"]
     assert world.workspace.files["a.txt"] == b"teh cat"
 
@@ -161,19 +180,19 @@ async def test_what_was_seen_early_is_no_evidence_for_a_change_of_the_same_respo
 async def test_nothing_behind_a_change_or_a_call_that_waits_for_a_result_is_looked_at_early() -> None:
     world = World()
     await early(world, [calls(READ, NOTE, READ_B, text=TALK), says("ok")], ["yes"])
-    assert [event.body["target"] for event in await looks(world)] == ["a.txt"]
+    assert await targets(world) == ["a.txt"]
     world = World()
     wait = ("read_file", {"path": "$result_of_step_1"})
     await early(world, [blocks(turn(0, 1, 2), READ, wait, READ_B, deferred=(1,)), says("ok")])
-    assert [event.body["target"] for event in await looks(world)] == ["a.txt"]
+    assert await targets(world) == ["a.txt"]
 
 
 async def test_a_look_that_is_not_allowed_is_not_taken_and_its_call_is_judged_with_the_response() -> None:
     world = World(policy=policy_with({"rules.list": [{"id": "r", "then": "ask", "tool": "read_file"}]}))
     await early(world, [calls(READ, text=TALK), says("ok")], ["yes"])
-    assert (await looks(world), len(world.effects)) == ([], 1)
-    (judged,) = await looks(world, "turn_judged")
-    assert judged.body["judgement"]["verdicts"][0]["standing"] == "hold"
+    assert (await targets(world), len(world.effects)) == ([], 1)
+    (judged,) = await looks(world, TurnJudged)
+    assert judged.judgement.verdicts[0].standing is Standing.HOLD
 
 
 class Meddling:
@@ -181,7 +200,7 @@ class Meddling:
 
     name = "meddling"
 
-    def __init__(self, response: ModelResponse, do: Callable[[], Any]) -> None:
+    def __init__(self, response: ModelResponse, do: Callable[[Follower], Awaitable[None]]) -> None:
         self.responses, self._do = [response, says("ok")], do
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
@@ -205,7 +224,7 @@ async def test_what_changed_since_the_look_is_looked_at_again() -> None:
     listeners = [lambda event: over.set() if event.kind == "tool_finished" else None]
     await early(world, Meddling(calls(READ, text=TALK), meddle), listeners=listeners)
     assert len(world.effects) == 2
-    assert [body["content"] for _, body in await told(world)] == ["the new cat"]
+    assert [body.content for body in await shown(world)] == ["the new cat"]
 
 
 async def test_a_response_that_begins_again_is_answered_from_what_was_seen_and_leaves_nothing_open() -> None:
@@ -215,7 +234,7 @@ async def test_a_response_that_begins_again_is_answered_from_what_was_seen_and_l
     words = Stream([delta(content="so"), delta("stop")])
     async with ScriptedServer(Stream(first, "cut"), Stream(again), words) as server:
         await early(world, model_at(server, retries=Retries(attempts=2, first=0)))
-    assert (len(await looks(world)), len(world.effects)) == (1, 1)
+    assert (len(await targets(world)), len(world.effects)) == (1, 1)
 
 
 async def test_a_response_that_never_comes_leaves_no_look_under_way() -> None:
@@ -233,23 +252,23 @@ async def test_a_response_that_never_comes_leaves_no_look_under_way() -> None:
     tools = [dataclasses.replace(tool, run=forever) for tool in world.tools()]
     world.tools = lambda: tools  # type: ignore[method-assign]
     assert (await early(world, Meddling(calls(READ, text=TALK), breaks))).status == "cancelled"
-    (look,) = await looks(world)
-    assert look.body["error"] == "cancelled"
+    (look,) = await looks(world, ToolFinished)
+    assert look.error == "cancelled"
     assert "model_response" not in await world.kinds()
 
 
 async def test_without_the_setting_no_model_is_given_anybody_to_tell_of_calls() -> None:
     world = World()
     await early(world, [calls(READ, text=TALK), says("ok")], on=False)
-    assert await looks(world, "turn_judged") == []
+    assert await looks(world, TurnJudged) == []
 
 
 async def test_a_look_in_a_block_shows_what_a_change_outside_it_made_though_it_was_taken_before() -> None:
     world = World()
     both = replace(calls(READ, EDIT, text=TALK), order=Block("parallel", (0,)))
     await early(world, [calls(READ, text=TALK), both, says("ok")])
-    assert [body["content"] for _, body in await told(world) if body["tool"] == "read_file"] == ["teh cat", "the cat"]
-    assert len(await looks(world)) == 2
+    assert [body.content for body in await shown(world) if body.tool == "read_file"] == ["teh cat", "the cat"]
+    assert len(await targets(world)) == 2
 
 
 async def test_a_child_task_is_never_begun_early_and_takes_looks_early_itself() -> None:
@@ -261,26 +280,25 @@ async def test_a_child_task_is_never_begun_early_and_takes_looks_early_itself() 
         says("ok"),
     ]
     await early(world, model)
-    assert await looks(world) == []
+    assert await targets(world) == []
     (child,) = [name for name in await world.log.sessions() if name != "s"]
-    finished = [event.body for event in await world.log.read(child) if event.kind == "tool_finished"]
-    assert [body["target"] for body in finished if body.get("look")] == ["b.txt"]
+    assert [body.target for body in await world.bodies(ToolFinished, child) if body.look] == ["b.txt"]
 
 
 async def test_a_look_the_tasks_limits_leave_no_room_for_is_not_taken() -> None:
     world = World(policy=policy_with({"limits.tool_calls": 1}))
     await early(world, [calls(READ, READ_B, text=TALK)])
-    assert [event.body["target"] for event in await looks(world)] == ["a.txt"]
+    assert await targets(world) == ["a.txt"]
 
 
 async def test_words_that_came_before_a_look_count_as_said_when_it_is_judged() -> None:
     world = World(policy=policy_with({"narration.scope": "first_response"}))
     await early(world, [calls(READ, text=TALK), says("ok")])
-    assert len(await looks(world)) == 1
+    assert len(await targets(world)) == 1
     world = World(policy=policy_with({"narration.scope": "first_response"}))
     await early(world, [calls(READ), calls(READ, text=TALK), says("ok")])
-    standings = [e.body["judgement"]["verdicts"][0]["standing"] for e in await looks(world, "turn_judged")]
-    assert standings == ["hold", "allow"]
+    standings = [body.judgement.verdicts[0].standing for body in await looks(world, TurnJudged)]
+    assert standings == [Standing.HOLD, Standing.ALLOW]
 
 
 async def test_what_was_seen_for_one_response_answers_no_call_of_the_next() -> None:
@@ -292,5 +310,5 @@ async def test_what_was_seen_for_one_response_answers_no_call_of_the_next() -> N
     model = Meddling(calls(READ, text=TALK), more)
     model.responses.insert(1, calls(UNKNOWN, READ_B, text=TALK))
     await early(world, model)
-    assert [event.body["target"] for event in await looks(world)] == ["a.txt", "b.txt"]
+    assert await targets(world) == ["a.txt", "b.txt"]
     assert world.effects == [ToolCall.of(*wanted).digest for wanted in (READ, READ_B, READ_B)]

@@ -18,11 +18,12 @@ from foregate.agent.session import Session
 from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace import Workspace
+from foregate.schemas.call_events import CallAnswered, ToolFinished, ToolStarted
 from foregate.schemas.event import Event
-from foregate.schemas.permit import Permit
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
 from tests.conftest import OpenSession
+from tests.events import B, bodies
 from tests.policies import EVERYTHING_OFF, policy_with
 
 POLICY = policy_with(EVERYTHING_OFF)
@@ -32,8 +33,8 @@ def more_tools(workspace: Workspace, policy: object = POLICY) -> list[Tool]:
     return [tool for tool in builtin_tools(workspace, POLICY) if tool.spec.name not in ("read_file", "edit_file")]
 
 
-async def events(session: Session, kind: str) -> list[Event]:
-    return [event for event in await session.log.read("s") if event.kind == kind]
+async def told(session: Session, kind: type[B]) -> list[B]:
+    return bodies(await session.log.read("s"), kind)
 
 
 def spying(tool: Tool, before: object) -> Tool:
@@ -54,13 +55,12 @@ async def test_a_permit_is_for_one_call_and_one_run(
     seen = []
     session.listeners.append(lambda event: seen.append(dict(session.facts)) if event.kind == "tool_started" else None)
     await run(session, "go")
-    (started,) = await events(session, "tool_started")
-    facts = next(iter(seen[0].values()))
-    permit = Permit(**started.body["permit"])
+    (started,) = await told(session, ToolStarted)
+    facts, permit = next(iter(seen[0].values())), started.permit
     for wrong in (permit, replace(permit, judged=1), replace(permit, digest="0" * 64)):
         with pytest.raises(NoPermit):
             await execute(session, wrong, facts)
-    assert len(await events(session, "tool_started")) == 1
+    assert len(await told(session, ToolStarted)) == 1
 
 
 async def test_a_link_swapped_in_after_judging_reaches_nothing_else(
@@ -79,7 +79,7 @@ async def test_a_link_swapped_in_after_judging_reaches_nothing_else(
     session = await open_session(calls(write), says("done"), policy=POLICY, tools=tools)
     await run(session, "go")
     assert (folder / "other.txt").read_text() == "other"
-    assert "leads elsewhere" in (await events(session, "tool_finished"))[0].body["content"]
+    assert "leads elsewhere" in (await told(session, ToolFinished))[0].content
 
 
 async def test_a_file_written_between_judging_and_writing_is_not_lost(
@@ -110,9 +110,9 @@ async def test_the_before_image_is_stored_before_the_tool_runs(
     stored = []
 
     def look(event: Event) -> None:
-        if event.kind == "tool_started":
-            image = event.body["before"][0]
-            stored.append((session.blobs.get(image["image"]), (folder / "a.txt").read_text()))
+        if isinstance(event.body, ToolStarted):
+            image = event.body.before[0].image
+            stored.append((session.blobs.get(image), (folder / "a.txt").read_text()))
 
     session.listeners.append(look)
     await run(session, "go")
@@ -136,10 +136,10 @@ async def test_what_was_judged_reversible_does_not_run_without_a_copy(
     monkeypatch.setattr(workspace, "read", refuse)
     await run(session, "go")
     assert (folder / "a.txt").exists()
-    assert await events(session, "tool_started") == []
-    answer = (await events(session, "call_answered"))[0].body
-    assert answer["code"] == "tool_failed"
-    assert "could not be made" in answer["message"]
+    assert await told(session, ToolStarted) == []
+    answer = (await told(session, CallAnswered))[0]
+    assert answer.code == "tool_failed"
+    assert "could not be made" in answer.message
 
 
 async def test_no_tool_returns_more_text_than_one_call_may(workspace: Workspace, open_session: OpenSession) -> None:
@@ -151,9 +151,9 @@ async def test_no_tool_returns_more_text_than_one_call_may(workspace: Workspace,
         calls(("list_files", {})), says("done"), policy=POLICY, tools=[dataclasses.replace(listed, run=flood)]
     )
     await run(session, "go")
-    body = (await events(session, "tool_finished"))[0].body
-    assert len(body["content"]) < 300_000
-    assert body["dropped"] > 9_000_000
+    body = (await told(session, ToolFinished))[0]
+    assert len(body.content) < 300_000
+    assert body.dropped > 9_000_000
 
 
 async def test_a_cancelled_command_leaves_no_process_and_an_answered_call(

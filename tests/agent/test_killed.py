@@ -12,9 +12,13 @@ from typing import Any
 
 import pytest
 
+from foregate.schemas.call_events import OutcomeUnknown, ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.ruling import Standing
 from foregate.telemetry.sqlite_log import SqliteLog
 from foregate.telemetry.verify import verify_session
+from tests.events import bodies
 
 DRIVER = Path(__file__).with_name("killed_driver.py")
 
@@ -65,9 +69,9 @@ def driver() -> Iterator[subprocess.Popen[str]]:
 
 def sound(place: Place, events: list[Event]) -> None:
     """Check what must hold after a kill and a resume: nothing ran twice, and what is not known is said."""
-    changed = [e.body["call"] for e in events if e.kind == "tool_started" and e.body["class"] != "pure"]
+    changed = [body.call for body in bodies(events, ToolStarted) if body.side_effect != "pure"]
     assert len(changed) == len(set(changed))
-    unknown = Counter(event.body["tool"] for event in events if event.kind == "outcome_unknown")
+    unknown = Counter(body.tool for body in bodies(events, OutcomeUnknown))
     stamps = place.stamps.read_text().splitlines()
     assert len(stamps) <= 1
     assert stamps or unknown["stamp"]
@@ -78,11 +82,11 @@ def sound(place: Place, events: list[Event]) -> None:
 def taken_up(left: list[Event], events: list[Event]) -> None:
     """Check that what the last event before the kill allowed was carried out on that very judgement."""
     last = left[-1] if left else None
-    if last is None or last.kind != "turn_judged" or last.body["turn"].get("actor", "model") != "model":
+    if last is None or not isinstance(last.body, TurnJudged) or last.body.turn.actor != "model":
         return
-    allowed = {v["call"] for v in last.body["judgement"]["verdicts"] if v["standing"] == "allow"}
-    permits = [event.body["permit"] for event in events if event.kind == "tool_started"]
-    assert allowed == {permit["call"] for permit in permits if permit["judged"] == last.seq}
+    allowed = {verdict.call for verdict in last.body.judgement.verdicts if verdict.standing is Standing.ALLOW}
+    permits = [body.permit for body in bodies(events, ToolStarted)]
+    assert allowed == {permit.call for permit in permits if permit.judged == last.seq}
 
 
 @pytest.mark.parametrize(("staged", "early"), [(False, False), (True, False), (False, True), (True, True)])
@@ -118,7 +122,7 @@ async def test_a_process_killed_inside_an_effect_does_not_repeat_it(
     assert place.do()["outcome"] == "completed"
     events = await place.log()
     sound(place, events)
-    assert [e.body["tool"] for e in events if e.kind == "outcome_unknown"] == ["stamp"]
+    assert [body.tool for body in bodies(events, OutcomeUnknown)] == ["stamp"]
     assert place.stamps.read_text() == "k\n"
 
 

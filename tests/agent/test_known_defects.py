@@ -6,6 +6,8 @@ import json
 
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import answers, calls, says
+from foregate.schemas.call_events import CallAnswered, ToolFinished
+from foregate.schemas.judging_events import NeedRaised, TurnJudged
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.decisions import decision_points
@@ -31,7 +33,7 @@ async def test_a_plan_the_critic_rejected_never_comes_into_force() -> None:
     other = ("send", {"to": BOB, "text": "another text"})
     session = await world.open([calls(SEND, text=TALK), PLAN, REPLAN, calls(other), PLAN, YES, says("ok")], ["yes"])
     await run(session, REQUEST)
-    raised = [event.body["need"]["gate"] for event in await world.log.read("s") if event.kind == "need_raised"]
+    raised = [body.need.gate for body in await world.bodies(NeedRaised)]
     assert raised == ["plan", "critique", "plan", "critique", "approval"]
 
 
@@ -48,21 +50,18 @@ async def test_reading_something_disarms_no_gate() -> None:
     world = World()
     session = await world.open([calls(LS), calls(SEND), calls(SEND, text=TALK), PLAN, YES, says("ok")], ["yes"])
     await run(session, REQUEST)
-    assert [event.body["need"]["gate"] for event in await world.log.read("s") if event.kind == "need_raised"] == [
-        "plan",
-        "critique",
-        "approval",
-    ]
+    raised = [body.need.gate for body in await world.bodies(NeedRaised)]
+    assert raised == ["plan", "critique", "approval"]
 
 
 async def test_a_blocked_call_is_never_recorded_as_a_success() -> None:
     for story in STORIES:
         blocked: set[str] = set()
         for event in await events_of(story):
-            if event.kind == "call_answered":
-                blocked.add(event.body["call"])
-            if event.kind == "tool_finished" and event.body["ok"]:
-                assert event.body["call"] not in blocked
+            if isinstance(event.body, CallAnswered):
+                blocked.add(event.body.call)
+            if isinstance(event.body, ToolFinished) and event.body.ok:
+                assert event.body.call not in blocked
 
 
 async def test_every_gate_that_fires_leaves_a_row_and_those_that_retry_leave_a_note() -> None:
@@ -83,11 +82,7 @@ async def test_an_accepted_amendment_keeps_what_the_plan_covered_before() -> Non
     model = [calls(SEND, text=TALK), PLAN, YES, calls(carol), more, calls(again), more, says("ok")]
     session = await world.open(model, ["yes", "yes", "yes"])
     await run(session, f"{REQUEST} and carol@example.org")
-    revisions = [
-        event.body["plan"]["revision"]
-        for event in await world.log.read("s")
-        if "plan" in event.body and event.kind == "turn_judged"
-    ]
+    revisions = [body.plan.revision for body in await world.bodies(TurnJudged) if body.plan is not None]
     assert revisions == [1, 2, 3]
 
 
@@ -96,8 +91,8 @@ async def test_the_session_counts_revisions_whatever_number_the_model_writes() -
     plan = plan_json("send", BOB) | {"version": 41}
     session = await world.open([calls(SEND, text=TALK), answers(plan), YES, says("ok")], ["yes"])
     await run(session, REQUEST)
-    plans = [event.body["plan"] for event in await world.log.read("s") if event.body.get("plan", {}).get("revision")]
-    assert [plan["revision"] for plan in plans] == [1]
+    plans = [body.plan for body in await world.bodies(TurnJudged) if body.plan is not None]
+    assert [plan.revision for plan in plans] == [1]
 
 
 async def test_a_read_and_an_edit_together_run_the_read_and_hold_only_the_edit() -> None:

@@ -15,9 +15,11 @@ from foregate.agent.models.scripted import ScriptedModel, answers, calls, says
 from foregate.agent.outcome import Outcome
 from foregate.agent.tools.tool import Toolbox
 from foregate.policy.policy import Limits
+from foregate.schemas.call_events import CallAnswered
 from foregate.schemas.errors import UsageError
 from foregate.schemas.model_response import Usage
 from foregate.schemas.protocols import Reply
+from foregate.schemas.task_events import TaskEnded
 from foregate.schemas.tool_result import ToolResult
 from tests.agent.corpus import TALK
 from tests.agent.world import World, plan_json
@@ -37,8 +39,8 @@ async def ended(limits: Mapping[str, int], *steps: Any, world: World | None = No
     outcome = await run(session, REQUEST)
     assert isinstance(session.model, ScriptedModel)
     session.model.finish()
-    (end,) = [event for event in await world.log.read("s") if event.kind == "task_ended"]
-    assert end.body["status"] == outcome.status
+    (end,) = await world.bodies(TaskEnded)
+    assert end.status == outcome.status
     return outcome
 
 
@@ -96,7 +98,7 @@ async def test_tool_calls_beyond_the_limit_are_answered_before_the_task_ends() -
     world = World()
     outcome = await ended({"tool_calls": 1}, calls(READ, READ_B), world=world)
     assert outcome.status == "budget_exhausted"
-    given = [event.body["code"] for event in await world.log.read("s") if event.kind == "call_answered"]
+    given = [body.code for body in await world.bodies(CallAnswered)]
     assert given == ["not_run_budget"]
 
 

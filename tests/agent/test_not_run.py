@@ -12,12 +12,15 @@ from msgspec.structs import replace
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.session import Session
+from foregate.schemas.call_events import CallAnswered, ToolStarted
 from foregate.schemas.codes import NOT_RUN, REPEATED_HOLD
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft
+from foregate.schemas.judging_events import NeedRaised, TurnJudged
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
+from foregate.schemas.session_events import PolicyChanged
 from tests.agent.world import World
 from tests.policies import EVERYTHING_OFF, policy_with
 
@@ -31,8 +34,7 @@ SEND = ("send", {"to": "bob@example.org"})
 
 async def answered(world: World) -> list[tuple[str, str]]:
     """Return tool and code of every call that was answered without having run, in order."""
-    events = await world.log.read("s")
-    return [(event.body["tool"], event.body["code"]) for event in events if event.kind == "call_answered"]
+    return [(body.tool, body.code) for body in await world.bodies(CallAnswered)]
 
 
 async def told(world: World, *steps: Any, says_: str = "fix a.txt, note k and l", **more: Any) -> Session:
@@ -69,7 +71,7 @@ async def too_many(world: World) -> None:
 
 async def dry_run(world: World) -> None:
     session = await world.open([calls(READ, text=TALK), calls(EDIT), says("ok")])
-    await session.record(Draft("policy_changed", "person", {"dry_run": True}))
+    await session.record(Draft(PolicyChanged(dry_run=True), "person"))
     await run(session, "fix a.txt")
     assert await answered(world) == [("edit_file", "not_run_dry_run")]
     assert world.files["a.txt"] == b"teh cat"
@@ -108,7 +110,7 @@ async def asked_first(world: World) -> None:
 
 async def moved_on(world: World) -> None:
     def meanwhile(event: Any) -> None:
-        if event.kind == "turn_judged" and event.body["turn"]["turn"] == 2:
+        if isinstance(event.body, TurnJudged) and event.body.turn.turn == 2:
             world.workspace.files["a.txt"] = b"teh dog"
 
     await told(world, calls(READ, text=TALK), calls(EDIT), says("ok"), listeners=[meanwhile])
@@ -154,11 +156,10 @@ def test_every_code_of_a_call_that_did_not_run_has_its_case() -> None:
 async def test_a_call_that_does_not_run_is_answered_with_its_code_and_leaves_no_effect(code: str) -> None:
     world = World()
     await CASES[code](world)
-    events = await world.log.read("s")
-    ran = {event.body["call"] for event in events if event.kind == "tool_started"}
-    given = next(event for event in events if event.kind == "call_answered" and event.body["code"] == code)
-    assert given.body["call"] not in ran
-    assert given.body["message"]
+    ran = {body.call for body in await world.bodies(ToolStarted)}
+    given = next(body for body in await world.bodies(CallAnswered) if body.code == code)
+    assert given.call not in ran
+    assert given.message
 
 
 async def test_none_of_the_codes_is_given_where_everything_runs() -> None:
@@ -189,15 +190,15 @@ async def test_a_call_held_again_asks_the_person_under_the_loops_own_code() -> N
     bad = ("read_file", {"path": 3})
     session = await world.open([calls(bad), calls(bad)], ["stop"])
     assert (await run(session, "go")).status == "blocked"
-    raised = [event.body["need"] for event in await world.log.read("s") if event.kind == "need_raised"]
-    assert [(need["gate"], need["code"]) for need in raised] == [("loop", REPEATED_HOLD)]
+    raised = [body.need for body in await world.bodies(NeedRaised)]
+    assert [(need.gate, need.code) for need in raised] == [("loop", REPEATED_HOLD)]
 
 
 async def test_a_call_held_for_two_reasons_is_not_a_repeated_hold() -> None:
     world = World()
     other = ("read_file", {"path": 4})
     await told(world, calls(("read_file", {"path": 3})), calls(other), says("ok"), person=[])
-    assert not [event for event in await world.log.read("s") if event.kind == "need_raised"]
+    assert await world.bodies(NeedRaised) == []
 
 
 async def test_a_tool_that_fails_has_run_and_says_so_itself() -> None:

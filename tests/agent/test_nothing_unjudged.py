@@ -12,15 +12,20 @@ from hypothesis import strategies as st
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import ScriptedModel
 from foregate.agent.session_state import SessionState
+from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Event
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import FINISH_REASONS, ModelResponse
 from foregate.schemas.protocols import Reply
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.ruling import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry import chain
 from foregate.telemetry.verify import verify
 from tests.agent.world import ACCEPT, World, plan_json
+from tests.events import bodies
 from tests.policies import SHADOWED, policy_with
 
 ANY_TEXT = st.text(st.characters(), max_size=30)
@@ -96,30 +101,29 @@ def check(events: list[Event], world: World, finished: bool) -> tuple[int, int]:
     asked: list[str] = []
     ran: list[str] = []
     for event in events:
-        body = event.body
-        if event.kind == "model_response":
-            asked += [call["id"] for call in body["calls"]]
-        elif event.kind == "turn_judged":
-            for verdict in body["judgement"]["verdicts"]:
-                if verdict["standing"] == "allow":
-                    allowed[event.seq, verdict["call"]] = verdict["digest"]
-        elif event.kind == "tool_started":
-            permit = body["permit"]
-            assert allowed.pop((permit["judged"], permit["call"])) == permit["digest"]
-            ran.append(permit["digest"])
-        elif event.kind in ("tool_finished", "call_answered", "outcome_unknown"):
-            answered[body["call"]] = answered.get(body["call"], 0) + 1
+        match event.body:
+            case ModelResponded(calls=calls):
+                asked += [call.id for call in calls]
+            case TurnJudged(judgement=judgement):
+                for verdict in judgement.verdicts:
+                    if verdict.standing is Standing.ALLOW:
+                        allowed[event.seq, verdict.call] = verdict.digest
+            case ToolStarted(permit=permit):
+                assert allowed.pop((permit.judged, permit.call)) == permit.digest
+                ran.append(permit.digest)
+            case ToolFinished(call=call) | CallAnswered(call=call) | OutcomeUnknown(call=call):
+                answered[call] = answered.get(call, 0) + 1
+            case _:
+                pass
     assert sorted(ran) == sorted(world.effects)
     assert all(count == 1 for count in answered.values())
     if finished:
         assert set(asked) <= set(answered)
     for _, call in allowed:
         assert not finished or call in answered
-    calls = [call for event in events if event.kind == "model_response" for call in event.body["calls"]]
-    fine = sum(
-        call["name"] in ("read_file", "edit_file", "send", "note") and '"' in call["arguments"] for call in calls
-    )
-    return fine, len(calls)
+    sent = [call for body in bodies(events, ModelResponded) for call in body.calls]
+    fine = sum(call.name in ("read_file", "edit_file", "send", "note") and '"' in call.arguments for call in sent)
+    return fine, len(sent)
 
 
 TALLY = [0, 0]

@@ -16,12 +16,16 @@ from foregate.gates.prelude import judge, prelude
 from foregate.policy.policy import Policy
 from foregate.policy.record import recorded_policy
 from foregate.schemas import codec
+from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Event
+from foregate.schemas.judgement import Judgement
 from foregate.schemas.order import Block
-from foregate.schemas.tool_spec import ToolSpec, catalogue_of
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.tool_spec import catalogue_of
 from foregate.telemetry.turns import recorded
 from foregate.telemetry.verify import verify
 from tests.agent.blocks import Blocks, Case, Expected, cases
+from tests.events import bodies
 from tests.policies import EVERYTHING_OFF, policy_with
 
 
@@ -56,19 +60,25 @@ def answers(events: list[Event]) -> dict[str, list[str]]:
     """Return the codes of the answers to each call; `done` for one that ran well."""
     found: dict[str, list[str]] = {}
     for event in events:
-        if event.kind in ("tool_finished", "call_answered", "outcome_unknown"):
-            code = event.body.get("code") or ("done" if event.body.get("ok") else "not done")
-            found.setdefault(event.body["call"], []).append(code)
+        match event.body:
+            case ToolFinished(call=call, ok=True):
+                found.setdefault(call, []).append("done")
+            case ToolFinished(call=call) | OutcomeUnknown(call=call):
+                found.setdefault(call, []).append("not done")
+            case CallAnswered(call=call, code=code):
+                found.setdefault(call, []).append(code)
+            case _:
+                pass
     return found
 
 
 def judged_again(events: list[Event]) -> None:
     """Check that every recorded turn gives the bytes of its judgement again."""
     for turn in recorded(events):
-        catalogue = catalogue_of([codec.load(ToolSpec, spec) for spec in turn.in_force.catalogue])
-        again = prelude(recorded_policy(turn.in_force.policy), catalogue)
+        again = prelude(recorded_policy(turn.in_force.policy), catalogue_of(turn.in_force.catalogue or ()))
         judgement = judge(turn.turn, again, again.facts(turn.turn))
-        assert judgement.to_json() == turn.judgement  # type: ignore[union-attr]
+        assert isinstance(judgement, Judgement)
+        assert codec.dump(judgement) == codec.dump(turn.judgement)
 
 
 @settings(max_examples=250)
@@ -88,14 +98,14 @@ def test_whatever_is_nested_and_whatever_fails_exactly_what_may_run_runs_once_an
         if (after, True) in at:
             assert before in expected.good
             assert at[before, False] < at[after, True]
-    said = next(event for event in events if event.kind == "model_response")
-    ids = [call["id"] for call in said.body.get("program", said.body)["calls"]]
+    said = bodies(events, ModelResponded)[0]
+    ids = [call.id for call in (said.program or said).calls]
     told = answers(events)
     assert sorted(told) == sorted(ids)
     assert all(len(codes) == 1 for codes in told.values())
-    after = {place for place, call in enumerate(ids) if told[call] == ["not_run_after_failure"]}
-    assert after <= expected.stopped
-    assert expected.stopped - after <= expected.ruled_out
+    left_out = {place for place, call in enumerate(ids) if told[call] == ["not_run_after_failure"]}
+    assert left_out <= expected.stopped
+    assert expected.stopped - left_out <= expected.ruled_out
     assert {place for place, call in enumerate(ids) if told[call] == ["done"]} == expected.good
     messages = session.state.messages
     asked = next(number for number, message in enumerate(messages) if message.calls)

@@ -7,6 +7,8 @@ from typing import Any
 from foregate.agent.loop import go_on, run
 from foregate.agent.models.scripted import answers, calls, says
 from foregate.agent.session import Session
+from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.task_events import TaskEnded
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.policies import policy_with
 
@@ -100,8 +102,8 @@ async def test_a_file_changed_between_the_sheet_and_the_yes_voids_all_answers() 
 
     session = await world.open([calls(READ, text=TALK), calls(EDIT), says("it changed")], [yes_too_late])
     await run(session, "fix the typo in a.txt")
-    judged = [event for event in await world.log.read("s") if event.kind == "turn_judged"]
-    assert judged[1].body["turn"]["voided"][0]["gate"] == "approval"
+    judged = await world.bodies(TurnJudged)
+    assert judged[1].turn.voided[0].gate == "approval"
     assert world.workspace.files["a.txt"] == b"teh dog"
 
 
@@ -145,7 +147,7 @@ async def test_another_message_meanwhile_denies_what_waits_and_starts_a_new_task
     assert (await run(session, "something else: say hello")).text == "hello"
     assert any("approval_denied" in message.text for message in session.state.messages)
     assert world.workspace.files["a.txt"] == b"teh cat"
-    ended = [event.body["status"] for event in await world.log.read("s") if event.kind == "task_ended"]
+    ended = [body.status for body in await world.bodies(TaskEnded)]
     assert ended == ["cancelled", "completed"]
 
 
@@ -154,8 +156,8 @@ async def test_the_wall_clock_stops_while_a_person_is_asked() -> None:
     world.clock.seconds += 3000
     session = await world.open([says("done")], ["yes"], resume=True)
     await go_on(session)
-    ended = (await world.log.read("s"))[-1]
-    assert ended.body["duration"] < 10
+    (ended,) = await world.bodies(TaskEnded)
+    assert ended.duration < 10
 
 
 async def test_a_refused_call_sent_again_unchanged_stays_refused() -> None:

@@ -9,9 +9,7 @@ import pytest
 from foregate.gates.decisive import Comparison
 from foregate.gates.redecide import Redecision
 from foregate.policy.record import validated
-from foregate.schemas import codec
-from foregate.schemas.judgement import Judgement
-from foregate.schemas.tool_spec import ToolSpec, catalogue_of
+from foregate.schemas.tool_spec import catalogue_of
 from foregate.telemetry.turns import recorded
 from tests.agent.corpus import (
     STORIES,
@@ -32,9 +30,8 @@ async def again(story: Story, changes: dict[str, Any] | None = None) -> list[Red
     results = []
     for turn in recorded(await events_of(story)):
         own = validated(turn.in_force.policy)
-        catalogue = catalogue_of([codec.load(ToolSpec, spec) for spec in turn.in_force.catalogue])
-        comparison = Comparison(own, policy_with(changes, own), catalogue)
-        results.append(comparison.redecide(turn.turn, Judgement.from_json(turn.judgement)))
+        comparison = Comparison(own, policy_with(changes, own), catalogue_of(turn.in_force.catalogue or ()))
+        results.append(comparison.redecide(turn.turn, turn.judgement))
     return results
 
 

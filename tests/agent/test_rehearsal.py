@@ -25,8 +25,13 @@ TOOLS = tuple(ToolSpec(name, name, {"type": "object"}) for name in NAMES.split()
 
 def held(code: str, *, remedy: Json = None, observed: Json = None, message: str = "because") -> Json:
     """The answer to a call that did not run."""
-    entry = {"ruling": "hold", "code": code, "message": message} | ({"remedy": remedy} if remedy else {})
-    return {"ok": False, "foregate": entry} | ({"observed": observed} if observed else {})
+    entry: dict[str, Json] = {
+        "ruling": "hold",
+        "code": code,
+        "message": message,
+        **({"remedy": remedy} if remedy else {}),
+    }
+    return {"ok": False, "foregate": entry, **({"observed": observed} if observed else {})}
 
 
 def ran(output: str = "", ok: bool = True, **more: Json) -> Json:
@@ -89,8 +94,8 @@ async def test_a_hold_for_evidence_is_followed_without_a_look_of_its_own_when_on
     talk = Talk("delete a.txt")
     await talk.next()
     first = await talk.next(ran("x"))
-    remedy = {"tool": "read_file", "arguments": {"path": "a.txt"}}
-    observed = {"tool": "read_file", "arguments": {"path": "a.txt"}, "ok": True, "output": "x"}
+    remedy: Json = {"tool": "read_file", "arguments": {"path": "a.txt"}}
+    observed: Json = {"tool": "read_file", "arguments": {"path": "a.txt"}, "ok": True, "output": "x"}
     again = await talk.next(held("stale_evidence", remedy=remedy, observed=observed))
     assert wanted(again) == wanted(first) == [("delete_path", {"path": "a.txt"})]
 
@@ -99,7 +104,7 @@ async def test_a_remedy_nobody_performed_is_performed_and_the_call_repeated() ->
     talk = Talk("delete a.txt")
     await talk.next()
     first = await talk.next(ran("x"))
-    remedy = {"tool": "git_status", "arguments": {"path": "."}}
+    remedy: Json = {"tool": "git_status", "arguments": {"path": "."}}
     assert wanted(await talk.next(held("missing_pre_execution_evidence", remedy=remedy))) == [
         ("git_status", {"path": "."})
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -16,8 +17,18 @@ from foregate.schemas.strict_json import Json
 
 def asked(call: Json, words: str, **more: Json) -> list[Message]:
     """The request to planner or critic about one call."""
-    body = {"user_words": words, "narration": "", "calls": [call], "amendment": False, "plan": None, "defect": ""}
-    return [Message("system", "plan"), Message("user", strict_json.canonical(body | more).decode())]
+    body: dict[str, Json] = {
+        "user_words": words,
+        "narration": "",
+        "calls": [call],
+        "amendment": False,
+        "plan": None,
+        "defect": "",
+    }
+    return [
+        Message("system", "plan"),
+        Message("user", strict_json.canonical({**body, "plan": None, "defect": "", **more}).decode()),
+    ]
 
 
 RUN = {
@@ -56,7 +67,7 @@ async def test_what_nobody_asked_for_gets_no_goal() -> None:
     assert not (await planned(asked(push, LIST, amendment=True, plan={"goal": "x"}))).goal
 
 
-async def criticised(call: Json, evidence: Json = ()) -> Critique:
+async def criticised(call: Json, evidence: Sequence[Json] = ()) -> Critique:
     messages = asked(call, LIST, evidence=list(evidence))
     response = await RehearsalModel().respond(ModelRequest(messages, purpose="critique", words_only=True))
     return Critique.model_validate(strict_json.parse(response.text))

@@ -6,8 +6,10 @@ import json
 from typing import Any
 
 from foregate.agent.loop import run
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.ruling import Standing
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.world import World
 from tests.policies import policy_with
@@ -39,11 +41,10 @@ class Robot:
 
 async def fired(world: World) -> int:
     """Return in how many turns of the model a gate fired."""
-    judged = [event for event in await world.log.read("s") if event.kind == "turn_judged"]
     return sum(
-        any(verdict["standing"] != "allow" for verdict in event.body["judgement"]["verdicts"])
-        for event in judged
-        if event.body["turn"].get("actor", "model") == "model"
+        any(verdict.standing is not Standing.ALLOW for verdict in body.judgement.verdicts)
+        for body in await world.bodies(TurnJudged)
+        if body.turn.actor == "model"
     )
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from foregate.schemas import strict_json
+from foregate.schemas import codec, strict_json
 from foregate.schemas.codes import CODES
 from foregate.schemas.event import Event
+from foregate.schemas.judging_events import NeedRaised, TurnJudged
+from foregate.schemas.turn_record import export_turn
 from foregate.telemetry.turns import recorded
 from tests.agent.corpus import STORIES, Story, events_of
 
@@ -25,13 +27,15 @@ def codes_in(events: list[Event]) -> set[str]:
     """Return every code the events carry."""
     found: set[str] = set()
     for event in events:
-        if event.kind == "need_raised":
-            found.add(event.body["need"].get("code", ""))
-        if event.kind == "turn_judged":
-            for decision in event.body["judgement"]["decisions"]:
-                found.add(decision["code"])
-                found |= {ruling["code"] for ruling in decision.get("rulings", ())}
-            found |= {verdict["ruling"]["code"] for verdict in event.body["judgement"]["verdicts"]}
+        match event.body:
+            case NeedRaised(need=need):
+                found.add(need.code)
+            case TurnJudged(judgement=judgement):
+                for decision in judgement.decisions:
+                    found |= {decision.code, *(ruling.code for ruling in decision.rulings)}
+                found |= {verdict.ruling.code for verdict in judgement.verdicts}
+            case _:
+                pass
     return found
 
 
@@ -54,12 +58,12 @@ async def exported() -> tuple[list[str], list[str]]:
     for story in STORIES:
         for turn in recorded(await events_of(story)):
             content = {
-                "turn": turn.turn.exported(),
+                "turn": export_turn(turn.turn),
                 "policy": turn.in_force.policy,
-                "catalogue": turn.in_force.catalogue,
+                "catalogue": [codec.dump(spec) for spec in turn.in_force.catalogue or ()],
             }
             lines.append(json.dumps(content))
-            expected.append(strict_json.encode_record(turn.judgement).decode())
+            expected.append(strict_json.encode_record(codec.dump(turn.judgement)).decode())
     return lines, expected
 
 
@@ -76,6 +80,6 @@ def test_turns_without_their_decisions_judged_in_a_fresh_process_give_the_bytes_
 async def test_a_judged_turn_takes_at_most_four_kilobytes_and_one_more_per_further_call() -> None:
     for story in STORIES:
         for event in await events_of(story):
-            if event.kind == "turn_judged":
-                calls = max(1, len(event.body["judgement"]["verdicts"]))
-                assert len(strict_json.encode_record(event.body)) <= min(4096 + 1024 * (calls - 1), 16384)
+            if isinstance(event.body, TurnJudged):
+                calls = max(1, len(event.body.judgement.verdicts))
+                assert len(strict_json.encode_record(codec.dump(event.body))) <= min(4096 + 1024 * (calls - 1), 16384)

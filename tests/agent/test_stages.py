@@ -15,11 +15,16 @@ from foregate.agent.dialects.json_dialect import JsonDialect
 from foregate.agent.loop import go_on, run, step
 from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.agent.program import Program, Result
+from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.evidence_record import Origin
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.protocols import Lease
+from foregate.schemas.response_events import Continuation, ModelResponded
+from foregate.schemas.session_events import PolicyChanged
+from foregate.schemas.task_events import TaskEnded
 from foregate.telemetry.memory_log import MemoryLog
 from foregate.telemetry.verify import verify
 from tests.agent.blocks import Blocks
@@ -74,15 +79,15 @@ async def answers(world: World) -> list[tuple[str, str]]:
     assert verify(world.log.lines("s"), "s").defects == ()
     found = []
     for event in await world.log.read("s"):
-        if event.kind in ("tool_finished", "call_answered", "outcome_unknown"):
-            code = event.body.get("code") or ("ran" if event.body.get("ok") else "failed")
-            found.append((event.body["call"].partition(".")[2], code))
+        match event.body:
+            case CallAnswered() as body:
+                found.append((body.call.partition(".")[2], body.code))
+            case (ToolFinished() | OutcomeUnknown()) as body:
+                ran = isinstance(body, ToolFinished) and body.ok
+                found.append((body.call.partition(".")[2], "ran" if ran else "failed"))
+            case _:
+                pass
     return found
-
-
-async def said(world: World) -> list[Event]:
-    """Return the responses of the log."""
-    return [event for event in await world.log.read("s") if event.kind == "model_response"]
 
 
 def act(place: int, key: str, way: str = "fine", text: str = "") -> tuple[str, dict[str, str]]:
@@ -104,7 +109,7 @@ async def test_a_place_that_leads_nowhere_is_told_to_the_model_and_ends_its_sequ
     far = ("read_file", {"path": "$result_of_step_7"})
     await run(await world.open([blocks(turn(0, 1, 2), READ, there, NOTE, deferred=(1,)), says("ok")]), ASKS)
     assert sorted(await answers(world)) == [("1", "ran"), ("2", "invalid_arguments"), ("3", "not_run_after_failure")]
-    told = [event.body["message"] for event in await world.log.read("s") if event.kind == "call_answered"]
+    told = [body.message for body in await world.bodies(CallAnswered)]
     assert any("whose result is no JSON; name the whole" in message for message in told)
     other = World()
     await run(await other.open([blocks(turn(0, 1), READ, far, deferred=(1,)), says("ok")]), ASKS)
@@ -116,10 +121,11 @@ async def test_a_call_is_judged_with_the_result_in_it_and_not_with_the_place() -
     await run(await world.open([blocks(turn(0, 1), READ, ("read_file", {"path": "$result_of_step_1"}), deferred=(1,)),
                                 says("ok")]), ASKS)  # fmt: skip
     assert await answers(world) == [("1", "ran"), ("2", "denied_by_rule")]
-    first, second, _ = await said(world)
-    assert (second.actor, second.body["continues"]) == ("foregate", {"response": first.seq, "places": [1]})
-    assert json.loads(second.body["calls"][0]["arguments"]) == {"path": "../outside.txt"}
-    assert [call["id"] for call in first.body["calls"]] == [f"c{first.seq}.1"]
+    said = [event for event in await world.log.read("s") if isinstance(event.body, ModelResponded)]
+    first, second, _ = await world.bodies(ModelResponded)
+    assert (said[1].actor, second.continues) == ("foregate", Continuation(response=said[0].seq, places=(1,)))
+    assert json.loads(second.calls[0].arguments) == {"path": "../outside.txt"}
+    assert [call.id for call in first.calls] == [f"c{said[0].seq}.1"]
 
 
 async def test_a_call_that_named_a_result_asks_a_person_with_the_result_shown_and_a_yes_outlives_the_process() -> None:
@@ -144,10 +150,10 @@ async def test_names_put_in_are_the_tools_words_however_deep_they_stood_in_its_r
     session = await world.open([blocks(turn(0, 1), READ, edit, deferred=(1,)), says("ok")])
     assert session.state.atoms.first("deep-file.txt").origin is Origin.NOBODY
     await run(session, "read a.txt and go on")
-    judged = [event for event in await world.log.read("s") if event.kind == "turn_judged"]
-    (survey,) = next(event for event in judged if "cause" in event.body["turn"]).body["turn"]["surveys"]
-    (atom,) = [atom for atom in survey["atoms"] if atom["text"] == "deep-file.txt"]
-    assert (atom["origin"], atom["told"]) == ("workspace", True)
+    judged = await world.bodies(TurnJudged)
+    (survey,) = next(body.turn for body in judged if body.turn.cause).surveys
+    (atom,) = [atom for atom in survey.atoms if atom.text == "deep-file.txt"]
+    assert (atom.origin, atom.told) == (Origin.WORKSPACE, True)
 
 
 async def test_a_value_put_in_is_known_as_the_name_it_is_though_it_has_spaces() -> None:
@@ -162,11 +168,10 @@ async def test_a_value_put_in_is_known_as_the_name_it_is_though_it_has_spaces() 
 async def test_stages_are_no_turns_and_no_requests_of_their_own() -> None:
     world = World()
     session = await stages(world)
-    ended = (await world.log.read("s"))[-1].body
-    assert (ended["turns"], ended["model_calls"]) == (1, 2)
-    assert len(await said(world)) > 3
-    turns = {e.body["turn"]["turn"] for e in await world.log.read("s") if e.kind == "turn_judged"}
-    assert turns <= {1, 2}
+    (ended,) = await world.bodies(TaskEnded)
+    assert (ended.turns, ended.model_calls) == (1, 2)
+    assert len(await world.bodies(ModelResponded)) > 3
+    assert {body.turn.turn for body in await world.bodies(TurnJudged)} <= {1, 2}
     assert session.state.program is None
 
 
@@ -249,7 +254,7 @@ async def test_in_a_dry_run_a_sequence_goes_on_and_what_needs_a_result_is_shown_
     later = ("note", {"key": "$result_of_step_1"})
     other = ("note", {"key": "l"})
     session = await world.open([blocks(turn(0, 1, 2), NOTE, later, other, deferred=(1,)), says("ok")])
-    await session.record(Draft("policy_changed", "person", {"dry_run": True}))
+    await session.record(Draft(PolicyChanged(dry_run=True), "person"))
     await run(session, ASKS)
     assert [code for _, code in await answers(world)] == ["not_run_dry_run"] * 3
     assert world.effects == []

@@ -10,12 +10,16 @@ import pytest
 
 from foregate.agent.loop import go_on, run
 from foregate.agent.models.scripted import calls, says
+from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolStarted
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft, Event
+from foregate.schemas.judging_events import NeedRaised
+from foregate.schemas.session_events import Checkpoint, PolicyChanged
 from foregate.telemetry.verify import verify
 from tests.agent.corpus import ASK_EDITS, EDIT, PLAN, READ, REQUEST, SEND, TALK, YES, rules
 from tests.agent.test_cancel_and_recover import Killed, at, hanging
 from tests.agent.world import World
+from tests.events import B
 from tests.policies import policy_with
 
 NOTE, NOTE_L = ("note", {"key": "k"}), ("note", {"key": "l"})
@@ -38,15 +42,15 @@ async def approved() -> World:
     return world
 
 
-async def events(world: World, kind: str) -> list[Event]:
-    """Return the session's events of a kind; fails when the log does not verify."""
+async def verified(world: World, kind: type[B]) -> list[B]:
+    """Return what the session's events of a kind say; fails when the log does not verify."""
     assert verify(world.log.lines("s"), "s").ok
-    return [event for event in await world.log.read("s") if event.kind == kind]
+    return await world.bodies(kind)
 
 
 async def refused(world: World) -> list[tuple[str, str]]:
     """Return tool and code of the calls that were answered as not run."""
-    return [(event.body["tool"], event.body["code"]) for event in await events(world, "call_answered")]
+    return [(body.tool, body.code) for body in await verified(world, CallAnswered)]
 
 
 @pytest.mark.parametrize("person", [None, []])
@@ -55,9 +59,9 @@ async def test_a_yes_given_before_the_process_ended_is_carried_out_unasked_by_th
     session = await world.open([says("fixed")], person, resume=True)
     assert (await go_on(session)).status == "completed"
     assert world.workspace.files["a.txt"] == b"the cat"
-    assert (len(await events(world, "need_raised")), await refused(world)) == (1, [])
-    judged, started = (await events(world, "turn_judged"))[-1], (await events(world, "tool_started"))[-1]
-    assert started.body["permit"]["judged"] == judged.seq
+    assert (len(await verified(world, NeedRaised)), await refused(world)) == (1, [])
+    judged = [event.seq for event in await world.log.read("s") if event.kind == "turn_judged"]
+    assert (await verified(world, ToolStarted))[-1].permit.judged == judged[-1]
 
 
 async def test_what_a_plan_covers_is_used_up_by_the_process_that_carries_it_out() -> None:
@@ -119,9 +123,9 @@ async def test_a_yes_counts_no_more_when_what_it_was_given_for_or_under_has_chan
 @pytest.mark.parametrize(
     "draft",
     [
-        Draft("policy_changed", "person", {"auto": True}),
-        Draft("policy_changed", "person", {"dry_run": True}),
-        Draft("checkpoint", "foregate", {"undo": "c1.1", "steps": []}),
+        Draft(PolicyChanged(auto=True), "person"),
+        Draft(PolicyChanged(dry_run=True), "person"),
+        Draft(Checkpoint(undo="c1.1", steps=()), "foregate"),
     ],
 )
 async def test_a_switch_or_an_undo_in_between_ends_the_leave(draft: Draft) -> None:
@@ -163,7 +167,7 @@ async def test_every_call_of_a_response_is_carried_out_once_wherever_the_process
         session = await world.open([says("ok")], resume=True)
         await go_on(session)
         assert await refused(world) == codes
-        unknown = len(await events(world, "outcome_unknown"))
+        unknown = len(await verified(world, OutcomeUnknown))
         assert len(world.effects) == len(set(world.effects)) == 2 - len(codes) - unknown
 
 

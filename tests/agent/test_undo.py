@@ -21,9 +21,12 @@ from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.undo import undo
 from foregate.agent.workspace import Workspace
 from foregate.schemas import strict_json
+from foregate.schemas.call_events import EffectUndone, ToolFinished
 from foregate.schemas.resource import Resource, ResourceKind
+from foregate.schemas.session_events import Checkpoint
 from foregate.telemetry.memory_blobs import MemoryBlobs
 from foregate.telemetry.memory_log import MemoryLog
+from tests.events import bodies
 from tests.full_disk import no_room_for
 from tests.policies import EVERYTHING_OFF, policy_with
 
@@ -67,8 +70,8 @@ def do(workspace: Workspace) -> Do:
         await first.start()
         outcome = await run(first, "go")
         assert outcome.status == "completed", outcome
-        finished = [event.body for event in await log.read("s") if event.kind == "tool_finished"]
-        assert [(body["tool"], body["ok"]) for body in finished] == [(name, True) for name, _ in wanted], finished
+        finished = bodies(await log.read("s"), ToolFinished)
+        assert [(body.tool, body.ok) for body in finished] == [(name, True) for name, _ in wanted], finished
         await log.release(first.lease)
         again = await opened(ScriptedModel([]), create=False)
         for event in await log.read("s"):
@@ -125,11 +128,8 @@ async def test_a_change_is_shown_first_then_taken_back_exactly(furnished: Path, 
     assert (report.done, report.steps, report.reason) == (True, shown.steps, "")
     assert snapshot(furnished) == before
     event = (await session.log.read("s"))[-1]
-    assert (event.kind, event.body["call"], event.body["resources"]) == (
-        "effect_undone",
-        report.call,
-        list(report.resources),
-    )
+    assert isinstance(event.body, EffectUndone)
+    assert (event.body.call, event.body.resources) == (report.call, report.resources)
     assert "nothing that was changed" in (await undo(session)).reason
     assert "undone already" in (await undo(session, report.call)).reason
 
@@ -137,10 +137,8 @@ async def test_a_change_is_shown_first_then_taken_back_exactly(furnished: Path, 
 @pytest.mark.parametrize("name", CHANGES)
 async def test_a_world_that_has_moved_on_is_left_as_it_is(furnished: Path, do: Do, name: str) -> None:
     session = await do(CHANGES[name])
-    last = [event.body for event in await session.log.read("s") if event.kind == "tool_finished"][-1]
-    path = furnished / next(
-        (change["resource"]["id"] for change in last["changes"] if change.get("after")), last["target"]
-    )
+    last = bodies(await session.log.read("s"), ToolFinished)[-1]
+    path = furnished / next((change.resource.id for change in last.changes if change.after), last.target)
     if path.is_dir():
         (path / "somebody").write_text("else")
     else:
@@ -163,7 +161,7 @@ async def test_changes_are_taken_back_newest_first_down_to_the_start(furnished: 
         ("edit_file", {"path": "b.sh", "old": "two", "new": "three"}),
         ("delete_path", {"path": "b.sh"}),
     )
-    first = next(event.body["call"] for event in await session.log.read("s") if event.kind == "tool_finished")
+    first = bodies(await session.log.read("s"), ToolFinished)[0].call
     assert "has changed since" in (await undo(session, first)).reason
     for _ in range(4):
         assert (await undo(session)).done
@@ -187,7 +185,7 @@ async def test_a_file_written_by_any_tool_that_names_it_can_be_taken_back(furnis
 
 async def test_looks_unknown_calls_and_commands_have_nothing_to_take_back(furnished: Path, do: Do) -> None:
     session = await do(("read_file", {"path": "a.sh"}), ("run_command", {"argv": ["ls"]}))
-    first = next(event.body["call"] for event in await session.log.read("s") if event.kind == "tool_finished")
+    first = bodies(await session.log.read("s"), ToolFinished)[0].call
     assert "changed nothing" in (await undo(session, first)).reason
     assert "no call `nope` in this session; what can be undone: nothing" in (await undo(session, "nope")).reason
     assert "nothing that was changed" in (await undo(session)).reason
@@ -201,8 +199,8 @@ async def test_an_unknown_call_lists_those_that_can_be_undone_and_only_those(fur
     )
     assert (await undo(session)).done
     reason = (await undo(session, "nope")).reason
-    (edited,) = [e.body["call"] for e in await session.log.read("s")
-                 if e.kind == "tool_finished" and e.body["tool"] == "edit_file"]  # fmt: skip
+    finished = bodies(await session.log.read("s"), ToolFinished)
+    (edited,) = [body.call for body in finished if body.tool == "edit_file"]
     assert reason.endswith(f"what can be undone: {edited} (edit_file)")
 
 
@@ -321,12 +319,13 @@ async def test_an_undo_that_breaks_off_says_what_is_back_and_what_is_not_and_the
     assert ((folder / "d/last").read_text(), (folder / "big").read_text()) == ("3", "x")
     events = await session.log.read("s")
     assert "effect_undone" not in [event.kind for event in events]
-    assert (events[-1].kind, events[-1].body["restored"]) == ("checkpoint", ["restore `d/last`"])
+    assert isinstance(events[-1].body, Checkpoint)
+    assert events[-1].body.restored == ("restore `d/last`",)
     for preview in (True, False):
         again = await undo(session, preview=preview)
         assert (again.done, again.steps) == (True, report.left)
     assert snapshot(folder) == before
-    assert (await session.log.read("s"))[-1].body["resources"] == ["first", "big", "d/last"]
+    assert bodies(await session.log.read("s"), EffectUndone)[-1].resources == ("first", "big", "d/last")
 
 
 async def test_the_rest_is_not_taken_back_where_somebody_has_changed_it_meanwhile(

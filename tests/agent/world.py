@@ -21,6 +21,7 @@ from foregate.policy.load import default_policy
 from foregate.policy.policy import Policy
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
+from foregate.schemas.json_object import get_text
 from foregate.schemas.protocols import Model, Person
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
@@ -29,6 +30,7 @@ from foregate.schemas.tool_result import Change, ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 from foregate.telemetry.memory_blobs import MemoryBlobs
 from foregate.telemetry.memory_log import MemoryLog
+from tests.events import B, bodies
 
 SENDER = Capabilities(external_side_effect=True, needs_approval=False)
 
@@ -65,11 +67,11 @@ class World:
         """Return the tools of the world; each notes its run outside the engine."""
 
         async def send(arguments: Mapping[str, Json]) -> ToolResult:
-            self.sent.append(arguments["to"])
-            return ToolResult(True, f"sent to {arguments['to']}")
+            self.sent.append(get_text(arguments, "to"))
+            return ToolResult(True, f"sent to {self.sent[-1]}")
 
         async def note(arguments: Mapping[str, Json]) -> ToolResult:
-            key = Resource(ResourceKind.OTHER, arguments["key"])
+            key = Resource(ResourceKind.OTHER, get_text(arguments, "key"))
             return ToolResult(True, "noted", changes=(Change(key, "", str(len(self.effects))),))
 
         sender = ToolSpec(
@@ -144,6 +146,10 @@ class World:
     async def kinds(self, name: str = "s") -> list[str]:
         """Return the kinds of the session's events."""
         return [event.kind for event in await self.log.read(name)]
+
+    async def bodies(self, kind: type[B], name: str = "s") -> list[B]:
+        """Return what the session's events of a kind say, in order."""
+        return bodies(await self.log.read(name), kind)
 
 
 def plan_json(tool: str, target: str, *steps: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.cli.exit_codes import STATUS
 from foregate.home import Home
 from foregate.opening import open_session
-from foregate.schemas.event import STATUSES
+from foregate.schemas.task_events import STATUSES
 from foregate.setting import Setting
 from foregate.telemetry.sqlite_log import SqliteLog
 from tests.cli.conftest import Cli, Piped

@@ -24,11 +24,14 @@ from foregate.cli.person import PersonAtTerminal
 from foregate.cli.screen import Screen
 from foregate.opening import open_session
 from foregate.policy.policy import Policy
+from foregate.schemas.call_events import CallAnswered
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Event
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.session_events import PolicyChanged
+from foregate.schemas.task_events import TaskEnded
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.setting import Setting
@@ -227,7 +230,7 @@ async def test_switches_are_recorded_off_at_start_and_shown(chat: Callable[..., 
     done = await chat(["/auto", "/auto on", "/dry-run on", "/auto off", "/auto maybe"])
     assert "/auto is off; say" in done.shown
     switched = [event.body for event in done.events if event.kind == "policy_changed"]
-    assert switched == [{"auto": True}, {"dry_run": True}, {"auto": False}]
+    assert switched == [PolicyChanged(auto=True), PolicyChanged(dry_run=True), PolicyChanged(auto=False)]
     assert {event.actor for event in done.events if event.kind == "policy_changed"} == {"person"}
 
 
@@ -276,7 +279,7 @@ async def test_ctrl_c_cancels_the_step_and_not_the_session(chat: Callable[..., A
     done = await chat(["wait", KeyboardInterrupt, "hello"], model=PressesCtrlC())
     assert "cancelled no change was completed" in done.shown
     assert "still here" in done.shown
-    ends = [event.body["status"] for event in done.events if event.kind == "task_ended"]
+    ends = [event.body.status for event in done.events if isinstance(event.body, TaskEnded)]
     assert ends == ["cancelled", "completed"]
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -289,7 +292,8 @@ def test_what_was_done_before_a_task_was_cancelled_is_not_called_cancelled() -> 
 
 async def test_ctrl_c_at_the_sheet_answers_the_call_as_cancelled(chat: Callable[..., Awaitable[Chatted]]) -> None:
     done = await chat(["mail bob@example.org"], calls(SEND, text=SAY), answers=(KeyboardInterrupt,))
-    assert [e.body["code"] for e in done.events if e.kind == "call_answered"] == ["not_run_cancelled"]
+    answered = [event.body for event in done.events if isinstance(event.body, CallAnswered)]
+    assert [body.code for body in answered] == ["not_run_cancelled"]
 
 
 class Pieces:

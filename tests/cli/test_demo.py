@@ -21,6 +21,7 @@ from foregate.cli.demo_workspace import FILES, FLAWED, MESSAGE, STALE, build, gi
 from foregate.home import Home
 from foregate.schemas.codes import GATES
 from foregate.schemas.event import Event
+from foregate.schemas.task_events import TaskEnded, UserMessage
 from foregate.telemetry.decisions import decision_points
 from foregate.telemetry.sqlite_log import SqliteLog
 
@@ -70,9 +71,10 @@ def test_every_gate_stepped_in_under_the_codes_it_is_known_for(shown: Shown) -> 
 
 
 def test_it_takes_three_messages_and_both_tasks_end_well(shown: Shown) -> None:
-    said = [event.body["text"] for event in shown.events if event.kind == "user_message"]
+    said = [event.body.text for event in shown.events if isinstance(event.body, UserMessage)]
     assert said == list(MESSAGES)
-    assert [e.body["status"] for e in shown.events if e.kind == "task_ended"] == ["completed", "completed"]
+    ended = [event.body for event in shown.events if isinstance(event.body, TaskEnded)]
+    assert [body.status for body in ended] == ["completed", "completed"]
 
 
 def test_the_work_is_done_and_one_deletion_taken_back(shown: Shown) -> None:

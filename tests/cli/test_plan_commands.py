@@ -11,7 +11,7 @@ import pytest
 from foregate import Agent
 from foregate.agent.models.rehearsal import RehearsalModel
 from foregate.agent.planning.proposal import FROM_FILE
-from foregate.schemas.event import Kind
+from foregate.schemas.event_body import Kind
 from foregate.telemetry.sqlite_log import SqliteLog
 from foregate.telemetry.verify import verify_session
 from tests.cli.conftest import Cli
@@ -204,7 +204,7 @@ def test_a_plan_is_run_again_with_other_values_as_another_plan(cli: Cli, saved: 
     }
     assert json.loads(cli("plans", "show", before["name"], "--json")[1])["state"] == "not confirmed"
     log = SqliteLog(home / "events.db")
-    told = [(event.actor, event.body.get("text")) for event in log.events(after["name"], kinds=_SAID)]
+    told = [(event.actor, getattr(event.body, "text", None)) for event in log.events(after["name"], kinds=_SAID)]
     log.close()
     assert told == [("person", None), ("user", FROM_FILE)], "the words of the copied plan are not the person's"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,11 +13,19 @@ from foregate.cli.rows import LONGEST, notable, rows, ruling
 from foregate.cli.sheet import KEYS_WITH_GRANT
 from foregate.cli.timeline import aside_rows, messages_of, rows_of
 from foregate.cli.visible import hidden, visible
-from foregate.schemas import codec
+from foregate.schemas.call_events import CallAnswered, EffectUndone, OutcomeUnknown, ToolFinished
 from foregate.schemas.decision import CallRuling, Decision
-from foregate.schemas.event import Event, Kind
+from foregate.schemas.event import Actor, Body, Event
+from foregate.schemas.evidence_record import Origin
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.opinion import Consequence
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.ruling import Standing
+from foregate.schemas.session_events import ContextCompressed, PolicyChanged, SessionStarted
+from foregate.schemas.task_events import UserMessage
+from foregate.schemas.turn_record import TurnRecord
 from foregate.telemetry.decisions import decision_points
 
 HELD = Decision(
@@ -32,14 +38,54 @@ HELD = Decision(
 )
 
 
-def event(kind: Kind, body: dict[str, Any], actor: Any = "foregate") -> Event:
+READ = ToolFinished(
+    call="c1.1",
+    tool="read_file",
+    target="a",
+    ok=True,
+    content="x",
+    duration=2500,
+    origin=Origin.WORKSPACE,
+    evidence=(),
+    changes=(),
+)
+STARTED = SessionStarted(
+    workspace="/w",
+    model="m",
+    system="s",
+    prompts_hash="",
+    catalogue=(),
+    catalogue_hash="",
+    policy={},
+    layers={},
+    depth=0,
+)
+
+
+def event(body: Body, actor: Actor = "foregate") -> Event:
     """Return an event for showing."""
-    return Event(1, "0", 3, "s", "2026-11-21T06:00:00.000000Z", kind, actor, "", "", body, "")
+    return Event(1, "0", 3, "s", "2026-11-21T06:00:00.000000Z", actor, "", "", body, "")
 
 
-def texts(kind: Kind, body: dict[str, Any], actor: Any = "foregate", width: int = 80) -> list[str]:
+def judged(*decisions: Decision) -> TurnJudged:
+    """Return a turn of which this was decided."""
+    turn = TurnRecord(
+        response=2,
+        task=1,
+        turn=1,
+        now="",
+        policy_hash="",
+        catalogue_hash="",
+        prompts_hash="",
+        surveys=(),
+        user_messages=(),
+    )
+    return TurnJudged(turn=turn, judgement=Judgement((), decisions), survey_hash="", fingerprints={})
+
+
+def texts(body: Body, actor: Actor = "foregate", width: int = 80) -> list[str]:
     """Return what is shown of an event."""
-    return [row.plain for row in rows(event(kind, body, actor), width)]
+    return [row.plain for row in rows(event(body, actor), width)]
 
 
 @pytest.mark.parametrize(
@@ -67,32 +113,31 @@ def test_passes_are_quiet_and_questions_are_not() -> None:
     asked = Decision("uncertainty", "uncertainty_passed", consequence=asks)
     assert notable(asked)
     assert "which folder?" in ruling(asked, 80)[0].plain
-    judged = {"judgement": {"decisions": [codec.dump(Decision("plan", "plan_passed")), codec.dump(HELD)]}}
-    assert [text.split()[:2] for text in texts("turn_judged", judged)] == [
+    assert [text.split()[:2] for text in texts(judged(Decision("plan", "plan_passed"), HELD))] == [
         ["held", "evidence:"],
         ["edit_file", "a.txt:"],
     ]
 
 
 def test_calls_that_ran_failed_or_did_not_run_say_so_and_held_ones_are_not_repeated() -> None:
-    body = {"tool": "read_file", "target": "a", "ok": True, "content": "x", "duration": 2500}
-    assert texts("tool_finished", body, "tool") == ["  ran     read_file a, 2.5 s"]
-    assert texts("tool_finished", body | {"duration": 3}, "runner") == [
-        "  ran     read_file a (looked at for the model)"
-    ]
-    assert texts("tool_finished", body | {"ok": False}, "tool") == ["  failed  read_file a, 2.5 s: x"]
-    answered = {
-        "tool": "edit_file",
-        "target": "a",
-        "ruling": "not_run",
-        "code": "not_run_loop",
-        "message": "ran 3 times",
-    }
-    assert texts("call_answered", answered) == ["  not run edit_file a: ran 3 times"]
-    assert texts("call_answered", answered | {"ruling": "hold"}) == []
-    lost = {"tool": "send", "target": "", "reason": "timeout"}
-    assert "nobody can say" in texts("outcome_unknown", lost)[0]
-    assert texts("effect_undone", {"tool": "edit_file", "resources": ["a", "b"]}) == ["  undone  edit_file a, b"]
+    assert texts(READ, "tool") == ["  ran     read_file a, 2.5 s"]
+    assert texts(replace(READ, duration=3), "runner") == ["  ran     read_file a (looked at for the model)"]
+    assert texts(replace(READ, ok=False), "tool") == ["  failed  read_file a, 2.5 s: x"]
+    answered = CallAnswered(
+        call="c1.1",
+        tool="edit_file",
+        target="a",
+        ruling="not_run",
+        code="not_run_loop",
+        message="ran 3 times",
+        change=True,
+    )
+    assert texts(answered) == ["  not run edit_file a: ran 3 times"]
+    assert texts(replace(answered, ruling="hold")) == []
+    lost = OutcomeUnknown(call="c1.1", tool="send", target="", reason="timeout")
+    assert "nobody can say" in texts(lost)[0]
+    undone = EffectUndone(call="c1.1", tool="edit_file", resources=("a", "b"), changes=(), evidence=(), steps=())
+    assert texts(undone) == ["  undone  edit_file a, b"]
 
 
 @given(st.text(max_size=300), st.text(max_size=60), st.integers(30, 120))
@@ -119,10 +164,7 @@ def test_only_the_first_line_of_a_sentence_stands_where_a_sentence_begins(text: 
 
 @given(st.text(max_size=300), st.text(max_size=60), st.integers(30, 120))
 def test_a_decision_point_fits_in_a_narrow_terminal_too(text: str, target: str, width: int) -> None:
-    decision = codec.dump(replace(HELD, summary=text, target=target))
-    turn = {"task": 1, "turn": 1, "response": 2, "actor": "model"}
-    body = {"turn": turn, "judgement": {"decisions": [decision]}}
-    (point,) = decision_points([event("turn_judged", body)])
+    (point,) = decision_points([event(judged(replace(HELD, summary=text, target=target)))])
     rows = [row.plain for row in rows_of(point, width)]
     assert rows[0].startswith("  3.evidence")
     shown = "".join(rows).replace(" ", "")
@@ -134,8 +176,8 @@ def test_a_decision_point_fits_in_a_narrow_terminal_too(text: str, target: str, 
 def test_what_a_row_leaves_out_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     *_, last = ruling(replace(HELD, summary="word " * LONGEST), 40)
     assert last.plain.endswith("…")
-    failed = {"tool": "t", "target": "", "ok": False, "content": "a\nb", "duration": 0}
-    assert texts("tool_finished", failed, "tool", 0) == ["  failed  t: a b"]
+    failed = replace(READ, tool="t", target="", ok=False, content="a\nb", duration=0)
+    assert texts(failed, "tool", 0) == ["  failed  t: a b"]
 
 
 @given(st.text("abc-", min_size=1, max_size=30), st.text("word ", max_size=200), st.integers(50, 120))
@@ -157,9 +199,8 @@ FORGED = "all well\n  tool   send x (c9)\n" + "x" * 29 + " tool   send x (c9)"
 
 
 def test_in_the_history_whatever_was_said_stands_behind_bars() -> None:
-    ran = {"tool": "read_file", "target": FORGED, "call": "c1.1"}
-    said = [event("user_message", {"text": FORGED}, "user"), event("model_response", {"text": FORGED}, "model")]
-    lines = [row.plain for row in messages_of([*said, event("tool_finished", ran)], 40)]
+    said = [event(UserMessage(text=FORGED), "user"), event(ModelResponded.of(ModelResponse(FORGED)), "model")]
+    lines = [row.plain for row in messages_of([*said, event(replace(READ, target=FORGED))], 40)]
     assert lines[:3] == ["  you    | all well", "         |   tool   send x (c9)", "         | " + "x" * 29]
     assert [line for line in lines if not line.startswith(" " * 9)] == [
         "  you    | all well",
@@ -169,43 +210,43 @@ def test_in_the_history_whatever_was_said_stands_behind_bars() -> None:
 
 
 def test_a_look_taken_early_stands_once_in_the_history_behind_the_words_it_was_called_with() -> None:
-    ran = {"tool": "read_file", "target": "a"}
-    early = event("tool_finished", {**ran, "call": "e1.1", "early": True})
-    answered = event("tool_finished", {**ran, "call": "c4.1", "look": 2})
-    lines = [row.plain for row in messages_of([early, event("model_response", {"text": "so"}, "model"), answered], 40)]
+    early = event(replace(READ, call="e1.1", early=True))
+    answered = event(replace(READ, call="c4.1", look=2))
+    said = event(ModelResponded.of(ModelResponse("so")), "model")
+    lines = [row.plain for row in messages_of([early, said, answered], 40)]
     assert lines == ["  model  | so", "  tool   read_file a (c4.1)"]
 
 
-LEFT_OUT = {
-    "strategy": "summary",
-    "limit": 1500,
-    "counted_by": "estimate",
-    "before": 1600,
-    "after": 700,
-    "left_out": [[2, 14]],
-    "shortened": [[20, 400]],
-    "open": [],
-    "summary": "",
-}
+LEFT_OUT = ContextCompressed(
+    strategy="summary",
+    limit=1500,
+    counted_by="estimate",
+    before=1600,
+    after=700,
+    left_out=((2, 14),),
+    shortened=((20, 400),),
+    open=(),
+    summary="",
+)
 
 
 @pytest.mark.parametrize("width", [30, 80])
 def test_a_conversation_that_left_messages_out_says_so_in_one_dim_line(width: int) -> None:
-    (row,) = rows(event("context_compressed", LEFT_OUT), width)
+    (row,) = rows(event(LEFT_OUT), width)
     assert "dim" in [str(span.style) for span in row.spans]
     assert row.plain.startswith("  context for the model 1")
     assert columns(row.plain) <= width
 
 
 def test_the_history_says_where_and_how_much_the_model_was_no_longer_sent() -> None:
-    said = [event("user_message", {"text": "hi"}, "user"), event("context_compressed", LEFT_OUT)]
+    said = [event(UserMessage(text="hi"), "user"), event(LEFT_OUT)]
     lines = [row.plain for row in messages_of(said, 200)]
     assert lines == [
         "  you    | hi",
         "  left   for the model 12 older messages left out and 1 long answer shortened: 1600 tokens were 700 then "
         "(estimated, limit 1500)",
     ]
-    (row,) = aside_rows(event("context_compressed", {**LEFT_OUT, "counted_by": "o200k_base", "left_out": []}), 0)
+    (row,) = aside_rows(event(replace(LEFT_OUT, counted_by="o200k_base", left_out=())), 0)
     assert row.plain.endswith(
         "for the model 1 long answer shortened: 1600 tokens were 700 then (counted by o200k_base, limit 1500)"
     )
@@ -213,12 +254,12 @@ def test_the_history_says_where_and_how_much_the_model_was_no_longer_sent() -> N
 
 def test_the_history_and_the_audit_say_what_was_switched_and_which_dialect_is_read_from_there() -> None:
     events = [
-        event("session_started", {"dialect": "json", "system": "s"}),
-        event("policy_changed", {"dialect": "auto"}, "person"),
-        event("policy_changed", {"dry_run": True}, "person"),
-        event("policy_changed", {"policy": {}, "before": "x"}),
-        event("session_started", {"system": "s"}),
-        event("tool_started", {"dialect": "json"}),
+        event(replace(STARTED, dialect="json")),
+        event(PolicyChanged(dialect="auto"), "person"),
+        event(PolicyChanged(dry_run=True), "person"),
+        event(PolicyChanged(policy={}, before="x")),
+        event(STARTED),
+        event(replace(READ, early=True)),
     ]
     said = ["dialect json", "dialect auto", "dry_run on"]
     assert [row.plain for row in messages_of(events, 80)] == [f"  set    {words}" for words in said]

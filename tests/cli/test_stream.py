@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import asdict
 
 from foregate.home import Home
 
@@ -129,7 +128,7 @@ def test_a_program_reads_the_log_as_it_grows_and_decides_on_what_it_was_shown(
     assert chat.leave() == 0
     log = Home(Path(environ["FOREGATE_HOME"])).log()
     try:
-        recorded = [json.loads(json.dumps(asdict(event))) for event in log.events(chat.lines[0]["session"])]
+        recorded = [{**json.loads(text), "hash": hash_} for _, text, hash_ in log.lines(chat.lines[0]["session"])]
     finally:
         log.close()
     assert [line for line in chat.lines if "kind" in line] == recorded

@@ -18,6 +18,7 @@ from foregate.agent.trajectories.restore import read as read_document
 from foregate.agent.trajectories.restore import restored
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
+from foregate.schemas.turn_record import export_turn
 from foregate.telemetry.otel.ids import ChosenIds
 from foregate.telemetry.otel.instruments import Instruments
 from foregate.telemetry.otel.projection import Projection
@@ -73,11 +74,11 @@ def export_masked(log: Log) -> str:
 def import_atif(log: Log) -> str:
     """Whether what was exported reads back as what was recorded, and whether its turns are the same."""
     documents = export_atif(log).splitlines()
-    known = {(turn.turn.task, turn.seq, strict_json.digest(turn.turn.exported())) for turn in turns_of(log)}
+    known = {(turn.turn.task, turn.seq, strict_json.digest(export_turn(turn.turn))) for turn in turns_of(log)}
     found = []
     for document in documents:
         for session in restored(read_document(document)) if document.startswith('{"agent') else ():
-            turns = [(t.turn.task, t.seq, strict_json.digest(t.turn.exported())) for t in session.turns()]
+            turns = [(t.turn.task, t.seq, strict_json.digest(export_turn(t.turn))) for t in session.turns()]
             same = {"turns": len(turns), "same turns": known.issuperset(turns)}
             where = {"session": session.session, "events": len(session.events)}
             found.append(where | same | {"whole": session.whole, "altered": list(session.altered)})

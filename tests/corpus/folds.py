@@ -9,18 +9,19 @@ from msgspec import to_builtins
 from foregate.agent.planning.history import plans_in
 from foregate.agent.session_state import SessionState
 from foregate.agent.trajectories.states import asked
-from foregate.agent.undo import begun, chosen, past
+from foregate.agent.undo import Undoable, begun, chosen, past
 from foregate.cli.plan_finding import about as about_plan
 from foregate.cli.rows import rows as rows_of_event
 from foregate.cli.timeline import messages_of
 from foregate.schemas import codec, strict_json
 from foregate.schemas.message import Message
+from foregate.schemas.turn_record import export_turn
 from tests.corpus.log import Log, lines, text, turns_of
 
 
 def rebuild_turns(log: Log) -> str:
     """Each judged turn as the judge read it, with everything that lies in other events."""
-    return lines({"seq": turn.seq, "turn": turn.turn.exported()} for turn in turns_of(log))
+    return lines({"seq": turn.seq, "turn": export_turn(turn.turn)} for turn in turns_of(log))
 
 
 def fold_states(log: Log) -> str:
@@ -66,7 +67,7 @@ def preview_undo(log: Log) -> str:
         known = past(events)
         for call in (None, *known.started, "no-such-call"):
             what = chosen(events, call)
-            told = what if isinstance(what, str) else to_builtins(what) | {"begun": begun(events, what.call)}
+            told = what if isinstance(what, str) else describe_undo(what) | {"begun": begun(events, what.call)}
             found.append({"call": call, "undo": told})
     return lines(found)
 
@@ -85,6 +86,11 @@ def describe_message(message: Message) -> list[Any]:
     """Return a message as JSON: role, text, calls, the call it answers, and the order of the calls."""
     calls = [[call.id, call.name, call.raw, call.defect] for call in message.calls]
     return [message.role, message.text, calls, message.call, message.order and message.order.to_json()]
+
+
+def describe_undo(what: Undoable) -> dict[str, Any]:
+    """Return a change that can be taken back as JSON: its before-images as they are recorded."""
+    return to_builtins(what) | {"before": [codec.dump(image) for image in what.before]}
 
 
 def describe_state(state: SessionState) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Blobs
 from foregate.telemetry import chain
@@ -39,7 +40,7 @@ class Log:
     def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[str] = ()) -> Iterator[Event]:
         """Yield events after a number, up to another, of some kinds or of all."""
         if session not in self._events:
-            self._events[session] = [read_event(text, hash_) for _, text, hash_ in self.lines(session)]
+            self._events[session] = [_event(*row) for row in self.lines(session)]
         found = self._events[session][max(after, 0) : until or None]
         yield from (event for event in found if not kinds or event.kind in kinds)
 
@@ -60,6 +61,14 @@ class StoredBlobs(MemoryBlobs):
 def read_event(text: str, stored: str) -> Event:
     """Return the event a stored line holds."""
     return chain.read(text, stored)
+
+
+def _event(seq: int, text: str, stored: str) -> Event:
+    """Return an event as a store gives one; raise LogError for one that cannot be read."""
+    try:
+        return read_event(text, stored)
+    except InvalidJson as error:
+        raise LogError(f"event {seq} cannot be read: {error}") from None
 
 
 def write_event(event: Event) -> bytes:

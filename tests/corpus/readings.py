@@ -7,7 +7,6 @@ recordings nor what is expected of them: the texts must stay what they are, byte
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,10 +28,8 @@ from foregate.policy.record import recorded_policy
 from foregate.schemas import codec, strict_json
 from foregate.schemas.codes import CODES, CRITIQUE_REASONS, NOT_RUN, PLAN_REASONS, REPEATED_HOLD
 from foregate.schemas.errors import ForegateError
-from foregate.schemas.event import KINDS
-from foregate.schemas.judgement import Judgement
-from foregate.schemas.need import Need
-from foregate.schemas.tool_spec import ToolSpec, catalogue_of
+from foregate.schemas.event_body import KINDS
+from foregate.schemas.tool_spec import catalogue_of
 from foregate.telemetry.decisions import DecisionPoint, decision_points
 from foregate.telemetry.replay_notes import notes_of
 from foregate.telemetry.statistics import KINDS as COUNTED
@@ -125,13 +122,13 @@ def judge_again(log: Log) -> str:
         key = turn.in_force.policy_hash, turn.turn.catalogue_hash
         if key not in benches:
             policy = recorded_policy(turn.in_force.policy)
-            catalogue = catalogue_of([codec.load(ToolSpec, spec) for spec in turn.in_force.catalogue])
+            catalogue = catalogue_of(turn.in_force.catalogue)
             benches[key] = policy, prelude(policy, catalogue), catalogue
         policy, bench, catalogue = benches[key]
         now = decide(turn.turn, policy, bench)
-        again = redecide(turn.turn, Judgement.from_json(turn.judgement), policy, bench, policy, catalogue)
-        told = codec.dump(now) if isinstance(now, Need) else now.to_json()
-        same = canonical(told) == canonical(turn.judgement)
+        again = redecide(turn.turn, turn.judgement, policy, bench, policy, catalogue)
+        told = codec.dump(now)
+        same = canonical(told) == canonical(codec.dump(turn.judgement))
         calls = {} if again.unchanged and not again.spared else {"differs": to_builtins(again)}
         found.append({"seq": turn.seq, "same": same, **({} if same else {"judgement": told}), **calls})
     return lines(found)
@@ -218,10 +215,6 @@ DAMAGED: Sequence[Callable[[Log], str]] = (
 """What is read of damaged logs: what `audit` and an export would."""
 
 
-_PYTHONS = re.compile(r"\((?:(?:Key|Type|Value|Attribute|Index|Lookup)Error: |list indices must be|'list' object).*?\)")
-"""What Python says of a body that is not what a reader expects: its words follow from our code, not from the log."""
-
-
 def read_damage(log: Log) -> str:
     """Return what readings give of a damaged log: the digest of a long text, and the sentence where there is none."""
     found = []
@@ -232,6 +225,5 @@ def read_damage(log: Log) -> str:
             told = f"{type(error).__name__}: {error}\n"
         except Exception:
             told = "no sentence\n"
-        told = _PYTHONS.sub("(...)", told)
         found.append(f"{reading.__name__}: {told if len(told) < 4000 else strict_json.sha256(told.encode())}")
     return text(found)

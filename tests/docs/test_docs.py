@@ -12,7 +12,8 @@ from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import CODES, NOT_RUN
-from foregate.schemas.event import KINDS, Event
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import KINDS
 from foregate.schemas.meanings import MEANINGS
 
 ROOT = Path(__file__).parents[2]

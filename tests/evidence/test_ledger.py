@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.evidence.ledger import REMEMBERED, Ledger, changes_of, records_of
+from foregate.evidence.ledger import REMEMBERED, Ledger
 from foregate.schemas import codec
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
 from foregate.schemas.resource import Resource, ResourceKind
@@ -141,7 +141,8 @@ def test_the_ledger_is_a_fold_over_what_the_log_stores(notes: list[tuple[list[Ev
     direct, stored = Ledger(), Ledger()
     for seq, (records, changes) in enumerate(notes, start=1):
         direct.note(seq, records, changes)
-        stored.note(seq, records_of(codec.dump(r) for r in records), changes_of(codec.dump(c) for c in changes))
+        again = [codec.load(EvidenceRecord, codec.dump(record)) for record in records]
+        stored.note(seq, again, [codec.load(Change, codec.dump(change)) for change in changes])
         for record in records:
             assert any(seen.seq == seq and seen.kind is record.kind for seen in direct.seen(record.resource))
     assert direct.resources() == stored.resources()

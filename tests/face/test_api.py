@@ -135,7 +135,7 @@ async def test_without_a_person_what_needs_one_is_denied(options: dict[str, Any]
     async with Agent(model=model, **options | {"policy": asks}) as agent:
         await agent.run("read a.txt")
         answered = [e for e in await options["log"].read(agent.session) if e.kind == "call_answered"]
-    assert [event.body["code"] for event in answered] == ["approval_required"]
+    assert [event.body.code for event in answered] == ["approval_required"]
 
 
 async def test_a_session_is_resumed_with_what_was_said_in_it(options: dict[str, Any], folder: Path) -> None:

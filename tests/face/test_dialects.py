@@ -15,8 +15,10 @@ from foregate import Agent
 from foregate.agent.models.scripted import ScriptedModel, says
 from foregate.agent.planning.configuration import load_configuration
 from foregate.cli.screen import Screen
+from foregate.schemas import codec
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Event
+from foregate.schemas.session_events import PolicyChanged, SessionStarted
 from foregate.telemetry.memory_log import MemoryLog
 from tests.agent.models.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message
 from tests.agent.models.test_openai import model_at
@@ -76,7 +78,7 @@ async def test_tools_are_taught_in_words_and_never_sent_where_a_dialect_is_spoke
     ):
         outcome = await agent.run("what does a.txt say?")
         started = (await where["log"].read(agent.session))[0].body
-    assert (outcome.status, outcome.text, started["dialect"]) == ("completed", "It says teh cat.", dialect)
+    assert (outcome.status, outcome.text, started.dialect) == ("completed", "It says teh cat.", dialect)
     first, last = server.requests
     assert not any({"tools", "tool_choice"} & body.keys() for body in server.requests)
     assert "read_file" in first["messages"][0]["content"]
@@ -156,7 +158,8 @@ async def test_a_look_is_taken_early_where_the_configuration_says_so_and_is_show
     ):
         (await agent.open()).listeners.append(heard)
         assert (await agent.run("what does a.txt say?")).text == "It says teh cat."
-        marks = [(e.kind, "early" in e.body, "look" in e.body) for e in await where["log"].read(agent.session)]
+        bodies = [codec.dump(event.body) | {"kind": event.kind} for event in await where["log"].read(agent.session)]
+    marks = [(body["kind"], "early" in body, "look" in body) for body in bodies]
     assert [mark for mark in marks if mark[1] or mark[2]] == [
         ("turn_judged", True, False),
         ("tool_started", True, False),
@@ -180,7 +183,7 @@ async def test_what_a_model_in_auto_thinks_aloud_is_neither_shown_nor_answered(
         (await agent.open()).on_text = shown.append
         assert (await agent.run("what does a.txt say?")).text == "It says teh cat."
         (response,) = [e.body for e in await where["log"].read(agent.session) if e.kind == "model_response"]
-    assert ("".join(shown), response["reasoning"]) == ("It says teh cat.", "I need no tool.")
+    assert ("".join(shown), response.reasoning) == ("It says teh cat.", "I need no tool.")
 
 
 @pytest.mark.parametrize("endpoint", sorted(REFUSALS))
@@ -244,8 +247,8 @@ async def test_auto_never_takes_what_is_written_into_a_file_for_a_call_of_anothe
         Agent(model=model_at(server), dialect="auto", **where) as agent,
     ):
         await agent.run("create b.html with an example")
-        names = [call["name"] for event in await where["log"].read(agent.session)
-                 if event.kind == "model_response" for call in event.body.get("calls", ())]  # fmt: skip
+        names = [call.name for event in await where["log"].read(agent.session)
+                 if event.kind == "model_response" for call in event.body.calls]  # fmt: skip
     assert names == ["write_file"]
     assert ((folder / "b.html").read_text(), (folder / "a.txt").exists()) == (is_there, True)
 
@@ -280,7 +283,8 @@ async def test_a_session_resumed_in_another_dialect_says_so_in_its_log_and_goes_
     assert (await answered(READS["action_tags"], None, name))[1] == "Seen."
     assert (await answered(READS["action_tags"], "native", name))[1] == READS["action_tags"]
     assert (await answered(READS["action_tags"], None, name))[1] == READS["action_tags"]
-    told = [(e.kind, e.actor, e.body["dialect"]) for e in await where["log"].read(name) if "dialect" in e.body]
+    changes = [e for e in await where["log"].read(name) if isinstance(e.body, (SessionStarted, PolicyChanged))]
+    told = [(e.kind, e.actor, e.body.dialect) for e in changes if e.body.dialect]
     assert told == [
         ("session_started", "foregate", "json"),
         ("policy_changed", "person", "action_tags"),
@@ -296,7 +300,7 @@ async def test_a_child_speaks_the_dialect_of_its_parent(where: dict[str, Any]) -
     ):
         assert (await agent.run("have somebody read a.txt")).text == "The child read it."
     log = where["log"]
-    assert [(await log.read(name))[0].body["dialect"] for name in await log.sessions()] == ["json", "json"]
+    assert [(await log.read(name))[0].body.dialect for name in await log.sessions()] == ["json", "json"]
     assert not any("tools" in body for body in server.requests)
     assert '- "read_file"' in server.requests[1]["messages"][0]["content"]
 
@@ -368,10 +372,10 @@ async def test_the_policy_in_force_says_whether_a_shell_gets_execute_command(
         model = ScriptedModel([says(line), says("I see.")])
         agent = Agent(model=model, **{"dialect": "action_tags", **where, **more})
         await agent.run("count the files")
-        (call,) = [e for e in await where["log"].read(agent.session) if e.kind == "model_response"][-2].body["calls"]
+        (call,) = [e for e in await where["log"].read(agent.session) if e.kind == "model_response"][-2].body.calls
         assert agent._opened is not None
         await agent._opened.close(end=False)
-        return agent.session, call["name"], "each with a tag of its own" in model.requests[-1].messages[-1].text
+        return agent.session, call.name, "each with a tag of its own" in model.requests[-1].messages[-1].text
 
     assert (await called())[1:] == ("run_command", True)
     assert (await called(policy=policy, dialect="auto"))[1:] == ("run_shell", False)

@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from foregate.agent.loop import run
 from foregate.cli.explain import lines_of
 from foregate.explanation import Explanation, explain, find_decision
 from foregate.gates.levers import nearest
 from foregate.schemas.codes import CODES
 from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.event import Draft
+from foregate.schemas.session_events import PolicyChanged
 from foregate.telemetry.decisions import DecisionPoint, decision_points
 from tests.agent.corpus import (
     STORIES,
@@ -40,6 +43,7 @@ from tests.agent.corpus import (
 )
 from tests.agent.world import World
 from tests.face.what_if_worlds import judged, played
+from tests.policies import policy_with
 
 NEVER_ROWS = {"changed_while_waiting"}
 """Codes that stand in a need, and never in a row."""
@@ -210,10 +214,10 @@ async def test_who_named_the_target_first_and_what_came_of_the_call_are_told() -
 
 
 async def test_a_log_without_layers_says_that_it_does_not_tell_where_a_value_comes_from() -> None:
-    world = await played(uncertainty)
-    lines = world.log._lines["s"]
-    first, text = lines[0]
-    lines[0] = (replace(first, body={key: value for key, value in first.body.items() if key != "layers"}), text)
+    world = World(policy=policy_with({"uncertainty.threshold": 300}))
+    session = await world.open([calls(("send", {"to": "eve@example.org"}), ("note", {"key": "k"}), text=TALK)])
+    await session.record(Draft(PolicyChanged(policy=session.policy.model_dump(mode="json")), "foregate"))
+    await run(session, "do it for k")
     point = next(p for p in points_of(world) if p.code == "uncertainty_clarification")
     explained = explain(world.log, "s", point.seq, point.gate)
     assert explained.numbers[0].origin == "the log does not say where it comes from"

@@ -32,7 +32,7 @@ async def test_the_log_and_the_policy_file_inside_a_workspace_are_not_the_agents
     model = ScriptedModel(steps)
     async with Agent(model=model, workspace=tmp_path, policy=policy) as agent:
         text = "write data [x]/foregate/events.db and mine.yaml, then delete data [x]"
-        told = [e.body["code"] async for e in agent.events(text) if e.kind == "call_answered"]
+        told = [e.body.code async for e in agent.events(text) if e.kind == "call_answered"]
     model.finish()
     assert told == ["denied_by_rule"] * 3
     assert policy.read_text() == "limits:\n  turns: 9\n"
@@ -80,7 +80,7 @@ async def test_the_configuration_that_names_the_models_is_not_the_agents_to_writ
         [calls(("write_file", {"path": wanted, "content": evil}), text="I will write that file now."), says("no")]
     )
     async with Agent(model=model, workspace=tmp_path, config=tmp_path / wanted if place == "given" else None) as agent:
-        told = [e.body["code"] async for e in agent.events(f"write {wanted}") if e.kind == "call_answered"]
+        told = [e.body.code async for e in agent.events(f"write {wanted}") if e.kind == "call_answered"]
     model.finish()
     assert (told, (tmp_path / wanted).exists()) == (["denied_by_rule"], place != "home")
     assert place == "home" or not (tmp_path / wanted).read_text()

@@ -58,7 +58,7 @@ async def test_what_decides_which_processes_start_is_not_the_agents_to_write(hom
         ]
     )
     async with Agent(model=model, workspace=folder, mcp=file) as agent:
-        told = [e.body["code"] async for e in agent.events("write both") if e.kind == "call_answered"]
+        told = [e.body.code async for e in agent.events("write both") if e.kind == "call_answered"]
     assert told == ["denied_by_rule"] * 2
     assert script.read_text() == HOSTILE.read_text()
 
@@ -72,7 +72,7 @@ async def test_the_users_own_place_is_guarded_before_there_is_anything(
         [calls(("write_file", {"path": wanted, "content": "{}"}), text="I will write that file now."), says("no")]
     )
     async with Agent(model=model, workspace=tmp_path) as agent:
-        told = [e.body["code"] async for e in agent.events(f"write {wanted}") if e.kind == "call_answered"]
+        told = [e.body.code async for e in agent.events(f"write {wanted}") if e.kind == "call_answered"]
     assert told == ["denied_by_rule"]
 
 

@@ -97,7 +97,17 @@ def turn(call: ToolCall, survey: Survey, said: str | Sequence[str] = "", **more:
     """A turn over one call; `actor_of_words` says who the messages are from."""
     actor = more.pop("actor_of_words", "user")
     texts = [said] if isinstance(said, str) else said
-    bare = Turn(1, 1, 1, "2026-01-01T00:00:00.000000Z", "", "", "", (call,), (survey,))
+    bare = Turn(
+        response=1,
+        task=1,
+        turn=1,
+        now="2026-01-01T00:00:00.000000Z",
+        policy_hash="",
+        catalogue_hash="",
+        prompts_hash="",
+        calls=(call,),
+        surveys=(survey,),
+    )
     return replace(bare, user_messages=tuple(Said(n, text, actor) for n, text in enumerate(texts) if text), **more)
 
 

@@ -17,11 +17,13 @@ from foregate.policy.load import SHIPPED, check, default_policy, file_of, load
 from foregate.policy.policy import Policy
 from foregate.policy.strict_yaml import dotted, read, walk
 from foregate.schemas.codes import GATES
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.need import Need
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.turn import Counters, Turn
 from tests.agent import world
+from tests.events import bodies
 from tests.gates.turns import (
     ACCEPT,
     CATALOGUE,
@@ -146,8 +148,8 @@ def unchecked_promise(policy: Policy) -> object:
         look = calls(("read_file", {"path": "a.txt"}), text="I will mend the typo you named.")
         steps = [look, calls(edit), answers(plan), says("fixed"), says("fixed, I am sure")]
         await run(await place.open(steps), "fix the typo in a.txt")
-        judgements = [e.body for e in await place.log.read("s") if e.kind == "turn_judged"]
-        return [d["code"] for b in judgements for d in b["judgement"]["decisions"] if d["gate"] == "postlude"]
+        judged = bodies(await place.log.read("s"), TurnJudged)
+        return [d.code for body in judged for d in body.judgement.decisions if d.gate == "postlude"]
 
     return asyncio.run(session())
 

@@ -7,18 +7,25 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from foregate.schemas import codec
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.tool_call import ToolCall
 
 CALL = ToolCall.parse("read_file", '{"path": "notes.txt"}', wire_id="w1")
 
 
+def recorded(response: ModelResponse) -> ModelResponse:
+    """Return a response as the log gives it back."""
+    line = json.dumps(codec.dump(ModelResponded.of(response)))
+    return codec.load(ModelResponded, {**json.loads(line), "kind": "model_response"}).response
+
+
 def test_the_stamped_response_is_what_reading_its_recorded_form_gives() -> None:
     stamped = ModelResponse("text \ud800", (CALL, CALL), reasoning="why", finish_reason="tool_calls").stamped(7)
-    copy = json.loads(json.dumps(stamped.to_json()))
-    assert ModelResponse.from_json(copy) == stamped
+    assert recorded(stamped) == stamped
     assert [call.id for call in stamped.calls] == ["c7.1", "c7.2"]
 
 
@@ -26,13 +33,13 @@ def test_what_a_call_asks_for_is_read_from_its_text_whatever_its_maker_said() ->
     lying = replace(CALL, arguments={"path": "other.txt"}, digest="0" * 64)
     stamped = ModelResponse("", (lying,)).stamped(7)
     assert stamped.calls[0].arguments == {"path": "notes.txt"}
-    assert ModelResponse.from_json(stamped.to_json()).calls[0].digest == CALL.digest
+    assert recorded(stamped).calls[0].digest == CALL.digest
 
 
 def test_a_call_that_was_begun_and_not_finished_stays_unreadable_with_what_is_wrong_though_its_text_is_json() -> None:
     broken = ToolCall.broken("create_file", '{"path": "a"}', "the tag `create_file` is cut off; send it again, whole")
     stamped = ModelResponse("", (broken,)).stamped(7)
-    copy = ModelResponse.from_json(json.loads(json.dumps(stamped.to_json())))
+    copy = recorded(stamped)
     assert copy == stamped
     assert copy.calls[0].arguments is None
     assert "cut off" in copy.calls[0].defect
@@ -41,7 +48,7 @@ def test_a_call_that_was_begun_and_not_finished_stays_unreadable_with_what_is_wr
 def test_the_order_of_the_calls_and_which_wait_for_results_are_recorded() -> None:
     order = Block("sequential", (0, Block("parallel", (1, 2))))
     stamped = ModelResponse("", (CALL, CALL, CALL), order=order, deferred=(2,)).stamped(7)
-    copy = ModelResponse.from_json(json.loads(json.dumps(stamped.to_json())))
+    copy = recorded(stamped)
     assert (copy.order, copy.deferred) == (order, (2,))
     assert list(order.places()) == [0, 1, 2]
 

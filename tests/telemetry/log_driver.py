@@ -12,6 +12,7 @@ import sys
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Draft
 from foregate.schemas.protocols import Lease
+from foregate.schemas.task_events import UserMessage
 from foregate.telemetry.sqlite_log import SqliteLog
 
 
@@ -24,7 +25,7 @@ class Worker:
 
     async def say(self, text: str) -> None:
         """Append one event."""
-        await self.log.append(self.lease, [Draft("user_message", "user", {"text": text})], policy="p", time="")
+        await self.log.append(self.lease, [Draft(UserMessage(text=text), "user")], policy="p", time="")
 
     async def step(self, name: str, what: str) -> None:
         """Take one step."""

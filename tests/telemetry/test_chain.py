@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from foregate.schemas.errors import InvalidJson, TamperedLog
 from foregate.schemas.event import GENESIS, Draft
+from foregate.schemas.plan_events import FillRequest, PlanStepChanged
 from foregate.telemetry import chain
-
-NOW = "2026-01-01T00:00:00.000000Z"
+from tests.telemetry.made import CHECKPOINT, NOW, said
 
 
 def lines(count: int = 6) -> list[tuple[int, str, str]]:
     """Return the rows of an honest log of `count` events."""
-    drafts = [Draft("user_message", "user", {"text": f"message {number}"}) for number in range(count)]
+    drafts = [said(f"message {number}") for number in range(count)]
     sealed = chain.seal(drafts, session="s", after=0, prev=GENESIS, policy="p", time=NOW)
     return [(event.seq, text, event.hash) for event, text in sealed]
 
@@ -65,11 +65,13 @@ def test_a_duplicated_event_is_found(index: int) -> None:
 
 
 def test_an_event_of_another_session_is_found_even_with_a_right_hash() -> None:
-    sealed = chain.seal([Draft("checkpoint", "foregate", {})], session="t", after=0, prev=GENESIS, policy="p", time=NOW)
+    sealed = chain.seal([CHECKPOINT], session="t", after=0, prev=GENESIS, policy="p", time=NOW)
     assert first_bad([(1, sealed[0][1], sealed[0][0].hash)]) == 1
 
 
 @pytest.mark.parametrize("value", [float("nan"), "\ud800", object()])
 def test_a_body_that_is_not_the_logs_json_is_refused_before_anything_is_stored(value: object) -> None:
-    with pytest.raises(InvalidJson):
-        chain.seal([Draft("checkpoint", "foregate", {"x": value})], session="s", after=0, prev="", policy="", time="")
+    body = FillRequest(notice="", about={"x": value}, request="")  # type: ignore[dict-item]
+    draft = Draft(PlanStepChanged(plan="p", step=1, status="running", ask=body), "foregate")
+    with pytest.raises(InvalidJson, match="an event of kind `plan_step_changed` cannot be written"):
+        chain.seal([draft], session="s", after=0, prev="", policy="", time="")

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import calls, says
-from foregate.schemas import codec
 from foregate.schemas.decision import CallRuling, Decision
 from foregate.schemas.errors import LogError, UsageError
-from foregate.schemas.event import GENESIS, Draft, Event
+from foregate.schemas.event import Draft, Event
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.ruling import Standing
-from foregate.telemetry import chain
+from foregate.schemas.turn_record import TurnRecord
 from foregate.telemetry.decisions import chosen, decision_points
 from foregate.telemetry.sqlite_log import SqliteLog
 from tests.conftest import OpenSession
+from tests.telemetry.made import NOW, event
 
 EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
 
 
-def judged(*decisions: Decision, **turn: object) -> Event:
+def judged(*decisions: Decision) -> Event:
     """Return a `turn_judged` with these decisions."""
-    body = {
-        "turn": {"task": 1, "turn": 2, "response": 3, **turn},
-        "judgement": {"verdicts": [], "decisions": [codec.dump(decision) for decision in decisions]},
-    }
-    draft = Draft("turn_judged", "foregate", body)
-    ((event, _),) = chain.seal([draft], session="s", after=6, prev=GENESIS, policy="p", time="now")
-    return event
+    turn = TurnRecord(
+        response=3,
+        task=1,
+        turn=2,
+        now=NOW,
+        policy_hash="",
+        catalogue_hash="",
+        prompts_hash="",
+        surveys=(),
+        user_messages=(),
+    )
+    body = TurnJudged(turn=turn, judgement=Judgement((), decisions), survey_hash="", fingerprints={})
+    return event(body, seq=7)
 
 
 async def test_a_held_edit_is_a_row_with_tool_target_and_ruling(
@@ -86,8 +95,13 @@ def test_rulings_are_kept_call_by_call() -> None:
     assert point.rulings == rulings
 
 
-def test_decisions_that_cannot_be_read_are_one_clear_error() -> None:
-    draft = Draft("turn_judged", "foregate", {"turn": {}, "judgement": {"decisions": [{"gate": 3}]}})
-    ((event, _),) = chain.seal([draft], session="s", after=6, prev=GENESIS, policy="p", time="now")
-    with pytest.raises(LogError, match="event 7 holds no decisions that can be read"):
-        list(decision_points([event]))
+async def test_decisions_that_cannot_be_read_are_one_clear_error(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "log.db")
+    lease = await log.claim("s", create=True)
+    await log.append(lease, [Draft(judged(Decision("rules", "rules_passed")).body, "foregate")], policy="p", time=NOW)
+    await log.settle(lease)
+    with sqlite3.connect(tmp_path / "log.db") as connection:
+        connection.execute("UPDATE events SET text = replace(text, '\"rules\"', '3')")
+    with pytest.raises(LogError, match=r"event 1 cannot be read \(its turn_judged cannot be read: .*gate"):
+        list(decision_points(log.events("s", kinds=("turn_judged",))))
+    log.close()

@@ -8,15 +8,8 @@ from pathlib import Path
 import pytest
 
 from foregate.schemas.errors import LogError
-from foregate.schemas.event import Draft
 from foregate.telemetry.sqlite_log import SqliteLog
-
-NOW = "2026-01-01T00:00:00.000000Z"
-
-
-def said(text: str) -> Draft:
-    """Return a small event."""
-    return Draft("user_message", "user", {"text": text})
+from tests.telemetry.made import NOW, ended, said
 
 
 async def test_events_of_some_kinds_are_read_of_all_sessions_in_one_pass(tmp_path: Path) -> None:
@@ -25,8 +18,7 @@ async def test_events_of_some_kinds_are_read_of_all_sessions_in_one_pass(tmp_pat
     for name in ("b", "a"):
         lease = await log.claim(name, create=True)
         await log.append(lease, [said("one")], policy="p", time=NOW)
-        ended = Draft("task_ended", "foregate", {"status": "completed"})
-        await log.append(lease, [ended, said("two")], policy="p", time=NOW)
+        await log.append(lease, [ended(), said("two")], policy="p", time=NOW)
         await log.settle(lease)
     told = [(event.session, event.seq) for event in log.everywhere(("user_message",))]
     assert told == [("a", 1), ("a", 3), ("b", 1), ("b", 3)]

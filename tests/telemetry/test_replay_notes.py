@@ -7,11 +7,10 @@ from msgspec.structs import replace
 
 from foregate.schemas.codes import CODES
 from foregate.schemas.decision import CallRuling, Decision
-from foregate.schemas.event import GENESIS, Draft
 from foregate.schemas.ruling import Standing
-from foregate.telemetry import chain
 from foregate.telemetry.decisions import DecisionPoint, decision_points
 from foregate.telemetry.replay_notes import ReplayNote, notes, notes_of
+from tests.telemetry.made import ended, sealed
 from tests.telemetry.test_decisions import judged
 
 EXPECTED = {
@@ -71,9 +70,8 @@ def test_the_reason_of_a_rejected_plan_is_in_its_notes() -> None:
 
 
 def test_a_task_that_ran_out_of_its_budget_leaves_a_note() -> None:
-    body = {"status": "budget_exhausted", "note": "the task has used 60 of 60 (turns, policy limits.turns)"}
-    drafts = [Draft("task_ended", "foregate", body), Draft("task_ended", "foregate", {"status": "completed"})]
-    events = [event for event, _ in chain.seal(drafts, session="s", after=0, prev=GENESIS, policy="p", time="now")]
+    note = "the task has used 60 of 60 (turns, policy limits.turns)"
+    events = sealed(ended("budget_exhausted", note), ended())
     assert notes_of([judged(Decision("plan", "plan_drift")), *events])[-1] == ReplayNote(
         "validation_failure",
         "execution_budget_exhausted",

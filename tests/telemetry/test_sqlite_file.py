@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from foregate.schemas.errors import LogError
-from foregate.schemas.event import Draft
 from foregate.telemetry import chain
 from foregate.telemetry.sqlite_log import SqliteLog
+from tests.telemetry.made import CHECKPOINT, said
 
 FIRST_VERSION = """
 CREATE TABLE leases (
@@ -59,8 +59,7 @@ def log(path: Path) -> Iterator[SqliteLog]:
 async def say(log: SqliteLog) -> None:
     """Append two events of different kinds to a new session `s`, and settle."""
     lease = await log.claim("s", create=True)
-    drafts = [Draft("user_message", "user", {"text": "one"}), Draft("checkpoint", "foregate", {})]
-    await log.append(lease, drafts, policy="p", time="")
+    await log.append(lease, [said("one"), CHECKPOINT], policy="p", time="")
     await log.settle(lease)
 
 

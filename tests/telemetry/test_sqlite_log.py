@@ -17,11 +17,13 @@ import pytest
 from foregate.schemas.errors import LogError, SessionHeld, TamperedLog
 from foregate.schemas.event import GENESIS, Draft
 from foregate.schemas.protocols import Head, Lease
+from foregate.schemas.session_events import SessionEnded
+from foregate.schemas.task_events import UserMessage
 from foregate.telemetry import chain
 from foregate.telemetry.group_commit import WARY
 from foregate.telemetry.sqlite_log import SqliteLog
-
-NOW = "2026-01-01T00:00:00.000000Z"
+from tests.events import bodies
+from tests.telemetry.made import CHECKPOINT, NOW, said
 
 
 @pytest.fixture(params=[math.inf, -1.0], ids=["loop", "thread"])
@@ -46,11 +48,6 @@ def log(path: Path, prompt: float) -> Iterator[SqliteLog]:
     log.close()
 
 
-def said(text: str) -> Draft:
-    """Return a small event."""
-    return Draft("user_message", "user", {"text": text})
-
-
 async def say(log: SqliteLog, lease: Lease, *texts: str) -> None:
     """Append one event per text."""
     await log.append(lease, [said(text) for text in texts], policy="p", time=NOW)
@@ -63,7 +60,7 @@ async def test_what_is_settled_is_there_after_opening_again(log: SqliteLog, path
     other = SqliteLog(path)
     events = await other.read("s")
     other.close()
-    assert [event.body["text"] for event in events] == ["one", "zwei ☃"]
+    assert [body.text for body in bodies(events, UserMessage)] == ["one", "zwei ☃"]
     assert [event.seq for event in chain.verified(log.lines("s"), "s")] == [1, 2]
 
 
@@ -94,7 +91,7 @@ async def test_a_chain_goes_on_where_the_last_holder_left_it(log: SqliteLog, pat
 async def test_the_head_tells_whether_the_last_event_ended_the_session(log: SqliteLog) -> None:
     lease = await log.claim("s", create=True)
     assert await log.head("s") == Head(0, GENESIS, False)
-    (event,) = await log.append(lease, [Draft("session_ended", "foregate", {"events": 1})], policy="p", time=NOW)
+    (event,) = await log.append(lease, [Draft(SessionEnded(events=1), "foregate")], policy="p", time=NOW)
     assert await log.head("s") == Head(1, event.hash, True)
     await say(log, lease, "one thing more")
     assert (await log.head("s")).ended is False
@@ -109,7 +106,7 @@ async def test_sessions_are_listed_newest_first(log: SqliteLog) -> None:
 async def test_reading_starts_after_a_number_and_stops_at_a_limit(log: SqliteLog) -> None:
     lease = await log.claim("s", create=True)
     await say(log, lease, *"abcde")
-    await log.append(lease, [Draft("checkpoint", "foregate", {})], policy="p", time=NOW)
+    await log.append(lease, [CHECKPOINT], policy="p", time=NOW)
     assert [event.seq for event in await log.read("s", after=2, limit=2)] == [3, 4]
     assert [event.seq for event in log.events("s", kinds=("checkpoint",))] == [6]
     assert [event.seq for event in log.events("s", after=4)] == [5, 6]
@@ -158,7 +155,7 @@ async def test_a_holder_that_was_succeeded_can_write_nothing_more(log: SqliteLog
     with pytest.raises(SessionHeld, match="taken over"):
         await say(log, zombie, "later still")
     await say(other, heir, "after")
-    assert [event.body["text"] for event in await other.read("s")] == ["before", "after"]
+    assert [body.text for body in bodies(await other.read("s"), UserMessage)] == ["before", "after"]
     other.close()
 
 
@@ -199,6 +196,7 @@ import asyncio, resource, sys
 from pathlib import Path
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import Draft
+from foregate.schemas.task_events import UserMessage
 from foregate.telemetry import group_commit
 from foregate.telemetry.sqlite_log import SqliteLog
 
@@ -210,8 +208,8 @@ async def main():
     stored = 0
     try:
         for number in range(100):
-            body = {"text": "x" * 10_000}
-            await log.append(lease, [Draft("user_message", "user", body)], policy="p", time="")
+            body = UserMessage(text="x" * 10_000)
+            await log.append(lease, [Draft(body, "user")], policy="p", time="")
             await log.settle(lease)
             stored = number + 1
     except LogError as error:
@@ -347,7 +345,7 @@ async def test_no_event_is_lost_or_doubled_when_loops_and_the_thread_take_turns_
     await asyncio.to_thread(elsewhere.join)
     wanted = [f"{turn} {half}" for turn in range(60) for half in "ab"]
     for name in names:
-        assert [event.body["text"] for event in chain.verified(log.lines(name), name)] == wanted
+        assert [body.text for body in bodies(chain.verified(log.lines(name), name), UserMessage)] == wanted
 
 
 async def test_a_backlog_waits_for_the_disk_instead_of_growing(log: SqliteLog) -> None:

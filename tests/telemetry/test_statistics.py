@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import calls, says
 from foregate.schemas.errors import LogError
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import Usage
 from foregate.schemas.protocols import Reply
+from foregate.schemas.ruling import Standing
+from foregate.schemas.session_events import PolicyChanged
 from foregate.telemetry.statistics import KINDS, Statistics
 from tests.agent.corpus import ASK_EDITS, EDIT, PLAN, READ, SEND, STORIES, TALK, YES, events_of, narration, rules, told
 from tests.agent.world import World
+from tests.events import bodies
 from tests.policies import policy_with
 
 
@@ -54,17 +56,12 @@ async def test_the_counts_agree_with_the_decisions_of_every_story() -> None:
         events = await events_of(story)
         found = Statistics()
         found.take("s", events)
-        rows = [row for e in events if e.kind == "turn_judged" for row in e.body["judgement"]["decisions"]]
+        judgements = [body.judgement for body in bodies(events, TurnJudged)]
+        rows = [row for judgement in judgements for row in judgement.decisions]
         for gate, counts in found.gates.items():
-            assert counts.asked == sum(row["gate"] == gate for row in rows)
-        held = [
-            verdict
-            for event in events
-            if event.kind == "turn_judged"
-            for verdict in event.body["judgement"]["verdicts"]
-            if verdict["standing"] != "allow"
-        ]
-        assert found.held == len(held)
+            assert counts.asked == sum(row.gate == gate for row in rows)
+        verdicts = [verdict for judgement in judgements for verdict in judgement.verdicts]
+        assert found.held == sum(verdict.standing is not Standing.ALLOW for verdict in verdicts)
 
 
 async def test_advice_costs_its_requests_and_tokens() -> None:
@@ -140,9 +137,7 @@ async def test_what_happens_in_shadow_is_counted_apart() -> None:
 async def test_an_event_that_cannot_be_counted_is_one_clear_error() -> None:
     world = World()
     await narration(world)
-    events: list[Any] = [
-        replace(event, body={"turn": {}}) if event.kind == "turn_judged" else event
-        for event in world.log.events("s", kinds=KINDS)
-    ]
-    with pytest.raises(LogError, match=r"event \d+ of session `s` cannot be counted"):
-        Statistics().take("s", events)
+    events = list(world.log.events("s", kinds=KINDS))
+    odd = replace(events[0], body=PolicyChanged(policy={"rules": {"list": [3]}}))
+    with pytest.raises(LogError, match=r"event 1 of session `s` cannot be counted"):
+        Statistics().take("s", [odd, *events[1:]])

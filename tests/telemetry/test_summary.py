@@ -10,12 +10,15 @@ import pytest
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import calls, says
 from foregate.schemas.errors import LogError
-from foregate.schemas.event import GENESIS, Draft
-from foregate.telemetry import chain
+from foregate.schemas.event import Draft
+from foregate.schemas.judging_events import NeedAnswered
+from foregate.schemas.need import Answer
+from foregate.schemas.task_events import TaskPaused, TaskStarted
 from foregate.telemetry.memory_log import MemoryLog
 from foregate.telemetry.sqlite_log import SqliteLog
 from foregate.telemetry.summary import TaskSummary, summarise, summary_of
 from tests.conftest import OpenSession
+from tests.telemetry.made import said, sealed
 
 Make = Callable[[Path], SqliteLog | MemoryLog]
 
@@ -54,14 +57,14 @@ async def test_a_session_without_events_has_a_summary_too(tmp_path: Path) -> Non
 
 def test_a_task_that_waits_shows_for_what_until_it_goes_on() -> None:
     drafts = [
-        Draft("task_started", "foregate", {"task": 1, "depth": 0}),
-        Draft("user_message", "user", {"text": "clean up"}),
-        Draft("task_paused", "foregate", {"reason": "needs_input", "question": "which?"}),
-        Draft("user_message", "user", {"text": "the logs"}),
-        Draft("task_paused", "foregate", {"reason": "awaiting_approval"}),
-        Draft("need_answered", "person", {"answer": {}}),
+        Draft(TaskStarted(task=1, depth=0), "foregate"),
+        said("clean up"),
+        Draft(TaskPaused(reason="needs_input", question="which?"), "foregate"),
+        said("the logs"),
+        Draft(TaskPaused(reason="awaiting_approval"), "foregate"),
+        Draft(NeedAnswered(answer=Answer("approval", "person", "k", (), "", "")), "person"),
     ]
-    events = [event for event, _ in chain.seal(drafts, session="s", after=0, prev=GENESIS, policy="p", time="now")]
+    events = sealed(*drafts)
     shown = [summary_of("s", events[: count + 1], count + 1, events[count]).tasks[0] for count in range(len(events))]
     assert [task.status for task in shown] == [
         "running",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,16 @@ from hypothesis import strategies as st
 
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import calls, says
+from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import GENESIS, Draft, Event
+from foregate.schemas.session_events import SessionEnded
 from foregate.telemetry import chain
 from foregate.telemetry.sqlite_log import SqliteLog
 from foregate.telemetry.verify import Verification, parse_head, verify, verify_session
 from tests.conftest import OpenSession
+from tests.telemetry.made import NOW, said
 
-NOW = "2026-01-01T00:00:00.000000Z"
 COUNT = 6
 Rows = list[tuple[int, str, str]]
 
@@ -31,9 +33,9 @@ async def write(path: Path, *, ended: bool = False) -> SqliteLog:
     """Return an open log at `path` with an honest session `s` of COUNT events."""
     log = SqliteLog(path)
     lease = await log.claim("s", create=True)
-    drafts = [Draft("user_message", "user", {"text": f"message ☃ {number}"}) for number in range(COUNT)]
+    drafts = [said(f"message ☃ {number}") for number in range(COUNT)]
     if ended:
-        drafts[-1] = Draft("session_ended", "foregate", {"events": COUNT})
+        drafts[-1] = Draft(SessionEnded(events=COUNT), "foregate")
     await log.append(lease, drafts, policy="p", time=NOW)
     await log.release(lease)
     return log
@@ -183,7 +185,8 @@ def test_a_head_that_is_none_is_refused(text: str) -> None:
         parse_head(text)
 
 
-Bodies = list[tuple[Event, Any]]
+Lines = list[dict[str, Any]]
+"""What the lines of a log hold, as JSON that may be changed."""
 
 
 @pytest.fixture
@@ -203,41 +206,44 @@ async def session_events(folder: Path, open_session: OpenSession, tmp_path: Path
     return events
 
 
-def told(events: Sequence[Event], change: Callable[[Bodies], None]) -> list[tuple[int, str]]:
+def told(events: Sequence[Event], change: Callable[[Lines], None]) -> list[tuple[int, str]]:
     """Return number and name of the defects in a log written anew by somebody who can also compute hashes."""
-    bodies: Bodies = [(event, deepcopy(dict(event.body))) for event in events]
-    change(bodies)
+    lines: Lines = [json.loads(strict_json.encode_record(chain.header(event))) for event in events]
+    change(lines)
+    for seq, line in enumerate(lines, start=1):
+        assert line["kind"] != "model_response" or line["seq"] == seq, "the change moved a response"
     rows: Rows = []
     prev = GENESIS
-    for seq, (event, body) in enumerate(bodies, start=1):
-        if event.kind == "session_ended":
-            body["events"] = seq
-        if event.kind == "model_response" and seq != event.seq:
-            pytest.fail("the change moved a response")
-        draft = Draft(event.kind, event.actor, body)
-        ((sealed, text),) = chain.seal([draft], session="s", after=seq - 1, prev=prev, policy="p", time=NOW)
-        rows.append((seq, text, sealed.hash))
-        prev = sealed.hash
+    for seq, line in enumerate(lines, start=1):
+        if line["kind"] == "session_ended":
+            line["body"]["events"] = seq
+        text = strict_json.encode_record({**line, "seq": seq, "prev": prev}).decode()
+        prev = strict_json.sha256(text.encode())
+        rows.append((seq, text, prev))
     return [(defect.seq, defect.code) for defect in verify(rows, "s").defects]
 
 
-def place(bodies: Bodies, kind: str, number: int = 0) -> int:
+def place(lines: Lines, kind: str, number: int = 0) -> int:
     """Return where the n-th event of a kind is; negative counts from the end."""
-    return [index for index, (event, _) in enumerate(bodies) if event.kind == kind][number]
+    return [index for index, line in enumerate(lines) if line["kind"] == kind][number]
+
+
+NOTHING = {"kind": "checkpoint", "body": {"undo": "c1.1", "steps": []}}
+"""An event that says nothing of the calls."""
 
 
 def test_a_log_written_anew_without_a_change_is_sound(session_events: list[Event]) -> None:
-    assert told(session_events, lambda bodies: None) == []
+    assert told(session_events, lambda lines: None) == []
 
 
 def test_an_effect_nobody_allowed_is_found(session_events: list[Event]) -> None:
     where: list[int] = []
 
-    def held(bodies: Bodies) -> None:
-        index = place(bodies, "tool_started", 1)
+    def held(lines: Lines) -> None:
+        index = place(lines, "tool_started", 1)
         where.append(index + 1)
-        judged = bodies[index][1]["permit"]["judged"]
-        for verdict in bodies[judged - 1][1]["judgement"]["verdicts"]:
+        judged = lines[index]["body"]["permit"]["judged"]
+        for verdict in lines[judged - 1]["body"]["judgement"]["verdicts"]:
             verdict["standing"] = "hold"
 
     assert told(session_events, held) == [(where[0], "no_permit")]
@@ -245,33 +251,35 @@ def test_an_effect_nobody_allowed_is_found(session_events: list[Event]) -> None:
 
 @pytest.mark.parametrize("key", ["digest", "judged", "survey_hash", "call"])
 def test_a_permit_for_something_else_is_found(session_events: list[Event], key: str) -> None:
-    def other(bodies: Bodies) -> None:
-        permit = bodies[place(bodies, "tool_started", 1)][1]["permit"]
+    def other(lines: Lines) -> None:
+        permit = lines[place(lines, "tool_started", 1)]["body"]["permit"]
         permit[key] = 1 if key == "judged" else "0" * 64
 
     assert [code for _, code in told(session_events, other)] == ["no_permit"]
 
 
 def test_arguments_exchanged_after_judging_are_found(session_events: list[Event]) -> None:
-    def exchanged(bodies: Bodies) -> None:
-        bodies[place(bodies, "model_response", 1)][1]["calls"][0]["arguments"] = '{"path":"b.txt","old":"x","new":"y"}'
+    def exchanged(lines: Lines) -> None:
+        lines[place(lines, "model_response", 1)]["body"]["calls"][0]["arguments"] = (
+            '{"path":"b.txt","old":"x","new":"y"}'
+        )
 
     assert next(code for _, code in told(session_events, exchanged)) == "other_call"
 
 
 def test_a_permit_used_twice_is_found(session_events: list[Event]) -> None:
-    def twice(bodies: Bodies) -> None:
-        first, second = place(bodies, "tool_started", 1), place(bodies, "tool_finished", 1)
-        last = place(bodies, "task_ended")
-        bodies[last:last] = [bodies[first], bodies[second]]
+    def twice(lines: Lines) -> None:
+        first, second = place(lines, "tool_started", 1), place(lines, "tool_finished", 1)
+        last = place(lines, "task_ended")
+        lines[last:last] = [lines[first], lines[second]]
 
     codes = {code for _, code in told(session_events, twice)}
     assert "permit_used_twice" in codes
 
 
 def test_a_verdict_looser_than_a_gates_ruling_is_found(session_events: list[Event]) -> None:
-    def loosened(bodies: Bodies) -> None:
-        for verdict in bodies[place(bodies, "turn_judged")][1]["judgement"]["verdicts"]:
+    def loosened(lines: Lines) -> None:
+        for verdict in lines[place(lines, "turn_judged")]["body"]["judgement"]["verdicts"]:
             verdict["standing"] = "allow"
 
     assert (
@@ -281,71 +289,60 @@ def test_a_verdict_looser_than_a_gates_ruling_is_found(session_events: list[Even
 
 
 def test_a_survey_exchanged_after_judging_is_found(session_events: list[Event]) -> None:
-    def exchanged(bodies: Bodies) -> None:
-        bodies[place(bodies, "turn_judged")][1]["turn"]["surveys"][0]["problem"] = "none at all"
+    def exchanged(lines: Lines) -> None:
+        lines[place(lines, "turn_judged")]["body"]["turn"]["surveys"][0]["problem"] = "none at all"
 
     assert [code for _, code in told(session_events, exchanged)] == ["other_survey"]
 
 
 def test_an_answer_given_twice_is_found(session_events: list[Event]) -> None:
-    def twice(bodies: Bodies) -> None:
-        index = place(bodies, "call_answered", -1)
-        bodies[index + 1 :] = [bodies[index]]
+    def twice(lines: Lines) -> None:
+        index = place(lines, "call_answered", -1)
+        lines[index + 1 :] = [lines[index]]
 
     assert [code for _, code in told(session_events, twice)] == ["answered_twice"]
 
 
 def test_a_call_without_an_answer_is_found(session_events: list[Event]) -> None:
-    def silent(bodies: Bodies) -> None:
-        index = place(bodies, "call_answered", -1)
-        event, _ = bodies[index]
-        bodies[index] = (Event(**{**fields(event), "kind": "checkpoint"}), {})
+    def silent(lines: Lines) -> None:
+        lines[place(lines, "call_answered", -1)].update(NOTHING)
 
     assert [code for _, code in told(session_events, silent)] == ["no_answer"]
 
 
 def test_an_effect_told_as_not_run_is_found(session_events: list[Event]) -> None:
-    def denied(bodies: Bodies) -> None:
-        index = place(bodies, "tool_finished", 1)
-        event, body = bodies[index]
-        bodies[index] = (Event(**{**fields(event), "kind": "call_answered"}), {"call": body["call"]})
+    def denied(lines: Lines) -> None:
+        line, answer = lines[place(lines, "tool_finished", 1)], lines[place(lines, "call_answered", -1)]
+        line.update(kind="call_answered", body={**answer["body"], "call": line["body"]["call"]})
 
     assert [code for _, code in told(session_events, denied)] == ["answered_while_running"]
 
 
 def test_a_result_of_a_call_that_never_started_is_found(session_events: list[Event]) -> None:
-    def invented(bodies: Bodies) -> None:
-        index = place(bodies, "tool_started", 1)
-        bodies[index] = (Event(**{**fields(bodies[index][0]), "kind": "checkpoint"}), {})
+    def invented(lines: Lines) -> None:
+        lines[place(lines, "tool_started", 1)].update(NOTHING)
 
     assert next(code for _, code in told(session_events, invented)) == "ended_without_start"
 
 
 def test_an_effect_without_an_outcome_is_found_once_the_session_goes_on(session_events: list[Event]) -> None:
-    def lost(bodies: Bodies) -> None:
-        index = place(bodies, "tool_finished", 1)
-        bodies[index] = (Event(**{**fields(bodies[index][0]), "kind": "checkpoint"}), {})
+    def lost(lines: Lines) -> None:
+        lines[place(lines, "tool_finished", 1)].update(NOTHING)
 
     assert {code for _, code in told(session_events, lost)} == {"no_answer", "no_outcome"}
 
 
 def test_a_log_that_stops_in_the_middle_of_a_call_is_consistent(session_events: list[Event]) -> None:
-    def stopped(bodies: Bodies) -> None:
-        del bodies[place(bodies, "tool_started", 1) + 1 :]
+    def stopped(lines: Lines) -> None:
+        del lines[place(lines, "tool_started", 1) + 1 :]
 
     assert told(session_events, stopped) == []
 
 
 @pytest.mark.parametrize("kind", ["model_response", "turn_judged", "tool_started", "tool_finished", "call_answered"])
 def test_a_body_that_cannot_be_read_is_found_and_not_a_crash(session_events: list[Event], kind: str) -> None:
-    def empty(bodies: Bodies) -> None:
-        index = place(bodies, kind)
-        bodies[index] = (bodies[index][0], {"permit": 3, "calls": 3, "turn": []})
+    def empty(lines: Lines) -> None:
+        lines[place(lines, kind)]["body"] = {"permit": 3, "calls": 3, "turn": []}
 
     found = told(session_events, empty)
     assert next(code for _, code in found) == "malformed_event"
-
-
-def fields(event: Event) -> dict[str, Any]:
-    """Return an event's fields by name."""
-    return {name: getattr(event, name) for name in event.__slots__}

@@ -111,7 +111,7 @@ def verify(
         name = wait(find_session(log, session))
         found = verify_session(log, name, kept)
     if as_json:
-        typer.echo(one_line({"ok": found.ok, "proven": found.proven, "head": found.head} | codec.dump(found)))
+        typer.echo(one_line({"ok": found.ok, "proven": found.proven, "head": found.head, **codec.dump(found)}))
     else:
         typer.echo(_plain(found.sentence))
         typer.echo(f"head {found.head}")
@@ -171,22 +171,29 @@ def stats(
 
 def _about(log: SqliteLog, name: str) -> dict[str, Json]:
     """Return what a list says of a session: events, state, first words, tasks and where it worked."""
+    from foregate.schemas.session_events import SessionStarted
+    from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
+
     about: dict[str, Json] = {"session": name, "events": log.kept_head(name)[0], "tasks": 0, "state": "open"}
     about |= {"asked": "", "started": "", "workspace": "", "model": ""}
+    tasks = 0
     for event in log.events(
         name, kinds=("session_started", "user_message", "task_started", "task_paused", "task_ended")
     ):
-        match event.kind:
-            case "session_started":
-                about |= {"started": event.time, "workspace": event.body["workspace"], "model": event.body["model"]}
-            case "user_message":
-                about["asked"] = about["asked"] or event.body["text"]
-            case "task_started":
-                about |= {"tasks": about["tasks"] + 1, "state": "open"}
-            case "task_paused":
-                about["state"] = event.body["reason"]
-            case "task_ended":
-                about["state"] = event.body["status"]
+        match event.body:
+            case SessionStarted(workspace=workspace, model=model):
+                about |= {"started": event.time, "workspace": workspace, "model": model}
+            case UserMessage(text=text):
+                about["asked"] = about["asked"] or text
+            case TaskStarted():
+                tasks += 1
+                about |= {"tasks": tasks, "state": "open"}
+            case TaskPaused(reason=reason):
+                about["state"] = reason
+            case TaskEnded(status=status):
+                about["state"] = status
+            case _:
+                pass
     return about
 
 

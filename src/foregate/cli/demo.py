@@ -18,6 +18,7 @@ from foregate.cli.demo_person import DemoPerson
 from foregate.cli.demo_workspace import DEFECT, FILES, FLAWED, MENDED, MESSAGE, STALE, build
 from foregate.cli.layout import labelled
 from foregate.cli.screen import Screen
+from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.event import Event
 from foregate.telemetry.decisions import decision_points
 
@@ -103,7 +104,8 @@ async def take_back(screen: Screen, opened: Opened, folder: Path) -> None:
     session, name = opened.session, STALE[-1]
     heading(screen, f"undo of the deletion of {name}")
     events = await session.log.read(opened.name)
-    calls = [event.body["call"] for event in events if event.kind == "tool_finished" and event.body["target"] == name]
+    ran = [event.body for event in events if isinstance(event.body, ToolFinished)]
+    calls = [body.call for body in ran if body.target == name]
     report = await undo(session, calls[-1] if calls else None)
     if not report.done or (folder / name).read_text() != FILES[name]:
         raise BrokenPromise(f"the demonstration broke a promise: {name} could not be brought back ({report.reason})")

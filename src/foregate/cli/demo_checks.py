@@ -9,6 +9,7 @@ from foregate.cli.demo_workspace import DEFECT, FILES, FLAWED, KEPT, MENDED, MES
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Event
+from foregate.schemas.task_events import TaskEnded
 from foregate.telemetry.decisions import DecisionPoint, decision_points
 
 
@@ -31,7 +32,7 @@ def check_log(events: Sequence[Event]) -> None:
     silent = [gate for gate, codes in fired(decision_points(events)).items() if not codes]
     if silent:
         raise BrokenPromise(f"the demonstration broke a promise: the gate `{silent[0]}` never stepped in")
-    ends = [event.body["status"] for event in events if event.kind == "task_ended"]
+    ends = [event.body.status for event in events if isinstance(event.body, TaskEnded)]
     if ends != ["completed", "completed"]:
         raise BrokenPromise(f"the demonstration broke a promise: its tasks ended as {', '.join(ends) or 'nothing'}")
     faults = [point for point in decision_points(events) if point.code == "gate_error"]

@@ -11,6 +11,7 @@ from foregate.cli.screen import Screen
 from foregate.cli.sheet import NOTHING, Prospects, cut, sheet
 from foregate.cli.terminal import Terminal
 from foregate.cli.tools_sheet import tools_cut, tools_sheet
+from foregate.schemas.json_object import get_list, get_text
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
@@ -125,13 +126,14 @@ class PersonAtTerminal:
         if self.reads_allowed > 0:
             self.reads_allowed -= 1
             return Reply("yes")
-        for call in request.get("calls") or ():
-            self.screen.row(f"  waits   {call.get('tool', '')} {call.get('target', '')}")
+        for call in get_list(request, "calls"):
+            self.screen.row(f"  waits   {get_text(call, 'tool', '')} {get_text(call, 'target', '')}")
         self.screen.say("reads wait: /execute lets these run, /execute 5 the next five as well", "dim")
         return None
 
 
 def only_reads(request: Mapping[str, Json]) -> bool:
     """Whether an approval is about observations alone, none of which a rule asks about."""
-    calls = request.get("calls") or ()
-    return bool(calls) and all(call.get("effect") == "observation" and not call.get("rules") for call in calls)
+    calls = get_list(request, "calls")
+    reads = (get_text(call, "effect", "") == "observation" and not get_list(call, "rules") for call in calls)
+    return bool(calls) and all(reads)

@@ -13,6 +13,7 @@ from foregate.cli.session_options import opens_session
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
+    from foregate.schemas.strict_json import Json
     from foregate.setting import Setting
 
 
@@ -70,9 +71,10 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
         screen.idle()
         plan = planning.plan
         if as_json:
-            about = {"session": opened.name, "tries": planning.tries, "digest": plan.digest if plan else None}
+            about: dict[str, Json] = {"session": opened.name, "tries": planning.tries}
+            about |= {"digest": plan.digest if plan else None, **found_json(plan, planning)}
             asked = {"question": planning.question} if plan is None else {}
-            typer.echo(one_line(about | found_json(plan, planning) | asked))
+            typer.echo(one_line({**about, **asked}))
         else:
             work.told(planning)
         if plan is None:
@@ -104,7 +106,7 @@ async def _check(setting: Setting, file: Path, as_json: bool) -> int:
     try:
         found = work.checked(text)
         if as_json:
-            typer.echo(one_line({"sound": found.sound, "digest": found.plan.digest} | found_json(found.plan, found)))
+            typer.echo(one_line({"sound": found.sound, "digest": found.plan.digest, **found_json(found.plan, found)}))
         else:
             work.told(found)
             count = len(found.plan.tasks)

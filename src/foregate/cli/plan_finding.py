@@ -67,7 +67,7 @@ def chosen(wanted: str, plans: list[PlanEntry]) -> PlanEntry:
 def recorded(session: str) -> str:
     """Return the folder a session of the log works in."""
     with opened_log() as log:
-        return str(wait(beginning_of(log, session))["workspace"])
+        return wait(beginning_of(log, session)).workspace
 
 
 def about(entry: PlanEntry) -> dict[str, Json]:

@@ -8,7 +8,10 @@ from foregate.agent.planning.plan_state import PlanState
 from foregate.cli.plan_sheet import report_rows, step_rows, title
 from foregate.cli.rows import compression
 from foregate.cli.screen import Screen
+from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.plan_events import PlanProposed, PlanStepChanged
+from foregate.schemas.task_events import TaskEnded
 
 
 class Progress:
@@ -26,22 +29,27 @@ class Progress:
         self.state.apply(event)
         if event.session != self.state.session:
             return
-        width = self.screen.console.width
-        if event.kind == "plan_proposed":
-            for note in event.body.get("notes", ()):
-                self.screen.row(f"  note: {note}", "dim")
-        elif event.kind == "tool_started" and ran:
-            self.screen.busy(f"{event.body['tool']} {event.body['target']}".strip())
-        elif event.kind == "plan_step_changed" and event.body["plan"] == self.state.digest:
-            step = self.state.steps[event.body["step"]]
-            if step.status == "running":
-                if left_out := event.body.get("ask", {}).get("context"):
-                    self.screen.row(f"  context {compression(left_out)}", "dim")
-                self.screen.busy(f"{step.task.id}. {title(step.task)}")
-            elif step.status != "pending":
+        match event.body:
+            case PlanProposed(notes=notes):
+                for note in notes:
+                    self.screen.row(f"  note: {note}", "dim")
+            case ToolStarted(tool=tool, target=target) if ran:
+                self.screen.busy(f"{tool} {target}".strip())
+            case PlanStepChanged() as body if body.plan == self.state.digest:
+                self._show_step(body)
+            case TaskEnded(note=note) if self.ends and ran:
                 self.screen.idle()
-                self.screen.rows(step_rows(step, step.result, width))
-        elif self.ends and ran and event.kind in ("task_ended", "plan_proposed"):
+                report = report_of(self.state, self.formatting, self.state.status, note)
+                self.screen.rows(report_rows(report, self.screen.console.width))
+            case _:
+                pass
+
+    def _show_step(self, body: PlanStepChanged) -> None:
+        step = self.state.steps[body.step]
+        if step.status == "running":
+            if body.ask is not None and body.ask.context is not None:
+                self.screen.row(f"  context {compression(body.ask.context)}", "dim")
+            self.screen.busy(f"{step.task.id}. {title(step.task)}")
+        elif step.status != "pending":
             self.screen.idle()
-            report = report_of(self.state, self.formatting, self.state.status, event.body.get("note", ""))
-            self.screen.rows(report_rows(report, width))
+            self.screen.rows(step_rows(step, step.result, self.screen.console.width))

@@ -12,6 +12,7 @@ from foregate.cli.layout import labelled
 from foregate.cli.plan_person import PlanPerson, edited
 from foregate.cli.plan_sheet import task_rows
 from foregate.schemas.errors import UsageError
+from foregate.schemas.json_object import get_int, get_list, get_object, get_text, texts
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 
@@ -27,21 +28,21 @@ async def answer_plan(session: Session, screen: Screen, terminal: Terminal, need
     None is not now: the question stays open.
     """
     state = await standing(session)
-    person, width = PlanPerson(screen, terminal), screen.console.width
-    if "failed" in need.request:
-        choice = await person.after_failure(state.steps[need.request["failed"]])
+    person, width, request = PlanPerson(screen, terminal), screen.console.width, need.request
+    if "failed" in request:
+        choice = await person.after_failure(state.steps[get_int(request, "failed")])
         return Reply(choice) if choice is not None else None
-    looked = outlook(session, state, need.request.get("uses", 0))
+    looked = outlook(session, state, get_int(request, "uses", 0))
     screen.idle()
-    if "plan" not in need.request:
-        if "task" in need.request:
-            number = need.request["task"]["id"]
+    if "plan" not in request:
+        if "task" in request:
+            number = get_int(get_object(request, "task"), "id")
             screen.rows(task_rows(state.steps[number].task, looked.of(number), width=width))
-        return Reply("yes" if await person.asks(str(need.request["question"])) else "no")
-    for defect in need.request.get("defects", ()):
+        return Reply("yes" if await person.asks(get_text(request, "question")) else "no")
+    for defect in texts(get_list(request, "defects"), "defects"):
         screen.rows(labelled("defect", defect, width, BAD, label_style=BAD))
     if state.number > 1:
-        screen.say(f"a further plan, {state.number} of at most {need.request['most']}", "bold")
+        screen.say(f"a further plan, {state.number} of at most {get_int(request, 'most')}", "bold")
     while True:
         said = await person.confirm(state, looked)
         if said != "edit":

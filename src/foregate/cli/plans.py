@@ -14,10 +14,12 @@ from foregate.cli.session_options import opens_session
 from foregate.cli.waiting import wait
 
 if TYPE_CHECKING:
-    from foregate.agent.outcomes import Found, WayOut
+    from foregate.agent.outcomes import Found
     from foregate.agent.planning.history import PlanEntry
     from foregate.agent.planning.plan_report import PlanReport
     from foregate.cli.plan_work import PlanWork
+    from foregate.schemas.call_events import KnownOutcome
+    from foregate.schemas.strict_json import Json
     from foregate.schemas.task_plan import FailureChoice
     from foregate.setting import Setting
 
@@ -91,7 +93,7 @@ def show(plan: PlanName, as_json: options.AsJson = False) -> None:
     if as_json:
         results = [step.result for step in entry.state.steps.values()]
         tasks = [codec.dump(result) | {"success": result.success} for result in results]
-        told = {"plan": codec.dump(entry.state.known), "results": tasks, "answer": entry.state.answer}
+        told: dict[str, Json] = {"plan": codec.dump(entry.state.known), "results": tasks, "answer": entry.state.answer}
         typer.echo(one_line(about(entry) | told))
         return
     console = Console(highlight=False, emoji=False, markup=False)
@@ -216,7 +218,7 @@ def resolve(
     raise typer.Exit(ERROR if left else COMPLETED)
 
 
-async def _resolve(name: str, call: str, said: WayOut | None) -> tuple[list[Found], dict[str, str]]:
+async def _resolve(name: str, call: str, said: KnownOutcome | None) -> tuple[list[Found], dict[str, str]]:
     from foregate.agent.outcomes import open_calls, settle
     from foregate.opening import REHEARSAL, open_session
     from foregate.setting import Setting

@@ -12,6 +12,7 @@ from foregate.cli.scripting import event_line, one_line
 from foregate.cli.utterance import Misheard, Utterance, utterance
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
+from foregate.schemas.json_object import texts
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
@@ -83,7 +84,7 @@ class Program:
 def choices_of(need: Need) -> list[str]:
     """Return the words that answer a question; one about a plan names them itself."""
     if need.gate == "task_plan":
-        return list(need.request["answers"])
+        return list(texts(need.request["answers"], "answers"))
     if need.gate == "loop":
         return [*(["anyway"] if need.request.get("can_override") else []), "stop", "more"]
     return ["yes", *(["grant"] if need.request.get("grants") else []), "no"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -11,11 +10,18 @@ from foregate.agent.transcript import CAME
 from foregate.cli.colours import BAD, CARE, GOOD
 from foregate.cli.layout import labelled
 from foregate.cli.visible import shortened
-from foregate.schemas import codec
+from foregate.schemas.call_events import (
+    CallAnswered,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    ToolFinished,
+)
 from foregate.schemas.decision import Decision
-from foregate.schemas.event import Event
+from foregate.schemas.event import Actor, Event
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.ruling import Standing
-from foregate.schemas.strict_json import Json
+from foregate.schemas.session_events import ContextCompressed
 
 if TYPE_CHECKING:
     from foregate.telemetry.decisions import DecisionPoint
@@ -37,33 +43,32 @@ LONGEST = 320
 
 def rows(event: Event, width: int) -> list[Text]:
     """Return the lines to show for `event`, none for most kinds; each fits in `width` columns unless width is 0."""
-    body = event.body
-    what = _call(body.get("tool", ""), body.get("target", ""))
-    match event.kind:
-        case "turn_judged":
-            decisions = [codec.load(Decision, data) for data in body["judgement"]["decisions"]]
-            return [row for decision in decisions if notable(decision) for row in ruling(decision, width)]
-        case "tool_finished":
-            return ran(event, width)
-        case "call_answered" if body["ruling"] == "not_run":
-            return said("not run", CARE, f"{what}: {body['message']}", width)
-        case "outcome_unknown":
-            why = body["reason"]
-            return said("unknown", BAD, f"{what}: nobody can say whether it took effect ({why})", width)
-        case "context_compressed":
+    match event.body:
+        case TurnJudged(judgement=judgement):
+            shown = filter(notable, judgement.decisions)
+            return [row for decision in shown for row in ruling(decision, width)]
+        case ToolFinished() as body:
+            return ran(body, event.actor, width)
+        case CallAnswered(ruling="not_run") as body:
+            return said("not run", CARE, f"{_call(body.tool, body.target)}: {body.message}", width)
+        case OutcomeUnknown() as body:
+            what = _call(body.tool, body.target)
+            return said("unknown", BAD, f"{what}: nobody can say whether it took effect ({body.reason})", width)
+        case ContextCompressed() as body:
             row = line("context", "", f"{compression(body)}; /history has all of it", width)
             row.stylize("dim")
             return [row]
-        case "outcome_resolved":
-            return said("settled", GOOD, f"{what}: it {CAME[body['outcome']]}", width)
-        case "effect_undone":
-            return said("undone", GOOD, f"{body['tool']} {', '.join(body['resources'])}", width)
-    return []
+        case OutcomeResolved() as body:
+            return said("settled", GOOD, f"{_call(body.tool, body.target)}: it {CAME[body.outcome]}", width)
+        case EffectUndone() as body:
+            return said("undone", GOOD, f"{body.tool} {', '.join(body.resources)}", width)
+        case _:
+            return []
 
 
-def compression(body: Mapping[str, Json]) -> str:
+def compression(body: ContextCompressed) -> str:
     """Return what the model is not sent any more."""
-    gone, cut = sum(end - start for start, end in body["left_out"]), len(body["shortened"])
+    gone, cut = sum(end - start for start, end in body.left_out), len(body.shortened)
     told = [f"{gone} older message{'s' if gone != 1 else ''} left out"] if gone else []
     told += [f"{cut} long answer{'s' if cut != 1 else ''} shortened"] if cut else []
     return f"for the model {' and '.join(told)}"
@@ -96,15 +101,14 @@ def ruling(decision: Decision, width: int) -> list[Text]:
     return [*said(word, colour, head, width), *said("", "", why, width)]
 
 
-def ran(event: Event, width: int) -> list[Text]:
-    """Return what a call that ran has to show for it."""
-    body = event.body
-    what = _call(body["tool"], body["target"])
-    note = {"runner": " (looked at for the model)", "postlude": " (checked)"}.get(event.actor, "")
-    seconds = f", {body['duration'] / 1000:.1f} s" if body["duration"] >= 1000 else ""
-    if body["ok"]:
+def ran(body: ToolFinished, actor: Actor, width: int) -> list[Text]:
+    """Return what a call that ran has to show for it; `actor` made it."""
+    what = _call(body.tool, body.target)
+    note = {"runner": " (looked at for the model)", "postlude": " (checked)"}.get(actor, "")
+    seconds = f", {body.duration / 1000:.1f} s" if body.duration >= 1000 else ""
+    if body.ok:
         return said("ran", GOOD, f"{what}{note}{seconds}", width)
-    return said("failed", BAD, f"{what}{note}{seconds}: {body['content'].strip()}", width)
+    return said("failed", BAD, f"{what}{note}{seconds}: {body.content.strip()}", width)
 
 
 def said(word: str, colour: str, rest: str, width: int) -> list[Text]:

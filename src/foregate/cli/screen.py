@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
@@ -15,17 +16,20 @@ from foregate.cli.flow import Flow, barred
 from foregate.cli.layout import hanging, labelled
 from foregate.cli.rows import rows
 from foregate.cli.visible import shortened
+from foregate.schemas.call_events import CallAnswered, ToolFinished, ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.json_object import get_text
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.order import Block
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.task_events import TaskEnded, TaskPaused, UserMessage
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from foregate.agent.outcome import Outcome
     from foregate.schemas.tool_spec import ToolSpec
-
-WORKING = {"user_message": "model", "tool_finished": "model", "call_answered": "model", "need_answered": "model"}
-"""What is at work after an event of this kind."""
 
 
 class Screen:
@@ -55,29 +59,35 @@ class Screen:
 
     def hear(self, event: Event) -> None:
         """Show what an event says; a listener of the session. An early look is shown with the call it answers."""
-        if event.body.get("early"):
+        if isinstance(event.body, (TurnJudged, ToolStarted, ToolFinished)) and event.body.early:
             return
-        if event.kind == "model_response" and not self._end_text() and self.narrate:
-            self.show(event.body["text"])
-        if event.kind == "model_response" and "continues" not in event.body and self.specs is not None:
-            whole = ModelResponse.from_json({**event.body, **event.body.get("program", {})})
-            self.rows(detected(whole, self.specs, self.console.width))
+        if isinstance(event.body, ModelResponded):
+            self._respond(event.body)
         self.answered(event)
         self.rows(rows(event, self.console.width))
-        if event.kind == "tool_started":
-            self.busy(f"{event.body['tool']} {event.body['target']}".strip())
-        elif event.kind == "need_raised" and event.body["need"]["who"] != "person":
-            self.busy(event.body["need"]["who"])
-        elif event.kind in WORKING:
-            self.busy(WORKING[event.kind])
-        elif event.kind in ("task_ended", "task_paused"):
-            self.idle()
+        match event.body:
+            case ToolStarted(tool=tool, target=target):
+                self.busy(f"{tool} {target}".strip())
+            case NeedRaised(need=need) if need.who != "person":
+                self.busy(need.who)
+            case UserMessage() | ToolFinished() | CallAnswered() | NeedAnswered():
+                self.busy("model")
+            case TaskEnded() | TaskPaused():
+                self.idle()
+            case _:
+                pass
+
+    def _respond(self, body: ModelResponded) -> None:
+        if not self._end_text() and self.narrate:
+            self.show(body.text)
+        if body.continues is None and self.specs is not None:
+            self.rows(detected(as_sent(body), self.specs, self.console.width))
 
     def answered(self, event: Event) -> None:
         """Show what the planning model says to a plan's results; a listener where nothing else is shown."""
-        if event.kind == "need_answered" and event.body["answer"]["gate"] == "plan_results" and self.narrate:
+        if isinstance(event.body, NeedAnswered) and event.body.answer.gate == "plan_results" and self.narrate:
             self.idle()
-            self.show((event.body["answer"].get("value") or {}).get("answer") or "")
+            self.show(get_text(event.body.answer.value or {}, "answer", ""))
 
     def stream(self, piece: str) -> None:
         """Show a piece of the model's text as it arrives, broken at words."""
@@ -157,3 +167,18 @@ class Screen:
         if self._spinner is not None:
             self._spinner.stop()
             self._spinner = None
+
+
+def as_sent(body: ModelResponded) -> ModelResponse:
+    """Return a response with all its calls, those of further stages too."""
+    whole = body.program
+    return (
+        body.response
+        if whole is None
+        else replace(
+            body.response,
+            calls=tuple(recorded.call for recorded in whole.calls),
+            deferred=whole.deferred,
+            order=Block.from_json(whole.order) if whole.order is not None else body.response.order,
+        )
+    )

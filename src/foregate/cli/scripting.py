@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 
 from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
+from foregate.telemetry.chain import header
 
 if TYPE_CHECKING:
     from foregate.agent.outcome import Outcome
@@ -22,7 +23,7 @@ def one_line(value: Json) -> str:
 
 def event_line(event: Event) -> str:
     """Return an event as it stands in the log, with its hash."""
-    return one_line(asdict(event))
+    return one_line({**header(event), "hash": event.hash})
 
 
 async def outcome_json(opened: Opened, outcome: Outcome) -> str:

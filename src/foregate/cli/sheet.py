@@ -16,6 +16,7 @@ from foregate.cli.layout import labelled, packed
 from foregate.cli.visible import tabbed
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.json_object import as_object, get_list, get_object, get_text
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import SurveyedResource
 
@@ -49,26 +50,30 @@ def sheet(
     """
     question = str(request.get("question") or "May this run?")
     lines = list(labelled("approval", question, width, "bold", label_style=f"bold {CARE}"))
-    for sentence in request.get("changed") or ():
+    for sentence in get_list(request, "changed"):
         lines += labelled("changed", str(sentence), width, CARE)
-    lines += _plan(request.get("plan"), width)
-    for number, call in enumerate(request.get("calls") or (), start=1):
-        lines += _call(number, call, prospects.get(str(call.get("call", ""))), details, width)
-    grants = request.get("grants") or ()
+    lines += _plan(get_object(request, "plan"), width)
+    for number, call in enumerate(_calls(request), start=1):
+        lines += _call(number, call, prospects.get(get_text(call, "call", "")), details, width)
+    grants = get_list(request, "grants")
     for number, grant in enumerate(grants):
-        lines += labelled("a allows" if number == 0 else "", _grant(grant), width, NAME)
+        lines += labelled("a allows" if number == 0 else "", _grant(as_object(grant)), width, NAME)
     lines += packed(KEYS_WITH_GRANT if grants else KEYS, width, "dim")
     return lines
 
 
 def cut(request: Mapping[str, Json], prospects: Prospects = NOTHING) -> bool:
     """Whether the first view leaves anything out of the arguments, or of the changes that stand for them."""
-    return any(_cut(call, prospects.get(str(call.get("call", "")))) for call in request.get("calls") or ())
+    return any(_cut(call, prospects.get(get_text(call, "call", ""))) for call in _calls(request))
+
+
+def _calls(request: Mapping[str, Json]) -> list[Mapping[str, Json]]:
+    return [as_object(call) for call in get_list(request, "calls")]
 
 
 def _cut(call: Mapping[str, Json], prospect: Prospect | None) -> bool:
     changes = prospect.changes if prospect is not None else ()
-    named = arguments(str(call.get("arguments", "")))
+    named = arguments(get_text(call, "arguments", ""))
     if len(changes) > FILES or any(len(value) > SHOWN for name, value in named if name not in _stands_for(prospect)):
         return True
     return sum(len(difference(change.before or b"", change.after)) for change in changes) > LINES
@@ -99,14 +104,14 @@ def _call(
     risk = f", risk {call['risk']} of 1000" if call.get("risk") else ""
     yield from labelled("effect", f"{call.get('effect', 'unknown')}, {_way_back(call, prospect)}{outside}{risk}", width)
     yield from _target(call, prospect, width)
-    if there := call.get("there"):
+    if there := get_list(call, "there"):
         yield from labelled("there", f"already: {', '.join(map(str, there))}", width)
-    if (items := call.get("plan_items", ())) != ():
-        yield from labelled("covered", _covered(items), width)
-    for sentence in call.get("why") or ():
+    if "plan_items" in call:
+        yield from labelled("covered", _covered(call), width)
+    for sentence in get_list(call, "why"):
         yield from labelled("because", str(sentence), width)
     stands_for = _stands_for(prospect)
-    for name, value in arguments(str(call.get("arguments", ""))):
+    for name, value in arguments(get_text(call, "arguments", "")):
         if details or name not in stands_for:
             yield from argument_rows(name, value, details, width)
     if prospect is not None and prospect.problem:
@@ -114,10 +119,10 @@ def _call(
     if prospect is not None:
         yield from _changes(prospect.changes, details, width)
     if details:
-        if rules := call.get("rules"):
+        if rules := get_list(call, "rules"):
             yield from labelled("rules", ", ".join(map(str, rules)), width)
-        yield from labelled("as sent", str(call.get("arguments", "")), width)
-        yield from labelled("call", str(call.get("call", "")), width)
+        yield from labelled("as sent", get_text(call, "arguments", ""), width)
+        yield from labelled("call", get_text(call, "call", ""), width)
 
 
 def _way_back(call: Mapping[str, Json], prospect: Prospect | None) -> str:
@@ -132,7 +137,7 @@ def _way_back(call: Mapping[str, Json], prospect: Prospect | None) -> str:
 
 def _target(call: Mapping[str, Json], prospect: Prospect | None, width: int) -> Iterator[Text]:
     """Yield the target as resolved, what is there now and who named it first, and what is kept of several resources."""
-    target, origin = str(call.get("target", "")), _ORIGIN[str(call.get("said_first") or "")]
+    target, origin = get_text(call, "target", ""), _ORIGIN[get_text(call, "said_first", "")]
     ways = () if prospect is None else (("kept", prospect.kept), ("lost", prospect.lost))
     touched = {resource.id: resource for _, resources in ways for resource in resources}
     there = f" ({_there(touched[target])})" if target in touched else ""
@@ -150,10 +155,10 @@ def _there(resource: SurveyedResource) -> str:
     return f"{resource.kind.value}{many}"
 
 
-def _covered(items: Json) -> str:
-    if items is None:
+def _covered(call: Mapping[str, Json]) -> str:
+    if call["plan_items"] is None:
         return "by no plan; none is in force"
-    if not items:
+    if not (items := get_list(call, "plan_items")):
         return "by no item of the plan"
     return f"by item{'s' if len(items) > 1 else ''} {', '.join(map(str, items))} of the plan"
 
@@ -196,11 +201,11 @@ def _barred(content: str, indent: str, width: int) -> Iterator[Text]:
         yield text
 
 
-def _plan(plan: Mapping[str, Json] | None, width: int) -> Iterator[Text]:
+def _plan(plan: Mapping[str, Json], width: int) -> Iterator[Text]:
     if not plan:
         return
-    yield from labelled("plan", str(plan.get("goal", "")), width)
-    for number, item in enumerate(plan.get("items") or (), start=1):
+    yield from labelled("plan", get_text(plan, "goal", ""), width)
+    for number, item in enumerate(map(as_object, get_list(plan, "items")), start=1):
         times = f", {item['uses']} times" if item.get("uses", 1) != 1 else ""
         further = f", with {item['further']}" if item.get("further") else ""
         yield from labelled("", f"{number} {item['effect']} {item['kind']} {item['pattern']}{further}{times}", width)

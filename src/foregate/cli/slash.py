@@ -15,6 +15,7 @@ from foregate.cli.layout import labelled
 from foregate.cli.visible import visible
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft
+from foregate.schemas.session_events import PolicyChanged
 
 if TYPE_CHECKING:
     from foregate.agent.outcome import Outcome
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from foregate.cli.screen import Screen
     from foregate.cli.terminal import Terminal
     from foregate.opening import Opened
+    from foregate.schemas.call_events import KnownOutcome
 
 
 MODES = ("direct", "plan", "auto")
@@ -116,8 +118,7 @@ class Slash:
     async def arguments(self, name: str) -> Mapping[str, str]:
         """Return what may follow a command and what each is, for Tab; the newest call that can be undone first."""
         if name == "/resolve":
-            known = self.chat.session.state.parked.items()
-            return {call: f"{event.body['tool']} {event.body.get('target', '')}" for call, event in known}
+            return {call: f"{known.tool} {known.target}" for call, known in self.chat.session.state.parked.items()}
         if name != "/undo":
             return dict.fromkeys(COMMANDS[name].choices, COMMANDS[name].meaning)
         left = past(await self.chat.session.log.read(self.chat.opened.name)).left
@@ -176,7 +177,7 @@ class Slash:
             wanted = f"; say /mode {', /mode '.join(MODES)}" if rest else ""
             self._say(f"/mode is {session.state.mode}{wanted}", CARE if rest else "")
             return
-        await session.record(Draft("policy_changed", "person", {"mode": rest}))
+        await session.record(Draft(PolicyChanged(mode=rest), "person"))
         self._say(f"/mode is {rest}", "dim")
 
     async def _decisions(self, rest: str) -> None:
@@ -224,10 +225,10 @@ class Slash:
             chat.screen.row(sentence, CARE)
 
     async def _resolve(self, rest: str) -> None:
-        from foregate.agent.outcomes import WayOut, open_calls, settle
+        from foregate.agent.outcomes import open_calls, settle
         from foregate.agent.transcript import CAME
 
-        ways: Mapping[str, WayOut] = {"done": "done", "not-done": "not_done"}
+        ways: Mapping[str, KnownOutcome] = {"done": "done", "not-done": "not_done"}
         call, _, word = rest.rpartition(" ")
         if rest and word not in ways:
             self._say("/resolve takes a call and done or not-done", CARE)
@@ -258,7 +259,9 @@ class Slash:
         if rest not in ("on", "off"):
             self._say(f"/{label} is {'on' if getattr(session.state, name) else 'off'}; say /{label} on or /{label} off")
             return
-        await session.record(Draft("policy_changed", "person", {name: rest == "on"}))
+        on = rest == "on"
+        switch = PolicyChanged(auto=on) if name == "auto" else PolicyChanged(dry_run=on)
+        await session.record(Draft(switch, "person"))
         self._say(f"/{label} is {rest}", "dim")
 
     async def _execute(self, rest: str) -> None:

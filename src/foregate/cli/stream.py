@@ -16,6 +16,7 @@ from foregate.cli.utterance import Misheard, Utterance, utterance
 from foregate.opening import open_session
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Draft
+from foregate.schemas.session_events import PolicyChanged
 
 if TYPE_CHECKING:
     from foregate.agent.outcome import Outcome
@@ -71,12 +72,12 @@ class Stream:
                 self.over = True
             case "/undo", call:
                 await self.undo(call)
-            case (("/auto" | "/dry-run"), ("on" | "off") as switch):
-                await self.session.record(
-                    Draft("policy_changed", "person", {name[1:].replace("-", "_"): switch == "on"})
-                )
+            case "/auto", ("on" | "off") as switch:
+                await self.session.record(Draft(PolicyChanged(auto=switch == "on"), "person"))
+            case "/dry-run", ("on" | "off") as switch:
+                await self.session.record(Draft(PolicyChanged(dry_run=switch == "on"), "person"))
             case "/mode", ("direct" | "plan" | "auto") as mode:
-                await self.session.record(Draft("policy_changed", "person", {"mode": mode}))
+                await self.session.record(Draft(PolicyChanged(mode=mode), "person"))
             case "/plan", request if request and self.session.state.task is None:
                 await self.session.hear(request, plan=True)
                 await self.work(go_on(self.session))

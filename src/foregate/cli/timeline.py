@@ -11,8 +11,13 @@ from foregate.cli.colours import BAD, CARE, NAME
 from foregate.cli.flow import barred
 from foregate.cli.layout import labelled
 from foregate.cli.rows import compression, line
-from foregate.schemas.event import Event, Kind
+from foregate.schemas.call_events import ToolFinished
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import Kind
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.session_events import ContextCompressed, PolicyChanged, SessionStarted
 from foregate.schemas.strict_json import Json
+from foregate.schemas.task_events import TaskEnded, UserMessage
 from foregate.telemetry.decisions import DecisionPoint, decision_points
 
 _COLOURS = {"info": "dim", "warning": CARE, "error": BAD}
@@ -44,12 +49,10 @@ def _said_of(point: DecisionPoint) -> str:
     return ": ".join(part for part in (f"{point.code}{shadow}", what, point.summary) if part)
 
 
-def compressed_as(event: Event) -> str:
+def compressed_as(body: ContextCompressed) -> str:
     """Return what an event says of a conversation that grew too long, with the tokens before and after."""
-    body = event.body
-    by = body.get("counted_by", "estimate")
-    how = "estimated" if by == "estimate" else f"counted by {by}"
-    return f"{compression(body)}: {body['before']} tokens were {body['after']} then ({how}, limit {body['limit']})"
+    how = "estimated" if body.counted_by == "estimate" else f"counted by {body.counted_by}"
+    return f"{compression(body)}: {body.before} tokens were {body.after} then ({how}, limit {body.limit})"
 
 
 ASIDE: tuple[Kind, ...] = ("session_started", "policy_changed", "context_compressed")
@@ -57,13 +60,22 @@ ASIDE: tuple[Kind, ...] = ("session_started", "policy_changed", "context_compres
 
 
 def aside(event: Event) -> str:
-    """Return what such an event says: the dialect a session begins in, a switch, a conversation that grew too long."""
-    return compressed_as(event) if event.kind == "context_compressed" else switched(event.body)
+    """Return what such an event says: the dialect a session begins in, a switch, a conversation that grew too long.
+
+    "" where it says nothing, as an event of any other kind.
+    """
+    match event.body:
+        case ContextCompressed() as body:
+            return compressed_as(body)
+        case SessionStarted() | PolicyChanged() as body:
+            return switched(body)
+        case _:
+            return ""
 
 
 def aside_rows(event: Event, width: int) -> Iterator[Text]:
     """Yield that as one line among decision points, nothing where there is nothing to say."""
-    if said := aside(event) if event.kind in ASIDE else "":
+    if said := aside(event):
         row = line(f"{event.seq:<{_ADDRESS}}", "", said, width)
         row.stylize("dim")
         yield row
@@ -80,19 +92,22 @@ def messages_of(events: Iterable[Event], width: int) -> Iterator[Text]:
     An early look is no part of it before its call is answered from it.
     """
     for event in events:
-        body = event.body
-        if event.kind == "user_message":
-            yield from _said(_SAID_BY.get(event.actor, event.actor), body["text"], width)
-        elif event.kind == "model_response" and body["text"].strip():
-            yield from _said("model", body["text"], width)
-        elif event.kind == "tool_finished" and not body.get("early"):
-            ran = f"{body['tool']} {body['target']}".strip()
-            yield from labelled("tool", f"{ran} ({body['call']})", width, room=_WHO)
-        elif event.kind in ASIDE and (said := aside(event)):
-            label = "left" if event.kind == "context_compressed" else "set"
-            yield from labelled(label, said, width, "dim", room=_WHO)
-        elif event.kind == "task_ended" and body["status"] != "completed":
-            yield from labelled("task", f"{body['status']}: {body['note']}", width, room=_WHO)
+        match event.body:
+            case UserMessage(text=text):
+                yield from _said(_SAID_BY.get(event.actor, event.actor), text, width)
+            case ModelResponded(text=text) if text.strip():
+                yield from _said("model", text, width)
+            case ToolFinished(early=False) as body:
+                ran = f"{body.tool} {body.target}".strip()
+                yield from labelled("tool", f"{ran} ({body.call})", width, room=_WHO)
+            case ContextCompressed() as body:
+                yield from labelled("left", compressed_as(body), width, "dim", room=_WHO)
+            case SessionStarted() | PolicyChanged() as body if said := switched(body):
+                yield from labelled("set", said, width, "dim", room=_WHO)
+            case TaskEnded(status=status, note=note) if status != "completed":
+                yield from labelled("task", f"{status}: {note}", width, room=_WHO)
+            case _:
+                pass
 
 
 def _said(who: str, text: str, width: int) -> Iterator[Text]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -139,9 +139,10 @@ async def _list(setting: Setting, as_json: bool) -> None:
         told = [row_of(spec, policy) for spec in offer.specs]
         for server in servers.servers if servers is not None else ():
             for spec, tool in described(servers, server):
-                about = {"in_force": in_force(spec, policy), "state": tool["state"], "problem": tool["problem"]}
+                state, problem = tool["state"], tool["problem"]
+                about = {"in_force": in_force(spec, policy), "state": state, "problem": problem}
                 rows.append({**codec.dump(spec), **about})
-                told.append(row_of(spec, policy, f"{tool['state']}{': ' if tool['problem'] else ''}{tool['problem']}"))
+                told.append(row_of(spec, policy, f"{state}{': ' if problem else ''}{problem}"))
         failed = servers.failed if servers is not None else {}
         if as_json:
             rows += [{"provenance": f"mcp:{name}", "state": "failed", "problem": why} for name, why in failed.items()]
@@ -154,37 +155,41 @@ async def _list(setting: Setting, as_json: bool) -> None:
         typer.echo(line)
 
 
-def described(servers: McpTools | None, server: Server) -> list[tuple[ToolSpec, Json]]:
+def described(servers: McpTools | None, server: Server) -> list[tuple[ToolSpec, Mapping[str, Json]]]:
     """Return what a server lists: each tool as a specification, and how it stands to its pin."""
     from foregate.agent.mcp.definition import bare_spec, spec_of
     from foregate.agent.mcp.review import described as told
+    from foregate.schemas.json_object import as_object
 
     assert servers is not None
     pins = servers.pins.of(server.name)
     return [
-        (bare_spec(d) if d.problem else spec_of(d, server.configuration, server.policy), told(d, pins))
+        (bare_spec(d) if d.problem else spec_of(d, server.configuration, server.policy), as_object(told(d, pins)))
         for d in server.definitions
     ]
 
 
 def in_force(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
     """Return what a policy makes of what a tool declares: its effect before a look at a call, and each capability."""
+    from msgspec.structs import asdict
+
     from foregate.policy.facts import believed, capabilities_in_force, declared_effect
 
     entry = policy.tools.get(spec.name)
     able = capabilities_in_force(spec, entry, believed(spec, policy))
-    flags = {flag: getattr(able, flag) for flag in able.__struct_fields__}
-    return {"effect": declared_effect(spec, entry, policy).value, "capabilities": flags}
+    return {"effect": declared_effect(spec, entry, policy).value, "capabilities": asdict(able)}
 
 
 def row_of(spec: ToolSpec, policy: Policy, state: str = "") -> str:
     """Return the row of a tool: name, effect and capabilities as the policy has them, whose it is, and who says so."""
     from foregate.cli.visible import visible
     from foregate.policy.facts import believed
+    from foregate.schemas.json_object import get_object
 
     entry, found = policy.tools.get(spec.name), in_force(spec, policy)
     undeclared = entry is None and (not believed(spec, policy) or spec.capabilities is None)
-    flags = ["undeclared"] if undeclared else [flag for flag in FLAGS if found["capabilities"][flag]]
+    able = get_object(found, "capabilities")
+    flags = ["undeclared"] if undeclared else [flag for flag in FLAGS if able[flag]]
     about = [] if spec.provenance == "builtin" else [spec.provenance]
     about += [state] if state else []
     about += [f"says {spec.effect.value}"] if spec.elsewhere and not believed(spec, policy) else []
@@ -240,9 +245,10 @@ async def _diff(setting: Setting, name: str, as_json: bool) -> int:
     from foregate.cli.screen import Screen
     from foregate.cli.scripting import one_line
     from foregate.cli.tools_sheet import lines_of, tool_rows
+    from foregate.schemas.json_object import as_object
 
     screen = Screen(console())
-    found: list[Json] = []
+    found: list[Mapping[str, Json]] = []
     async with started(setting, name) as offer:
         servers = offer.servers
         for server in servers.servers if servers is not None else ():
@@ -250,11 +256,11 @@ async def _diff(setting: Setting, name: str, as_json: bool) -> int:
                 running(servers, name)
             found += [tool for _, tool in described(servers, server) if tool["state"] != "pinned"]
             if servers is not None and server.name not in servers.failed:
-                found += gone(server.name, server.definitions, servers.pins.of(server.name))
+                found += map(as_object, gone(server.name, server.definitions, servers.pins.of(server.name)))
         failed = servers.failed if servers is not None else {}
     if as_json:
         keys = ("tool", "state", "problem")
-        told = [{key: tool[key] for key in keys} | {"diff": unified(lines_of(tool))} for tool in found]
+        told: list[Json] = [{**{key: tool[key] for key in keys}, "diff": unified(lines_of(tool))} for tool in found]
         told += [{"server": which, "state": "failed", "problem": why} for which, why in failed.items()]
         typer.echo(one_line(told))
     else:

@@ -9,6 +9,7 @@ from rich.text import Text
 from foregate.cli.colours import CARE
 from foregate.cli.diff import LINES, Line, difference, shown
 from foregate.cli.layout import labelled, packed
+from foregate.schemas.json_object import as_object, get_list, get_text
 from foregate.schemas.strict_json import Json
 
 KEYS = ("y offer them, as they are now", "n not in this session", "d details")
@@ -19,10 +20,10 @@ def tools_sheet(
     request: Mapping[str, Json], *, details: bool = False, keys: bool = True, width: int = 80
 ) -> list[Text]:
     """Return the lines of the sheet in `width` columns; with `details` everything the server says of its tools."""
-    lines = list(labelled("tools", str(request["question"]), width, "bold", label_style=f"bold {CARE}"))
-    lines += labelled("runs", str(request["launch"]), width)
-    for tool in request["tools"]:
-        lines += tool_rows(tool, width, details=details)
+    lines = list(labelled("tools", get_text(request, "question"), width, "bold", label_style=f"bold {CARE}"))
+    lines += labelled("runs", get_text(request, "launch"), width)
+    for tool in get_list(request, "tools"):
+        lines += tool_rows(as_object(tool), width, details=details)
     if keys:
         lines += packed(KEYS, width, "dim")
     return lines
@@ -30,22 +31,24 @@ def tools_sheet(
 
 def tools_cut(request: Mapping[str, Json]) -> bool:
     """Whether the first view leaves out a part of how a pinned tool has changed."""
-    return any(tool["state"] == "changed" and len(lines_of(tool)) > LINES for tool in request["tools"])
+    tools = map(as_object, get_list(request, "tools"))
+    return any(tool["state"] == "changed" and len(lines_of(tool)) > LINES for tool in tools)
 
 
 def tool_rows(tool: Mapping[str, Json], width: int, *, details: bool = False) -> Iterator[Text]:
     """Yield the rows of one tool; of one that has changed how it differs from what was pinned."""
-    state = str(tool["state"])
-    yield from labelled(state, str(tool["tool"]), width, _STYLE.get(state, ""), label_style=_STYLE.get(state, "dim"))
-    if tool["problem"]:
-        yield from labelled("", str(tool["problem"]), width)
+    state, problem = get_text(tool, "state"), get_text(tool, "problem")
+    name, style = get_text(tool, "tool"), _STYLE.get(state, "")
+    yield from labelled(state, name, width, style, label_style=style or "dim")
+    if problem:
+        yield from labelled("", problem, width)
         return
     if state == "pinned":
         return
-    yield from labelled("claims", str(tool["claims"]), width)
+    yield from labelled("claims", get_text(tool, "claims"), width)
     lines = lines_of(tool)
     if state == "new" and not details:
-        yield from labelled("says", str(tool["first_line"]) or "nothing", width)
+        yield from labelled("says", get_text(tool, "first_line") or "nothing", width)
         return
     most = None if details else LINES
     yield from shown(lines[:most], width)
@@ -55,4 +58,5 @@ def tool_rows(tool: Mapping[str, Json], width: int, *, details: bool = False) ->
 
 def lines_of(tool: Mapping[str, Json]) -> Sequence[Line]:
     """Return what a tool's server says of it now, against what was pinned."""
-    return difference(str(tool["before"]).encode("utf-8", "replace"), str(tool["after"]).encode("utf-8", "replace"))
+    before, after = (get_text(tool, side).encode("utf-8", "replace") for side in ("before", "after"))
+    return difference(before, after)

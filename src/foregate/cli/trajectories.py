@@ -13,7 +13,7 @@ import typer
 from foregate.cli import options
 
 if TYPE_CHECKING:
-    from foregate.agent.trajectories.export import Export, Wanted
+    from foregate.agent.trajectories.export import Export, Family, Wanted
     from foregate.agent.trajectories.restore import Restored
     from foregate.schemas.strict_json import Json
 
@@ -92,20 +92,23 @@ def import_(
     from foregate.cli.exit_codes import NOT_VERIFIED
     from foregate.cli.scripting import event_line, one_line
     from foregate.cli.visible import visible
+    from foregate.schemas import codec
+    from foregate.schemas.turn_record import export_turn
 
     proven = True
     for session in _restored(file):
-        proven = proven and session.whole and not session.altered
+        proven = proven and session.same
         if events:
             for event in session.events:
                 typer.echo(event_line(event))
         elif turns:
             for turn in session.turns():
-                told = {"session": session.session, "seq": turn.seq, "time": turn.time, "turn": turn.turn.exported()}
-                typer.echo(one_line({**told, "judgement": turn.judgement}))
+                told: dict[str, Json] = {"session": session.session, "seq": turn.seq, "time": turn.time}
+                told |= {"turn": export_turn(turn.turn), "judgement": codec.dump(turn.judgement)}
+                typer.echo(one_line(told))
         else:
-            told = _told(session)
-            typer.echo(one_line(told) if as_json else visible(_sentence(told)))
+            count = _turns(session)
+            typer.echo(one_line(_told(session, count)) if as_json else visible(_sentence(session, count)))
     if not proven:
         raise typer.Exit(NOT_VERIFIED)
 
@@ -146,10 +149,10 @@ def _wanted(
     )
 
 
-def _write(task: Export, family: object, file: TextIO | None) -> None:
+def _write(task: Export, family: Family, file: TextIO | None) -> None:
     from foregate.cli.scripting import one_line
 
-    for line in task.lines(family):  # type: ignore[arg-type]
+    for line in task.lines(family):
         if file is None:
             typer.echo(one_line(line))
         else:
@@ -209,35 +212,35 @@ def _restored(file: Path) -> Iterator[Restored]:
                     raise UsageError(f"line {number} of `{file}`: {error}") from None
 
 
-def _told(session: Restored) -> dict[str, Json]:
-    same = session.whole and not session.altered
+def _told(session: Restored, turns: int) -> dict[str, Json]:
     return {
         "session": session.session,
         "events": len(session.events),
-        "turns": _turns(session, same),
+        "turns": turns,
         "altered": list(session.altered),
         "whole": session.whole,
-        "same": same,
+        "same": session.same,
     }
 
 
-def _turns(session: Restored, same: bool) -> int:
+def _turns(session: Restored) -> int:
     """Return how many turns can be read; of a session that is not as it was recorded there may be none."""
     from foregate.schemas.errors import UsageError
 
     try:
         return sum(1 for _ in session.turns())
     except UsageError:
-        if same:
+        if session.same:
             raise
         return 0
 
 
-def _sentence(told: dict[str, Json]) -> str:
-    if told["same"]:
+def _sentence(session: Restored, turns: int) -> str:
+    altered = session.altered
+    if session.same:
         end = "as recorded"
-    elif told["altered"]:
-        end = f"not as recorded: {', '.join(map(str, told['altered'][:10]))}{' ...' if told['altered'][10:] else ''}"
+    elif altered:
+        end = f"not as recorded: {', '.join(map(str, altered[:10]))}{' ...' if altered[10:] else ''}"
     else:
         end = "not whole: events are missing"
-    return f"{told['session']}: {told['events']} events, {told['turns']} judged turns, {end}"
+    return f"{session.session}: {len(session.events)} events, {turns} judged turns, {end}"

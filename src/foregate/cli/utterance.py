@@ -10,7 +10,7 @@ from msgspec import Struct
 from foregate.cli.slash import is_command
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson
-from foregate.schemas.strict_json import Json
+from foregate.schemas.json_object import as_object
 
 KEYS: Mapping[str, Mapping[str, str]] = {
     "approval": {"y": "yes", "yes": "yes", "a": "grant", "n": "no", "no": "no"},
@@ -62,15 +62,18 @@ def utterance(line: str, gate: str = "") -> Utterance | None:
 def from_json(line: str) -> Utterance:
     """Return what a JSON object says."""
     try:
-        said = strict_json.parse(line)
+        said = as_object(strict_json.parse(line))
     except InvalidJson as error:
         raise Misheard(f"{error}; send {_FORMS}, or plain text") from None
     kinds = [kind for kind in _MAY_HAVE if kind in said]
     if len(kinds) != 1 or said.keys() - {kinds[0], *_MAY_HAVE[kinds[0]]}:
         raise Misheard(f"this object is none of {_FORMS}")
-    texts: dict[str, Json] = {key: said.get(key, "") for key in (kinds[0], "text", "request")}
-    if wrong := [key for key, value in texts.items() if not isinstance(value, str)]:
-        raise Misheard(f"`{wrong[0]}` must be a text")
+    texts: dict[str, str] = {}
+    for key in (kinds[0], "text", "request"):
+        value = said.get(key, "")
+        if not isinstance(value, str):
+            raise Misheard(f"`{key}` must be a text")
+        texts[key] = value
     content = texts[kinds[0]].strip()
     if not content:
         raise Misheard(f"`{kinds[0]}` is empty")

@@ -20,6 +20,7 @@ from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace import Workspace
 from foregate.cli.demo_workspace import git
 from foregate.policy.policy import Policy
+from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.tools.test_http import call, listed, server, tool_for
 from tests.agent.world import World
@@ -112,9 +113,9 @@ async def test_a_result_told_from_the_log_is_the_text_it_was_when_it_came() -> N
     steps = [calls(("read_file", {"path": "a.txt"}), ("read_file", {"path": "none"})), says("done")]
     session = await world.open(steps)
     await run(session, "read a.txt and none")
-    ended = [event.body for event in await world.log.read("s") if event.kind == "tool_finished"]
     spec = session.catalogue["read_file"]
-    texts = [result_text(spec, body["target"], recorded_result(body), 0) for body in ended]
+    ended = await world.bodies(ToolFinished)
+    texts = [result_text(spec, body.target, recorded_result(body), 0) for body in ended]
     assert texts[0] == "content of `a.txt`\nteh cat"
     assert texts[1].startswith("content of `none`: failed (WorkspaceError)\n")
 

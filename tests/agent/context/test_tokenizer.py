@@ -22,6 +22,7 @@ from foregate.agent.loop import run
 from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.policy.policy import Context
 from foregate.schemas.message import Message
+from foregate.schemas.session_events import ContextCompressed
 from tests.agent.world import World
 from tests.policies import policy_with
 
@@ -129,12 +130,12 @@ def test_what_is_counted_decides_either_way() -> None:
     assert dense.total < 500
     body = compressed(dense, list, section, lambda: COUNTED)
     assert body is not None
-    assert (body["counted_by"], body["before"]) == ("small", 10 * 104)
-    assert body["after"] == sum(COUNTED.weight(message) for message in applied(dense, body).messages)
+    assert (body.counted_by, body.before) == ("small", 10 * 104)
+    assert body.after == sum(COUNTED.weight(message) for message in applied(dense, body).messages)
     assert compressed(dense, list, section) is None
 
 
-def applied(talk: Conversation, body: dict[str, Any]) -> Conversation:
+def applied(talk: Conversation, body: ContextCompressed) -> Conversation:
     talk.compress(body)
     return talk
 
@@ -146,9 +147,9 @@ async def test_what_was_decided_by_counting_is_not_counted_again_on_resume(monke
     session = await world.open(ScriptedModel([*steps, says("done")]))
     monkeypatch.setattr(session, "measure", lambda: COUNTED)
     await run(session, "read a.txt again and again")
-    done = [event.body for event in await world.log.read("s") if event.kind == "context_compressed"]
+    done = await world.bodies(ContextCompressed)
     assert done
-    assert all(body["counted_by"] == "small" for body in done)
+    assert all(body.counted_by == "small" for body in done)
     messages = session.state.messages
     await world.kill(session)
     assert (await world.open([], resume=True)).state.messages == messages

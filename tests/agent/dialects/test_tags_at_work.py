@@ -20,14 +20,18 @@ from foregate.agent.session import Session
 from foregate.agent.tools.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace import Workspace
+from foregate.schemas.call_events import CallAnswered, ToolFinished
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
+from foregate.schemas.response_events import ModelResponded
 from foregate.telemetry.memory_blobs import MemoryBlobs
 from foregate.telemetry.memory_log import MemoryLog
 from foregate.telemetry.verify import verify
 from tests.agent.dialects.specs import TOOLS
 from tests.agent.tools.test_git import git
+from tests.events import bodies
 from tests.policies import EVERYTHING_OFF, policy_with
 
 TAGS = ActionTags()
@@ -105,10 +109,10 @@ async def test_a_program_is_created_and_go_tidies_its_module_after_a_yes(work: W
         "It is tidy.",
     )
     events = await log.read("s")
-    judged = next(e.body["judgement"]["decisions"] for e in events if e.kind == "turn_judged")
-    asked = [ruling["code"] for row in judged if row["gate"] == "approval" for ruling in row["rulings"]]
-    finished = [(e.body["tool"], e.body["ok"], e.body["content"]) for e in events if e.kind == "tool_finished"][-1]
-    assert (asked[-1], finished) == ("approval_granted", ("run_command", True, ""))
+    judged = bodies(events, TurnJudged)[0].judgement.decisions
+    asked = [ruling.code for row in judged if row.gate == "approval" for ruling in row.rulings]
+    ran = bodies(events, ToolFinished)[-1]
+    assert (asked[-1], ran.tool, ran.ok, ran.content) == ("approval_granted", "run_command", True, "")
     assert "require" not in (folder / "go.mod").read_text()
 
 
@@ -193,9 +197,9 @@ async def test_services_run_are_thought_of_and_answered(work: Work, folder: Path
     assert "notes.txt" in requests[1].messages[-1].text
     assert "\\u003cfiles>" in requests[2].messages[-1].text
     assert requests[3].messages[-2].text.startswith("<sequential>\n<files>")
-    responses = [event.body for event in await log.read("s") if event.kind == "model_response"]
-    assert responses[0]["reasoning"].startswith("I need to find")
-    assert responses[1]["order"] == ["parallel", 0, 1]
+    responses = bodies(await log.read("s"), ModelResponded)
+    assert responses[0].reasoning.startswith("I need to find")
+    assert responses[1].order == ["parallel", 0, 1]
 
 
 async def test_a_call_that_was_cut_off_is_answered_and_nothing_of_it_happens(work: Work, folder: Path) -> None:
@@ -238,9 +242,8 @@ async def test_services_in_blocks_pass_results_on_and_what_follows_a_failure_is_
     outcome, model, log = await work(SERVICES, first, "Final Answer: done")
     assert (outcome.status, outcome.text.split("\n")[0]) == ("completed", "done")
     events = await log.read("s")
-    answers = {
-        e.body["call"]: e.body.get("code", "ran") for e in events if e.kind in ("tool_finished", "call_answered")
-    }
+    answers = {body.call: "ran" for body in bodies(events, ToolFinished)}
+    answers |= {body.call: body.code for body in bodies(events, CallAnswered)}
     assert [code for _, code in sorted(answers.items())] == ["ran"] * 3 + ["invalid_arguments", "not_run_after_failure"]
     assert workspace.read("b.txt") == b"<read_file>which.json</read_file>"
     told = model.requests[1].messages

@@ -110,8 +110,3 @@ def bench(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Benc
     monkeypatch.delenv("FOREGATE_MCP", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return Bench(tmp_path, folder, home, tmp_path / "mcp.json", tmp_path / "journal")
-
-
-def of(events: list[Event], kind: str) -> list[Mapping[str, Any]]:
-    """Return the bodies of the events of a kind."""
-    return [event.body for event in events if event.kind == kind]

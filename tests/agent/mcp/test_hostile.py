@@ -6,20 +6,24 @@ import asyncio
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from foregate.agent.models.scripted import calls, says
 from foregate.agent.scripted_person import ScriptedPerson
+from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.event import Event
-from tests.agent.mcp.conftest import Bench, of
+from foregate.schemas.judging_events import NeedRaised, TurnJudged
+from foregate.schemas.session_events import CatalogChanged
+from foregate.schemas.task_events import TaskEnded
+from tests.agent.mcp.conftest import Bench
+from tests.events import bodies
 from tests.policies import policy_with
 
 
-def finished(events: list[Event]) -> Any:
+def finished(events: list[Event]) -> ToolFinished:
     """Return the one result of a task."""
-    (body,) = of(events, "tool_finished")
+    (body,) = bodies(events, ToolFinished)
     return body
 
 
@@ -27,7 +31,7 @@ async def test_a_tool_that_says_it_only_reads_is_denied_without_a_person_and_nev
     bench.hostile()
     await bench.pin()
     events, _ = await bench.play(calls(("bad.look", {}), text="I will look at this."), says("no"))
-    assert [body["code"] for body in of(events, "call_answered")] == ["approval_required"]
+    assert [body.code for body in bodies(events, CallAnswered)] == ["approval_required"]
     assert bench.done == []
 
 
@@ -36,10 +40,10 @@ async def test_a_tool_that_says_it_only_reads_asks_a_person_and_runs_once_with_a
     await bench.pin()
     wanted = ("bad.look", {"text": "a", "more": [1, None, 2**70]})
     events, _ = await bench.play(calls(wanted), says("seen"), replies=["yes"])
-    assert of(events, "need_raised")[0]["need"]["gate"] == "approval"
-    assert of(events, "tool_started")[0]["effect"] == "unknown"
+    assert bodies(events, NeedRaised)[0].need.gate == "approval"
+    assert bodies(events, ToolStarted)[0].effect == "unknown"
     assert bench.done == ['look {"more": [1, null, 1180591620717411303424], "text": "a"}']
-    assert (finished(events)["ok"], finished(events)["origin"]) == (True, "external")
+    assert (finished(events).ok, finished(events).origin) == (True, "external")
 
 
 async def test_the_operator_can_make_a_tool_an_observation_that_runs_unasked_but_its_own_confession_still_counts(
@@ -51,8 +55,8 @@ async def test_the_operator_can_make_a_tool_an_observation_that_runs_unasked_but
     keys = {"tools": {"bad.look": quiet, "bad.owns_up": quiet}}
     events, _ = await bench.play(calls(("bad.look", {}), ("bad.owns_up", {})), says("done"), keys=keys)
     assert bench.done == ["look {}"]
-    assert of(events, "tool_started")[0]["class"] == "pure"
-    assert [body["code"] for body in of(events, "call_answered")] == ["approval_required"]
+    assert bodies(events, ToolStarted)[0].side_effect == "pure"
+    assert [body.code for body in bodies(events, CallAnswered)] == ["approval_required"]
 
 
 async def test_what_a_server_says_of_a_tool_reaches_the_model_behind_bars_visible_and_bounded(bench: Bench) -> None:
@@ -73,14 +77,14 @@ async def test_a_tool_that_changes_between_list_and_call_is_refused_and_gone(ben
     await bench.pin()
     steps = [calls(("bad.look", {})), calls(("bad.look", {})), calls(("bad.echo", {})), says("gone")]
     events, _ = await bench.play(*steps, replies=["yes", "yes"])
-    refused, ran = of(events, "tool_finished")
-    assert (refused["ok"], refused["error"], ran["ok"]) == (False, "definition_changed", True)
+    refused, ran = bodies(events, ToolFinished)
+    assert (refused.ok, refused.error, ran.ok) == (False, "definition_changed", True)
     assert bench.done == ["echo {}"]
-    assert [body["code"] for body in of(events, "call_answered")] == ["unknown_tool"]
-    (changed,) = of(events, "catalog_changed")
-    assert "bad.look" not in [spec["name"] for spec in changed["catalogue"]]
-    judged = [body["turn"]["catalogue_hash"] for body in of(events, "turn_judged")]
-    assert judged[1:] == [changed["catalogue_hash"]] * 2
+    assert [body.code for body in bodies(events, CallAnswered)] == ["unknown_tool"]
+    (changed,) = bodies(events, CatalogChanged)
+    assert "bad.look" not in [spec.name for spec in changed.catalogue]
+    judged = [body.turn.catalogue_hash for body in bodies(events, TurnJudged)]
+    assert judged[1:] == [changed.catalogue_hash] * 2
     assert judged[0] != judged[1]
 
 
@@ -91,7 +95,7 @@ async def test_the_next_session_asks_about_a_change_and_shows_the_difference(ben
     events, _ = await bench.play(calls(("bad.look", {})), says("hi"))
     assert "changed since they were pinned" in bench.notes[0]
     assert "foregate tools diff bad" in bench.notes[0]
-    assert [body["code"] for body in of(events, "call_answered")] == ["unknown_tool"]
+    assert [body.code for body in bodies(events, CallAnswered)] == ["unknown_tool"]
     person = ScriptedPerson(["yes"])
     async with bench.agent(says("hi"), person=person) as again:
         session = await again.open()
@@ -110,7 +114,7 @@ async def test_unpinned_tools_are_not_offered_unattended_and_a_no_leaves_them_un
     for replies in (None, ["no"]):
         events, _ = await bench.play(calls(("bad.look", {})), says("no"), replies=replies)
         assert "`foregate tools pin bad`" in bench.notes[0]
-        assert [body["code"] for body in of(events, "call_answered")] == ["unknown_tool"]
+        assert [body.code for body in bodies(events, CallAnswered)] == ["unknown_tool"]
     assert bench.done == []
     assert not (bench.home / "mcp-pins.json").exists()
 
@@ -163,7 +167,7 @@ async def test_a_server_that_does_not_start_well_is_noted_and_the_session_goes_o
 ) -> None:
     bench.hostile(mode, start_timeout=1 if mode == "mute" else 20)
     events, _ = await bench.play(says("hi"), keys={"mcp.max_message": 100_000, "mcp.max_traffic": 200_000})
-    assert of(events, "task_ended")[0]["status"] == "completed"
+    assert bodies(events, TaskEnded)[0].status == "completed"
     assert bench.notes[0].startswith("MCP server `bad` is not available")
     assert words in bench.notes[0]
 
@@ -172,7 +176,7 @@ async def test_noise_on_its_output_does_not_keep_a_server_from_serving(bench: Be
     bench.hostile("noisy")
     await bench.pin()
     events, _ = await bench.play(calls(("bad.broken", {})), says("done"), replies=["yes"])
-    assert finished(events)["content"] == "after all"
+    assert finished(events).content == "after all"
 
 
 async def test_a_server_that_dies_in_a_call_leaves_its_outcome_unknown_and_is_started_again_for_the_next(
@@ -182,10 +186,10 @@ async def test_a_server_that_dies_in_a_call_leaves_its_outcome_unknown_and_is_st
     await bench.pin()
     steps = [calls(("bad.die", {})), calls(("bad.echo", {"text": "again"})), says("done")]
     events, _ = await bench.play(*steps, replies=["yes", "yes"])
-    (lost,) = of(events, "outcome_unknown")
-    assert lost["reason"].endswith("took effect: it closed its output; it wrote: I die now\\u{7}")
+    (lost,) = bodies(events, OutcomeUnknown)
+    assert lost.reason.endswith("took effect: it closed its output; it wrote: I die now\\u{7}")
     assert bench.done == ["die {}", 'echo {"text": "again"}']
-    assert finished(events)["ok"]
+    assert finished(events).ok
 
 
 async def test_a_server_that_keeps_dying_is_given_up(bench: Bench) -> None:
@@ -194,15 +198,15 @@ async def test_a_server_that_keeps_dying_is_given_up(bench: Bench) -> None:
     steps = [calls(("bad.die", {"text": str(n)})) for n in range(3)]
     events, _ = await bench.play(*steps, says("done"), replies=["yes"] * 3, keys={"mcp.restarts": 1})
     assert bench.done == ['die {"text": "0"}', 'die {"text": "1"}']
-    assert "nothing was sent" in finished(events)["content"]
-    assert len(of(events, "outcome_unknown")) == 2
+    assert "nothing was sent" in finished(events).content
+    assert len(bodies(events, OutcomeUnknown)) == 2
 
 
 async def test_a_call_without_an_answer_is_given_up_after_its_time_told_to_stop_and_unknown(bench: Bench) -> None:
     bench.hostile(call_timeout=2)
     await bench.pin()
     events, _ = await bench.play(calls(("bad.slow", {})), calls(("bad.echo", {})), says("done"), replies=["yes", "yes"])
-    assert of(events, "outcome_unknown")[0]["reason"] == "timeout"
+    assert bodies(events, OutcomeUnknown)[0].reason == "timeout"
     assert bench.done == ["slow {}", "cancelled", "echo {}"]
 
 
@@ -228,8 +232,8 @@ async def test_results_are_text_from_outside_bounded_with_sizes_for_what_is_no_t
         says("x"),
     ]
     events, _ = await bench.play(*steps, replies=["yes"] * 4)
-    rich, big, fails, no = of(events, "tool_finished")
-    assert rich["content"].splitlines() == [
+    rich, big, fails, no = bodies(events, ToolFinished)
+    assert rich.content.splitlines() == [
         "{}",
         "(image, image/png, 5 bytes, not shown)",
         "(a link to http://x.example/a: a, 5 bytes)",
@@ -238,10 +242,10 @@ async def test_results_are_text_from_outside_bounded_with_sizes_for_what_is_no_t
         "(mem://b, x/y, 5 bytes, not shown)",
         '{"n": 1}',
     ]
-    assert len(big["content"]) < 70_000
-    assert big["dropped"] > 2_900_000
-    assert (fails["ok"], fails["error"]) == (False, "tool_error")
-    assert (no["ok"], no["content"]) == (False, "the server refused: I will not\\u{202E}")
+    assert len(big.content) < 70_000
+    assert big.dropped > 2_900_000
+    assert (fails.ok, fails.error) == (False, "tool_error")
+    assert (no.ok, no.content) == (False, "the server refused: I will not\\u{202E}")
 
 
 async def test_a_result_larger_than_a_message_may_be_cuts_the_connection_and_is_unknown(bench: Bench) -> None:
@@ -250,7 +254,7 @@ async def test_a_result_larger_than_a_message_may_be_cuts_the_connection_and_is_
     events, _ = await bench.play(
         calls(("bad.big", {})), says("x"), replies=["yes"], keys={"mcp.max_message": 1_000_000}
     )
-    assert of(events, "outcome_unknown")[0]["tool"] == "bad.big"
+    assert bodies(events, OutcomeUnknown)[0].tool == "bad.big"
 
 
 async def test_a_server_that_announces_changes_without_end_is_listed_once_at_a_time_and_serves_on(bench: Bench) -> None:
@@ -259,15 +263,15 @@ async def test_a_server_that_announces_changes_without_end_is_listed_once_at_a_t
     events, _ = await bench.play(
         calls(("bad.echo", {})), calls(("bad.echo", {"text": "b"})), says("x"), replies=["yes"] * 2
     )
-    assert [body["ok"] for body in of(events, "tool_finished")] == [True, True]
-    assert of(events, "catalog_changed") == []
+    assert [body.ok for body in bodies(events, ToolFinished)] == [True, True]
+    assert bodies(events, CatalogChanged) == []
 
 
 async def test_a_server_that_knows_only_the_newest_protocol_is_spoken_to_in_it(bench: Bench) -> None:
     bench.hostile("modern")
     await bench.pin()
     events, _ = await bench.play(calls(("bad.echo", {"text": "a"})), says("x"), replies=["yes"])
-    assert finished(events)["content"] == '{"text": "a"}'
+    assert finished(events).content == '{"text": "a"}'
 
 
 async def test_pages_without_end_are_read_up_to_the_bound(bench: Bench) -> None:
@@ -320,5 +324,5 @@ async def test_numbers_with_fractions_and_names_of_any_script_are_recorded_and_c
     events, _ = await bench.play(
         calls(("bad.float", {"größe": 0.25})), calls(("bad.float", {"größe": 0.75})), says("x"), replies=["yes"]
     )
-    assert [body["code"] for body in of(events, "call_answered")] == ["invalid_arguments"]
+    assert [body.code for body in bodies(events, CallAnswered)] == ["invalid_arguments"]
     assert bench.done == ['float {"gr\\u00f6\\u00dfe": 0.75}']

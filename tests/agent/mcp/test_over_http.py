@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.models.scripted import calls, says
+from foregate.schemas.call_events import OutcomeUnknown, ToolFinished
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
-from tests.agent.mcp.conftest import Bench, of
+from tests.agent.mcp.conftest import Bench
+from tests.events import bodies
 from tests.policies import policy_with
 
 SERVER = Path(__file__).with_name("http_server.py")
@@ -51,8 +53,8 @@ async def test_a_server_at_a_url_is_called_with_its_headers_and_a_lost_answer_is
     at(bench, port, call_timeout=2)
     steps = [calls(("web.add", {"a": 2, "b": 3})), calls(("web.wait", {})), calls(("web.leave", {})), says("x")]
     events, _ = await bench.play(*steps, replies=["yes"] * 4)
-    assert of(events, "tool_finished")[0]["content"] == '5\n{"result": 5}'
-    assert [body["tool"] for body in of(events, "outcome_unknown")] == ["web.wait", "web.leave"]
+    assert bodies(events, ToolFinished)[0].content == '5\n{"result": 5}'
+    assert [body.tool for body in bodies(events, OutcomeUnknown)] == ["web.wait", "web.leave"]
     events, _ = await bench.play(says("x"))
     assert bench.notes[0].startswith("MCP server `web` is not available: All connection attempts failed")
 
@@ -79,16 +81,16 @@ async def test_a_server_that_was_started_anew_between_two_calls_is_greeted_again
     events, _ = await bench.play(calls(("web.leave", {})), again, says("x"), replies=["yes"] * 3)
     with began[0] as process:
         process.kill()
-    (told,) = of(events, "tool_finished")
-    assert (told["ok"], told["content"]) == (True, '5\n{"result": 5}')
+    (told,) = bodies(events, ToolFinished)
+    assert (told.ok, told.content) == (True, '5\n{"result": 5}')
 
 
 async def test_a_server_that_was_gone_before_the_call_got_nothing(bench: Bench, port: int) -> None:
     at(bench, port)
     steps = [calls(("web.leave", {})), calls(("web.add", {"a": 2, "b": 3})), says("x")]
     events, _ = await bench.play(*steps, replies=["yes"] * 3, keys={"mcp.restarts": 1})
-    assert "nothing was sent" in of(events, "tool_finished")[0]["content"]
-    assert [body["tool"] for body in of(events, "outcome_unknown")] == ["web.leave"]
+    assert "nothing was sent" in bodies(events, ToolFinished)[0].content
+    assert [body.tool for body in bodies(events, OutcomeUnknown)] == ["web.leave"]
 
 
 async def test_a_wrong_token_and_an_unset_one_are_said(

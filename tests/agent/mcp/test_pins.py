@@ -92,7 +92,14 @@ def test_hints_that_are_no_truth_values_say_nothing() -> None:
     assert defined(annotations=[True]).hints == {}
 
 
-WORDS = st.sampled_from(["type", "properties", "$ref", "pattern", "items", "enum", "required", "anyOf", "$defs"])
+@pytest.mark.parametrize("patterns", [5, True, "(", ["("], {"(": {}}])
+def test_patterns_that_are_none_make_a_tool_unusable(patterns: object) -> None:
+    assert defined(inputSchema={"type": "object", "patternProperties": patterns}).problem.startswith("its input schema")
+
+
+WORDS = st.sampled_from(
+    ["type", "properties", "patternProperties", "$ref", "pattern", "items", "enum", "required", "anyOf", "$defs"]
+)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 JSON = st.recursive(
     LEAVES,

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.models.scripted import calls, says
-from tests.agent.mcp.conftest import Bench, of
+from foregate.schemas.call_events import CallAnswered, ToolFinished, ToolStarted
+from tests.agent.mcp.conftest import Bench
+from tests.events import bodies
 
 PACKAGES = Path(__file__).with_name("package.json")
 QUIET = {"effect": "observation", "read_only": True, "external_side_effect": False, "needs_approval": False}
@@ -55,11 +57,11 @@ async def test_the_time_server_is_undeclared_until_the_policy_says_it_observes(b
     await bench.pin()
     call = calls(("time.get_current_time", {"timezone": "UTC"}))
     events, _ = await bench.play(call, says("no"))
-    assert [body["code"] for body in of(events, "call_answered")] == ["approval_required"]
+    assert [body.code for body in bodies(events, CallAnswered)] == ["approval_required"]
     events, _ = await bench.play(call, says("noon"), keys={"tools": {"time.get_current_time": QUIET}})
-    (told,) = of(events, "tool_finished")
-    assert '"timezone": "UTC"' in told["content"]
-    assert told["origin"] == "external"
+    (told,) = bodies(events, ToolFinished)
+    assert '"timezone": "UTC"' in told.content
+    assert told.origin == "external"
 
 
 @pytest.fixture
@@ -77,8 +79,8 @@ async def test_the_git_server_reads_as_the_policy_says_and_asks_before_it_commit
     where = {"repo_path": str(bench.workspace)}
     steps = [calls(("git.git_status", where)), calls(("git.git_commit", {**where, "message": "m"})), says("x")]
     events, _ = await bench.play(*steps, keys={"tools": {"git.git_status": QUIET}})
-    assert "a.txt" in of(events, "tool_finished")[0]["content"]
-    assert [body["code"] for body in of(events, "call_answered")] == ["approval_required"]
+    assert "a.txt" in bodies(events, ToolFinished)[0].content
+    assert [body.code for body in bodies(events, CallAnswered)] == ["approval_required"]
     assert not list((staged / ".git/refs/heads").iterdir())
 
 
@@ -104,11 +106,11 @@ async def test_the_file_server_keeps_to_its_folder_and_a_target_the_policy_names
     ]
     keys = {"tools": {"fs.read_text_file": reads, "fs.write_file": writes}, "evidence.mode": "off"}
     events, _ = await bench.play(*steps, keys=keys)
-    assert [body["code"] for body in of(events, "call_answered")] == ["denied_by_rule"]
+    assert [body.code for body in bodies(events, CallAnswered)] == ["denied_by_rule"]
     assert (bench.workspace / "a.txt").read_text() == "new"
-    (written,) = [body for body in of(events, "tool_started") if body["tool"] == "fs.write_file"]
-    (change,) = of(events, "tool_finished")[-1]["changes"]
-    assert (len(written["before"]), change["resource"]["id"]) == (1, "a.txt")
+    (written,) = [body for body in bodies(events, ToolStarted) if body.tool == "fs.write_file"]
+    (change,) = bodies(events, ToolFinished)[-1].changes
+    assert (len(written.before), change.resource.id) == (1, "a.txt")
 
 
 async def test_the_memory_server_remembers_across_sessions(bench: Bench, npm: Path) -> None:
@@ -119,7 +121,7 @@ async def test_the_memory_server_remembers_across_sessions(bench: Bench, npm: Pa
     await bench.play(calls(("memory.create_entities", {"entities": [entity]})), says("kept"), replies=["yes"])
     assert "Ada" in kept.read_text()
     events, _ = await bench.play(calls(("memory.search_nodes", {"query": "paint"})), says("Ada"), replies=["yes"])
-    assert "Ada" in of(events, "tool_finished")[0]["content"]
+    assert "Ada" in bodies(events, ToolFinished)[0].content
 
 
 async def test_of_the_server_with_everything_text_images_and_resources_come_back_as_text_with_sizes(
@@ -129,7 +131,7 @@ async def test_of_the_server_with_everything_text_images_and_resources_come_back
     await bench.pin()
     steps = [calls(("every.echo", {"message": "hello"})), calls(("every.get-tiny-image", {})), says("x")]
     events, _ = await bench.play(*steps, replies=["yes", "yes"])
-    echo, image = [body["content"] for body in of(events, "tool_finished")]
+    echo, image = [body.content for body in bodies(events, ToolFinished)]
     assert "hello" in echo
     assert "(image, image/png, " in image
     assert " bytes, not shown)" in image

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from foregate.agent.models.openai_endpoint import Endpoint
 from foregate.agent.models.openai_stream import Assembler, Emitter, Prices
 from foregate.agent.models.retry import Retries, Transient
+from foregate.schemas import codec
 from foregate.schemas.chat_format import WireNames
 from foregate.schemas.errors import ModelError
 from foregate.schemas.follower import Follower
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.models.scripted_server import Reply, ScriptedServer, Stream, delta, failure, message, piece
 from tests.agent.models.test_openai import HELLO, model_at, tool
@@ -276,9 +278,10 @@ def test_whatever_an_endpoint_sends_there_is_a_response_or_a_known_failure(chunk
         response = assembled(*chunks)
     except (Transient, ModelError):
         return
-    stored = ModelResponse.from_json(response.stamped(3).to_json())
+    recorded = codec.dump(ModelResponded.of(response.stamped(3)))
+    stored = codec.load(ModelResponded, recorded).response
     assert [call.name for call in stored.calls] == [call.name for call in response.calls]
-    json.dumps(stored.to_json(), ensure_ascii=False).encode("utf-8")
+    json.dumps(recorded, ensure_ascii=False).encode("utf-8")
 
 
 @given(

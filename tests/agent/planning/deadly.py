@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal
 
-from foregate.agent.outcomes import WayOut
 from foregate.agent.tools.tool import Tool
+from foregate.schemas.call_events import KnownOutcome
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
@@ -26,7 +26,7 @@ class Deadly(World):
     """
 
     dies: Literal["", "before", "after"] = ""
-    truth: dict[str, WayOut] = dataclasses.field(default_factory=dict)
+    truth: dict[str, KnownOutcome] = dataclasses.field(default_factory=dict)
 
     def spied(self, tool: Tool) -> Tool:
         inner = super().spied(tool)

@@ -8,11 +8,13 @@ from foregate.agent.planning.control import follow
 from foregate.agent.planning.failure_choice import decide
 from foregate.agent.planning.next_step import undecided
 from foregate.agent.planning.plan_state import PlanState, StepState
+from foregate.schemas.plan_events import PlanStepChanged
 from foregate.schemas.task_plan import FailureChoice
 from tests.agent.corpus import rules
 from tests.agent.planning.plans import call, carried_out, confirmed, edit, plan, statuses, task
 from tests.agent.planning.test_control import gone_on
 from tests.agent.world import World
+from tests.events import bodies
 
 WANTED = plan(
     task(1, edit("b.txt", "teh", "the")),
@@ -49,7 +51,7 @@ async def test_what_a_person_chooses_is_done(choice: FailureChoice, status: str,
     assert (report.status, statuses(report), world.workspace.files["b.txt"]) == (status, tasks, b)
     assert [number for number, _ in person.asked] == [2]
     log = await world.log.read("s")
-    assert [e.body["choice"] for e in log if e.actor == "person" and e.kind == "plan_step_changed"] == [choice]
+    assert [body.choice for body in bodies([e for e in log if e.actor == "person"], PlanStepChanged)] == [choice]
     assert statuses(PlanState.of(log)) == tasks
 
 

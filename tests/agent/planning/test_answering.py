@@ -18,6 +18,7 @@ from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.session_state import SessionState
 from foregate.schemas.errors import ModelError
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.task_events import TaskEnded
 from foregate.schemas.task_plan import TaskPlan
 from tests.agent.models.scripted_server import ScriptedServer, message
 from tests.agent.models.test_openai import model_at
@@ -70,8 +71,8 @@ async def test_the_planner_reads_the_results_and_its_answer_ends_the_task() -> N
     world = World()
     report, model = await ran(world, PLAN, [answers({"answer": "It says the cat now.", "plan": None})])
     assert (report.status, report.answer, report.further) == ("completed", "It says the cat now.", None)
-    ended = (await world.log.read("s"))[-1]
-    assert (ended.kind, ended.body["text"]) == ("task_ended", "It says the cat now.")
+    (ended,) = await world.bodies(TaskEnded)
+    assert ended.text == "It says the cat now."
     told = json.loads(model.requests[0].messages[-1].text)
     assert told["request"] == PLAN.query
     assert [entry["status"] for entry in told["results"]] == ["done", "done"]
@@ -85,7 +86,7 @@ async def test_a_failed_plan_stays_failed_whatever_the_planner_says_and_the_answ
     report, model = await ran(world, FAILING, [answers({"answer": "All is well.", "plan": None})])
     assert (report.status, report.answer) == ("failed", "All is well.")
     assert json.loads(model.requests[0].messages[-1].text)["results"][0]["why"]
-    assert "[Foregate: `edit_file a.txt` failed]" in (await world.log.read("s"))[-1].body["text"]
+    assert "[Foregate: `edit_file a.txt` failed]" in (await world.bodies(TaskEnded))[-1].text
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ async def test_an_answer_that_cannot_be_used_is_asked_for_again_and_then_the_rep
     report, model = await ran(world, PLAN, [reply] * CONFIGURATION.planning.planning_tries)
     assert (report.status, report.answer) == ("completed", "")
     assert "no usable answer" in report.unanswered
-    assert report.unanswered in (await world.log.read("s"))[-1].body["text"]
+    assert report.unanswered in (await world.bodies(TaskEnded))[-1].text
     assert json.loads(model.requests[1].messages[-1].text)["defects"]
 
 

@@ -17,11 +17,12 @@ from foregate.agent.planning.plan_state import PlanState
 from foregate.agent.planning.proposal import propose
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.agent.session import Session
-from foregate.schemas import codec
+from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.plan_events import PlanProposed
 from foregate.schemas.task_plan import TaskPlan
 from tests.agent.planning.deadly import Deadly, Died
 from tests.agent.planning.plans import CONFIGURATION, call, confirmed, edit, plan, statuses, task
@@ -61,8 +62,8 @@ async def test_a_plan_that_is_not_what_its_digest_says_is_not_run() -> None:
     world = World()
     session = await world.open([])
     state = await follow(session)
-    body = {"proposal": codec.dump(plan(task(1, call("send", to="ann")))), "digest": "0" * 64}
-    await session.record(Draft("plan_proposed", "planner", body))
+    body = PlanProposed(proposal=plan(task(1, call("send", to="ann"))), digest="0" * 64)
+    await session.record(Draft(body, "planner"))
     with pytest.raises(UsageError, match="digest"):
         await look_ahead(session, state)
 
@@ -214,9 +215,8 @@ class AnyOrder(RuleBasedStateMachine):
     @rule()
     def say_what_came_of_it(self) -> None:
         for unclear in list(open_calls(self.session)):
-            log = self.runner.run(self.world.log.read("s"))
-            started = next(e for e in log if e.kind == "tool_started" and e.body["call"] == unclear)
-            truth = self.world.truth[started.body["permit"]["digest"]]
+            begun = self.runner.run(self.world.bodies(ToolStarted))
+            truth = self.world.truth[next(body.permit.digest for body in begun if body.call == unclear)]
             self.runner.run(resolve(self.session, unclear, truth))
 
     @rule()

@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from foregate.agent.planning.plan_state import PlanState
 from foregate.agent.tools.tool import Tool
 from foregate.gates.prelude import judge
+from foregate.schemas import codec
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Judgement
+from foregate.schemas.plan_events import PlanStepChanged
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
 from foregate.telemetry.meaning import Meaning
@@ -18,6 +21,7 @@ from foregate.telemetry.turns import JUDGING, recorded
 from tests.agent.corpus import rules
 from tests.agent.planning.plans import CONFIGURATION, call, carried_out, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
+from tests.events import bodies
 from tests.policies import policy_with
 
 
@@ -28,7 +32,7 @@ def read(path: str):  # type: ignore[no-untyped-def]
 
 async def responses(world: World) -> list[list[int]]:
     """Return the tasks of the calls of each response."""
-    return [event.body["tasks"] for event in await world.log.read("s") if event.kind == "model_response"]
+    return [list(body.tasks or ()) for body in await world.bodies(ModelResponded)]
 
 
 class Meeting(World):
@@ -58,7 +62,7 @@ async def test_the_log_says_of_each_task_when_it_began_and_ended() -> None:
     session = await world.open([])
     report = await carried_out(session, plan(task(1, read("a.txt")), task(2, read("b.txt"))))
     log = list(await world.log.read("s"))
-    assert [(e.body["step"], e.body["status"]) for e in log if e.kind == "plan_step_changed"] == [
+    assert [(body.step, body.status) for body in bodies(log, PlanStepChanged)] == [
         *((1, "running"), (2, "running")),
         *((1, "done"), (2, "done")),
     ]
@@ -68,7 +72,7 @@ async def test_the_log_says_of_each_task_when_it_began_and_ended() -> None:
     for one in recorded([event for event in log if event.kind in JUDGING]):
         judgement = judge(one.turn, session.prelude)
         assert isinstance(judgement, Judgement)
-        assert judgement.to_json() == one.judgement
+        assert codec.dump(judgement) == codec.dump(one.judgement)
 
 
 async def test_a_look_that_fails_takes_its_dependants_along_and_no_task_beside_it() -> None:

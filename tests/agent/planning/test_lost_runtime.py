@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from foregate.agent.tools.tool import Tool
+from foregate.schemas.call_events import OutcomeUnknown
 from foregate.schemas.errors import RuntimeLost
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
@@ -38,8 +39,7 @@ async def test_a_change_in_a_lost_runtime_is_unknown_and_ends_the_plan() -> None
     report = await carried_out(session, WANTED)
     assert (report.status, statuses(report)) == ("blocked", ["failed", "aborted"])
     assert report.reason == "task 1 lost the runtime its tools run in"
-    log = await world.log.read("s")
-    assert [e.body["error"] for e in log if e.kind == "outcome_unknown"] == ["runtime_lost"]
+    assert [body.error for body in await world.bodies(OutcomeUnknown)] == ["runtime_lost"]
     assert "connection" in report.tasks[0].error
 
 

@@ -21,10 +21,16 @@ from foregate.agent.scripted_person import ScriptedPerson
 from foregate.agent.session import Session
 from foregate.gates.prelude import judge
 from foregate.opening import open_session
+from foregate.schemas import codec
+from foregate.schemas.call_events import CallAnswered, ToolStarted
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.judgement import Judgement
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.need import Need
+from foregate.schemas.plan_events import PlanConfirmed, PlanProposed
 from foregate.schemas.protocols import Reply
+from foregate.schemas.session_events import PolicyChanged
+from foregate.schemas.task_events import TaskEnded, TaskStarted
 from foregate.schemas.tool_call import ToolCall
 from foregate.setting import Setting
 from foregate.telemetry.memory_log import MemoryLog
@@ -34,14 +40,13 @@ from tests.agent.models.test_openai import model_at
 from tests.agent.planning.plans import CONFIGURATION
 from tests.agent.planning.test_worked_examples import wants, wire_plan, wire_task
 from tests.agent.world import World
+from tests.events import bodies
 from tests.policies import policy_with
 
-READ = ("read_file", {"path": "a.txt"})
-EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
-EDIT_B = ("edit_file", {"path": "b.txt", "old": "teh", "new": "the"})
+READ, EDIT = ("read_file", {"path": "a.txt"}), ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
+EDIT_B = ("edit_file", EDIT[1] | {"path": "b.txt"})
 DELEGATE = ("delegate", {"task": "mend a.txt"})
-TALK = "I will mend the typo in the file."
-ASKED = "fix the typo in a.txt"
+TALK, ASKED = "I will mend the typo in the file.", "fix the typo in a.txt"
 ANSWER = answers({"answer": "Mended.", "plan": None})
 
 
@@ -61,13 +66,13 @@ async def opened(
     if desk:
         session.desk = PlanDesk(session, CONFIGURATION, lambda role: session.model)
     if session.state.mode != mode:
-        await session.record(Draft("policy_changed", "person", {"mode": mode}))
+        await session.record(Draft(PolicyChanged(mode=mode), "person"))
     return session
 
 
 async def codes(world: World, name: str = "s") -> list[str]:
     """Return the codes of the calls that did not run."""
-    return [event.body["code"] for event in await world.log.read(name) if event.kind == "call_answered"]
+    return [body.code for body in await world.bodies(CallAnswered, name)]
 
 
 async def test_where_everything_is_planned_a_request_that_only_reads_needs_no_plan_and_no_person() -> None:
@@ -271,7 +276,7 @@ async def test_a_session_nobody_gave_a_mode_leaves_no_trace_of_one() -> None:
     world = World()
     await run(await world.open([calls(READ, EDIT, text=TALK), says("ok")]), ASKED)
     events = await world.log.read("s")
-    assert not any("unplanned" in event.body["turn"] for event in events if event.kind == "turn_judged")
+    assert {body.turn.unplanned for body in bodies(events, TurnJudged)} == {None}
     assert "policy_changed" not in {event.kind for event in events}
 
 
@@ -326,11 +331,15 @@ def test_nothing_with_an_effect_starts_outside_a_confirmed_plan(
     for events in asyncio.run(played()):
         running, free = False, 0
         for event in events:
-            if event.kind == "task_started":
-                running, free = False, 1 if mode == "auto" and events[0].body["depth"] == 0 else 0
-            running = event.kind == "plan_confirmed" or (running and event.kind not in ("task_ended", "plan_proposed"))
-            if event.kind == "tool_started" and event.body["class"] != "pure" and not running:
-                free -= 1
+            match event.body:
+                case TaskStarted(depth=depth):
+                    running, free = False, 1 if mode == "auto" and depth == 0 else 0
+                case PlanConfirmed():
+                    running = True
+                case TaskEnded() | PlanProposed():
+                    running = False
+                case ToolStarted(side_effect="idempotent" | "at_most_once") if not running:
+                    free -= 1
             assert free >= 0, "a change started that nobody had confirmed"
 
 
@@ -339,13 +348,13 @@ async def test_a_turn_that_was_held_for_want_of_a_plan_is_judged_the_same_from_i
     session = await opened(world, [calls(READ, EDIT, text=TALK), says("no")], desk=False)
     await run(session, ASKED)
     events = {event.seq: event for event in await world.log.read("s")}
-    judged = [event for event in events.values() if event.kind == "turn_judged"]
-    for event in judged:
-        turn = resolve(event.body["turn"], events.__getitem__)
+    judged = bodies(events.values(), TurnJudged)
+    for body in judged:
+        turn = resolve(body.turn, events.__getitem__)
         again = judge(turn, session.prelude)
         assert isinstance(again, Judgement)
-        assert again.to_json() == event.body["judgement"]
-    held = resolve(judged[0].body["turn"], events.__getitem__)
+        assert codec.dump(again) == codec.dump(body.judgement)
+    held = resolve(judged[0].turn, events.__getitem__)
     free = judge(replace(held, unplanned=None), session.prelude)
     assert isinstance(free, Judgement)
     assert "plan_required" not in {decision.code for decision in free.decisions}

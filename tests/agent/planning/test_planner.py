@@ -17,12 +17,15 @@ from foregate.agent.scripted_person import ScriptedPerson
 from foregate.opening import open_session
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised
+from foregate.schemas.task_events import TaskPaused
 from foregate.schemas.task_plan import PlanDefect
 from foregate.setting import Setting
 from foregate.telemetry.memory_blobs import MemoryBlobs
 from foregate.telemetry.memory_log import MemoryLog
 from tests.agent.models.scripted_server import Reply, ScriptedServer, failure, message
 from tests.agent.models.test_openai import model_at
+from tests.events import bodies
 
 REQUEST = "Read a.txt, mend its typo and then commit it"
 CALL = {"id": "c", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "a.txt"}'}}
@@ -177,19 +180,18 @@ async def test_after_the_last_try_the_person_is_asked_with_what_was_wrong_and_an
     assert asked.planning.defects
     assert wrong in asked.planning.question
     assert advice in asked.planning.question
-    (paused,) = [event for event in asked.events if event.kind == "task_paused"]
-    assert paused.body == {"reason": "needs_input", "question": asked.planning.question}
+    assert bodies(asked.events, TaskPaused) == [TaskPaused(reason="needs_input", question=asked.planning.question)]
     assert all(event.kind != "plan_proposed" for event in asked.events)
 
 
 async def test_every_request_and_every_answer_is_in_the_log(tmp_path: Path) -> None:
     answers = ["{", LOOPED, GOOD]
     asked = await ask(tmp_path, *map(message, answers))
-    raised = [one for one in asked.events if one.kind == "need_raised" and one.body["need"]["gate"] == GATE]
-    given = [one for one in asked.events if one.kind == "need_answered" and one.body["answer"]["gate"] == GATE]
-    sent = [strict_json.parse(asked.blobs.get(one.body["request"]).decode()) for one in raised]
+    raised = [body for body in bodies(asked.events, NeedRaised) if body.need.gate == GATE]
+    given = [body for body in bodies(asked.events, NeedAnswered) if body.answer.gate == GATE]
+    sent = [strict_json.parse(asked.blobs.get(body.request).decode()) for body in raised]
     assert sent == [asked.sent(number) for number in range(3)]
-    assert [asked.blobs.get(one.body["response"]).decode() for one in given] == answers
+    assert [asked.blobs.get(body.response or "").decode() for body in given] == answers
 
 
 async def test_a_model_that_fails_is_no_defect_of_a_plan(tmp_path: Path) -> None:

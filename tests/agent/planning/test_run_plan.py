@@ -6,15 +6,20 @@ from msgspec.structs import replace
 
 from foregate.agent.models.scripted import calls, says
 from foregate.gates.prelude import judge
-from foregate.schemas.event import Event
+from foregate.schemas import codec
+from foregate.schemas.call_events import ToolStarted
+from foregate.schemas.event import Draft, Event
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.session_events import PolicyChanged
 from foregate.telemetry.meaning import Meaning
 from foregate.telemetry.turns import JUDGING, recorded
 from foregate.telemetry.verify import verify
 from tests.agent.planning.plans import call, carried_out, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
+from tests.events import bodies
 
 
 async def events(world: World) -> list[Event]:
@@ -37,9 +42,9 @@ async def test_every_call_that_ran_was_allowed_by_a_judgement_of_its_own() -> No
     await carried_out(session, plan(task(1, call("read_file", path="a.txt")), task(2, call("send", to="ann"))))
     log = await events(world)
     judged = {event.seq for event in log if event.kind == "turn_judged"}
-    started = [event for event in log if event.kind == "tool_started"]
+    started = bodies(log, ToolStarted)
     assert len(started) == 2
-    assert all(event.body["permit"]["judged"] in judged for event in started)
+    assert all(body.permit.judged in judged for body in started)
 
 
 async def test_a_seen_plan_is_leave_for_a_dangerous_call_exactly_as_it_was_shown() -> None:
@@ -138,7 +143,7 @@ async def test_calls_filled_in_run_in_their_blocks_and_name_no_results_of_each_o
     session = await world.open([first, second])
     report = await carried_out(session, plan(task(1, action="read_file", target="b.txt")))
     assert (report.status, [one.ok for one in report.tasks[0].responses]) == ("completed", [True, True])
-    refused = [event.body.get("refused", "") for event in await events(world) if event.kind == "model_response"]
+    refused = [body.refused for body in await world.bodies(ModelResponded)]
     assert "name each other's results" in refused[0]
     assert verify(world.log.lines("s"), "s").ok
 
@@ -148,7 +153,7 @@ async def test_a_task_is_filled_in_with_the_tool_it_names_or_with_looks_and_noth
     session = await world.open([calls(("send", {"to": "eve"}))] * 2, [])
     report = await carried_out(session, plan(task(1, action="edit_file", target="a.txt")))
     assert (statuses(report), world.sent) == (["failed"], [])
-    notes = [event.body["notes"] for event in await events(world) if event.kind == "model_response"]
+    notes = [body.notes for body in await world.bodies(ModelResponded)]
     assert all("send" in note[0] for note in notes)
 
 
@@ -194,11 +199,9 @@ async def test_pausing_lets_the_call_in_hand_finish_and_nothing_after_it() -> No
 
 
 async def test_a_dry_run_judges_everything_and_changes_nothing() -> None:
-    from foregate.schemas.event import Draft
-
     world = World()
     session = await world.open([])
-    await session.record(Draft("policy_changed", "person", {"dry_run": True}))
+    await session.record(Draft(PolicyChanged(dry_run=True), "person"))
     report = await carried_out(session, plan(task(1, edit("a.txt", "teh", "the")), task(2, call("send", to="ann"))))
     assert (report.status, statuses(report)) == ("completed", ["skipped", "skipped"])
     assert (world.sent, world.workspace.files["a.txt"]) == ([], b"teh cat")
@@ -214,7 +217,7 @@ async def test_what_a_confirmed_plan_covered_is_judged_the_same_from_its_log() -
     for one in turns:
         judgement = judge(one.turn, session.prelude)
         assert isinstance(judgement, Judgement)
-        assert judgement.to_json() == one.judgement
+        assert codec.dump(judgement) == codec.dump(one.judgement)
     meaning = Meaning()
     assert [finding for event in log for finding in meaning.check(event)] == []
 

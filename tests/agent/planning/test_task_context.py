@@ -18,9 +18,12 @@ from foregate.agent.planning.control import confirm, follow, look_ahead, retry
 from foregate.agent.planning.plan_report import PlanReport
 from foregate.agent.planning.run_plan import PlanRun
 from foregate.schemas.chat_format import WireNames, messages
+from foregate.schemas.json_object import get_object
 from foregate.schemas.kept_messages import read_messages
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.plan_events import FillRequest, PlanStepChanged
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanTask
 from foregate.schemas.tool_result import ToolResult
@@ -79,9 +82,9 @@ def about(message: Message) -> Mapping[str, Json]:
     return found
 
 
-async def asks_of(world: World) -> list[Mapping[str, Json]]:
+async def asks_of(world: World) -> list[FillRequest]:
     """Return what the log says of each request to fill in a task."""
-    return [event.body["ask"] for event in await world.log.read("s") if event.body.get("ask")]
+    return [body.ask for body in await world.bodies(PlanStepChanged) if body.ask is not None]
 
 
 async def test_a_task_is_filled_in_from_the_goal_the_task_and_what_earlier_tasks_came_to() -> None:
@@ -129,7 +132,7 @@ async def test_what_was_said_between_two_runs_is_no_result_of_a_task() -> None:
 async def test_the_log_proves_what_was_shown() -> None:
     world, model = World(), Listening(calls(("read_file", {"path": "b.txt"})), says("Both are misspelt."))
     await ran(world, model, reads(1, "a.txt"), task(2, action="read_file"), task(3, action="analyze_error"))
-    kept = [read_messages(world.blobs.get(ask["request"])) for ask in await asks_of(world)]
+    kept = [read_messages(world.blobs.get(ask.request)) for ask in await asks_of(world)]
     assert kept == [list(request.messages) for request in model.asked]
     assert len(kept) == 2
     assert output_of(kept[1][-2]) == "content of `b.txt`\nteh dog"
@@ -149,7 +152,7 @@ async def test_what_was_asked_before_a_process_ended_is_what_is_sent_after_it() 
     report = await PlanRun(again, state, shaped(context__max_tokens=1), model).run()
     assert report.status == "completed"
     (ask,) = await asks_of(world)
-    assert model.last == read_messages(world.blobs.get(ask["request"]))
+    assert model.last == read_messages(world.blobs.get(ask.request))
 
 
 async def test_a_request_the_store_lost_is_not_made_up() -> None:
@@ -161,9 +164,9 @@ async def test_a_request_the_store_lost_is_not_made_up() -> None:
     world.blobs._bytes.clear()
     report = await run.run()
     _, again = await asks_of(world)
-    assert "no stored bytes" in again["about"]["task"]["why"]
+    assert "no stored bytes" in str(get_object(again.about, "task")["why"])
     assert (statuses(report), len(model.asked)) == (["done"], 1)
-    assert model.last == read_messages(world.blobs.get(again["request"]))
+    assert model.last == read_messages(world.blobs.get(again.request))
 
 
 BIG = {f"{number}.txt": f"{number} ".encode() * 800 for number in range(1, 10)}
@@ -178,8 +181,9 @@ async def test_above_the_limit_the_middle_goes_and_what_the_task_needs_stays() -
     shown = [message.calls[0].arguments["path"] for message in model.last if message.calls]  # type: ignore[index]
     assert shown == ["1.txt", "5.txt", "8.txt", "9.txt"]
     (ask,) = await asks_of(world)
-    assert ask["context"]["strategy"] == "keep_ends"
-    assert ask["context"]["after"] <= 3600 < ask["context"]["before"]
+    assert ask.context is not None
+    assert ask.context.strategy == "keep_ends"
+    assert ask.context.after <= 3600 < ask.context.before
 
 
 async def test_a_summary_puts_a_line_in_the_place_of_a_task_and_none_leaves_nothing_out() -> None:
@@ -274,8 +278,8 @@ async def test_thoughts_are_shown_only_where_that_is_wanted(wanted: bool) -> Non
     assert ("I wonder" in shown) == wanted
     assert report.tasks[0].reasoning == ("I wonder about cats." if wanted else "")
     assert report.tasks[0].summary == "It is a cat."
-    said = [event.body for event in await world.log.read("s") if event.kind == "model_response"]
-    assert (said[0]["text"], said[0]["reasoning"]) == ("It is a cat.", "I wonder about cats.")
+    said = await world.bodies(ModelResponded)
+    assert (said[0].text, said[0].reasoning) == ("It is a cat.", "I wonder about cats.")
 
 
 async def test_a_call_a_model_only_thought_of_is_not_made() -> None:

@@ -13,12 +13,14 @@ from foregate.agent.planning.control import follow, retry, roll_back
 from foregate.agent.session_state import SessionState
 from foregate.agent.undo import undo
 from foregate.schemas import strict_json
+from foregate.schemas.call_events import OutcomeResolved, ToolStarted
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.meaning import Meaning
 from tests.agent.planning.deadly import Deadly, Died
 from tests.agent.planning.plans import call, confirmed, edit, plan, statuses, task
 from tests.agent.planning.test_control import gone_on
 from tests.agent.world import World
+from tests.events import bodies
 
 
 async def died(wanted: object, when: Literal["before", "after"]) -> Deadly:
@@ -46,8 +48,7 @@ async def test_an_edit_a_process_died_in_is_looked_at_and_the_plan_goes_on(when:
     session = await world.open([], resume=True)
     report = await (await gone_on(world, session)).run()
     assert (report.status, world.workspace.files["a.txt"]) == ("completed", b"the cat")
-    resolved = [event for event in await world.log.read("s") if event.kind == "outcome_resolved"]
-    assert [event.body["outcome"] for event in resolved] == ["done" if when == "after" else "not_done"]
+    assert [body.outcome for body in await world.bodies(OutcomeResolved)] == ["done" if when == "after" else "not_done"]
     assert session.state.still_open() == []
 
 
@@ -87,15 +88,15 @@ async def test_a_file_as_before_proves_nothing_while_the_process_that_ran_the_ca
         if session.state.parked or world.workspace.files["a.txt"] == b"the cat":
             break
     events = await world.log.read("s")
-    started = next(event.body for event in reversed(events) if event.kind == "tool_started")
-    after = intended(session, started, asked(events, started["call"]))
+    started = bodies(events, ToolStarted)[-1]
+    after = intended(session, started, asked(events, started.call))
     assert after == {"a.txt": strict_json.sha256(b"the cat")}
     world.workspace.files["a.txt"] = b"teh cat"
     assert looked(session, started, after, ended=False) is None
     assert looked(session, started, after, ended=True) == "not_done"
     assert looked(session, started, {}, ended=True) is None
     session.catalogue["edit_file"] = replace(session.catalogue["edit_file"], provenance="python")
-    assert intended(session, started, asked(events, started["call"])) == {}, "another tool of that name is not ours"
+    assert intended(session, started, asked(events, started.call)) == {}, "another tool of that name is not ours"
 
 
 @pytest.mark.parametrize(("said", "sent"), [("done", ["ann"]), ("not_done", ["ann", "ann"])])

@@ -36,7 +36,7 @@ async def test_a_file_is_read_and_edited_there_and_can_be_undone_there(
         assert (outcome.status, (folder / "a.txt").read_text()) == ("completed", "the cat\n")
         assert not list(Path(str(opened.workspace.root)).iterdir())
         read, _ = await events(opened, "tool_finished")
-        assert (read.body["origin"], read.body["evidence"][0]["origin"]) == (Origin.EXTERNAL, Origin.EXTERNAL)
+        assert (read.body.origin, read.body.evidence[0].origin) == (Origin.EXTERNAL, Origin.EXTERNAL)
         there = (await undo(opened.session)).reason
         assert "where the runtime runs" in there
     runtime.end()
@@ -51,8 +51,8 @@ async def test_an_edit_of_what_was_not_read_is_held_here_and_the_look_is_taken_t
     async with agent(serve()).session([EDIT, EDIT, says("done")]) as opened:
         await run(opened.session, "mend a.txt")
         (held,) = await events(opened, "call_answered")
-        assert held.body["code"] == "missing_pre_execution_evidence"
-        assert "teh cat" in held.body["observed"]["output"]
+        assert held.body.code == "missing_pre_execution_evidence"
+        assert "teh cat" in held.body.observed.output
         assert (folder / "a.txt").read_text() == "the cat\n"
 
 
@@ -64,7 +64,7 @@ async def test_a_file_of_the_same_name_here_is_neither_kept_nor_touched(
     async with agent(serve()).session([READ, EDIT, says("done")]) as opened:
         await run(opened.session, "mend a.txt")
         started = await events(opened, "tool_started")
-        assert [event.body["before"] for event in started] == [[], []]
+        assert [event.body.before for event in started] == [(), ()]
     assert (folder / "a.txt").read_text() == "the cat\n"
     assert (tmp_path / "here" / "a.txt").read_text() == "mine\n"
 
@@ -79,7 +79,7 @@ async def test_a_file_that_changed_there_since_it_was_read_is_stale_here(
     async with agent(serve()).session([READ, meanwhile, says("stopped")]) as opened:
         await run(opened.session, "mend a.txt")
         (held,) = await events(opened, "call_answered")
-        assert (held.body["code"], (folder / "a.txt").read_text()) == ("stale_evidence", "teh dog\n")
+        assert (held.body.code, (folder / "a.txt").read_text()) == ("stale_evidence", "teh dog\n")
 
 
 async def test_a_library_uses_a_runtime_as_the_command_line_does(
@@ -102,7 +102,7 @@ async def test_without_a_word_of_the_policy_every_remote_call_asks(serve: Starte
         assert any("`runtime.declarations: believe`" in note for note in opened.notes)
         await run(opened.session, "look at a.txt")
         (denied,) = await events(opened, "call_answered")
-        assert denied.body["code"] == "approval_required"
+        assert denied.body.code == "approval_required"
 
 
 async def test_what_a_person_allows_here_runs_there_only_where_the_runtime_takes_their_word(
@@ -112,7 +112,7 @@ async def test_what_a_person_allows_here_runs_there_only_where_the_runtime_takes
     async with agent(serve()).session([go, says("stopped")], replies=["yes"]) as opened:
         await run(opened.session, "make it")
         (finished,) = await events(opened, "tool_finished")
-        assert (finished.body["ok"], finished.body["error"]) == (False, "approval_required")
+        assert (finished.body.ok, finished.body.error) == (False, "approval_required")
         assert not (folder / "made").exists()
 
 
@@ -134,7 +134,7 @@ async def test_a_cut_connection_is_made_again_and_the_call_has_one_effect(
         gate.let_go()
         assert (await running).status == "completed"
         (finished,) = await events(opened, "tool_finished")
-        assert finished.body["ok"]
+        assert finished.body.ok
         assert gate.effects == 1
 
 
@@ -148,7 +148,7 @@ async def test_a_connection_lost_for_long_is_an_unknown_outcome_until_the_runtim
         wire.cut(down=True)
         assert (await running).status == "completed"
         (unknown,) = await events(opened, "outcome_unknown")
-        assert unknown.body["error"] == "runtime_lost"
+        assert unknown.body.error == "runtime_lost"
         assert not await events(opened, "outcome_resolved")
         gate.let_go()
         wire.down = False
@@ -156,7 +156,7 @@ async def test_a_connection_lost_for_long_is_an_unknown_outcome_until_the_runtim
             await find_out(opened.session)
         await run(opened.session, "and?")
         (resolved,) = await events(opened, "outcome_resolved")
-        assert (resolved.body["outcome"], resolved.actor) == ("done", "runner")
+        assert (resolved.body.outcome, resolved.actor) == ("done", "runner")
         assert gate.effects == 1
 
 
@@ -170,7 +170,7 @@ async def test_a_runtime_killed_in_a_call_cannot_tell_and_says_so(serve: Started
         runtime.start()
         assert (await running).status == "completed"
         (unknown,) = await events(opened, "outcome_unknown")
-        assert "error" not in unknown.body
+        assert unknown.body.error == ""
         gate.let_go()
 
 
@@ -194,7 +194,7 @@ async def test_a_session_resumed_in_another_process_hears_what_came_of_its_call(
     async with agent.session([says("it is done")], resume=name) as opened:
         await run(opened.session, "and?")
         (resolved,) = await events(opened, "outcome_resolved")
-        assert (resolved.body["outcome"], gate.effects) == ("done", 1)
+        assert (resolved.body.outcome, gate.effects) == ("done", 1)
 
 
 async def test_a_lost_runtime_ends_the_whole_plan_and_is_named(serve: Started, agent: Any) -> None:

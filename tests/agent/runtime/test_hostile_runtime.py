@@ -143,9 +143,9 @@ async def test_its_words_are_no_declaration_of_ours_and_its_results_are_external
             assert opened.session.catalogue["read_file"].provenance == "remote"
             await run(opened.session, "look")
             (finished,) = await events(opened, "tool_finished")
-            assert finished.body["origin"] == "external"
-            assert finished.body["evidence"][0]["origin"] == "external"
-            assert "used" not in finished.body
+            assert finished.body.origin == "external"
+            assert finished.body.evidence[0].origin == "external"
+            assert finished.body.used == {}
         asking = RemoteAgent(tmp_path / "other", port, {**BELIEVING, "runtime.declarations": "raise"})
         async with asking.session([READ, says("no")]) as opened:
             await run(opened.session, "look")
@@ -166,7 +166,7 @@ async def test_an_answer_that_is_none_is_never_a_success(tmp_path: Path, frame: 
     agent = RemoteAgent(tmp_path / "home", 0, IMPATIENT)
     async with lying(answering(**frame)) as agent.port, agent.session([READ, says("done")]) as opened:
         await run(opened.session, "look")
-        assert not [e for e in await events(opened, "tool_finished") if e.body["ok"]]
+        assert not [e for e in await events(opened, "tool_finished") if e.body.ok]
         assert len(await events(opened, "tool_finished", "outcome_unknown", "call_answered")) == 1
 
 

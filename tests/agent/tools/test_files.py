@@ -87,6 +87,14 @@ async def test_a_part_of_a_file_is_whole_characters_and_no_direct_evidence(folde
     assert (part.evidence[0].trust, part.dropped) == (Trust.INFERRED, 30 - len(part.content.encode()))
 
 
+async def test_an_integer_may_be_written_with_a_point_as_json_schema_takes_it(folder: Path, tools: Toolbox) -> None:
+    (folder / "a.txt").write_text("abcdef")
+    assert (await call(tools, "read_file", path="a.txt", offset=2.0, max_bytes=3.0)).content == "cde"
+    assert (await call(tools, "run_command", argv=["true"], timeout_ms=5000.0)).ok
+    refused = await call(tools, "read_file", path="a.txt", offset=2.5)
+    assert (refused.ok, refused.content) == (False, "`offset` is not an integer")
+
+
 async def test_a_listing_hides_dots_follows_no_link_and_never_enters_git(folder: Path, tools: Toolbox) -> None:
     for path in (".git/config", ".hidden/x", "src/deep/a.py", "src/b.txt"):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from foregate.agent.tools.project import run_build, run_tests
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace import Workspace
 from foregate.policy.policy import Policy
+from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import catalogue_of
 from tests.conftest import OpenSession
@@ -62,6 +63,14 @@ def test_what_is_judged_is_the_command_the_files_ask_for(
             assert survey.resources[0].id == wanted
         else:
             assert "give the command as `argv`" in survey.problem
+
+
+def test_arguments_of_another_type_leave_the_command_untold_in_one_sentence(
+    workspace: Workspace, policy: Policy
+) -> None:
+    box = Toolbox([run_tests(workspace, policy)])
+    with pytest.raises(WorkspaceError, match="what `run_tests` would do with these arguments cannot be told"):
+        box.implied(ToolCall.of("run_tests", {"cwd": 5}))
 
 
 async def test_a_command_that_is_not_the_judged_one_is_not_run(

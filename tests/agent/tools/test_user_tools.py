@@ -13,9 +13,13 @@ from foregate.agent.tools.user_tools import file_of, tools_in
 from foregate.agent.undo import undo
 from foregate.api import Agent
 from foregate.opening import open_session
+from foregate.schemas.call_events import CallAnswered
+from foregate.schemas.effect import Effect
 from foregate.schemas.errors import UsageError
+from foregate.schemas.judging_events import TurnJudged
 from foregate.setting import Setting
 from foregate.telemetry.memory_log import MemoryLog
+from tests.events import bodies
 
 SOURCE = '''
 import foregate
@@ -136,8 +140,8 @@ async def test_the_classifier_of_a_tool_of_a_user_raises_the_effect_of_a_call(fi
         model=model, tools=tools_in(str(file)), workspace=file.parent, builtin=False, log=MemoryLog(), person=person
     ) as agent:
         events = [event async for event in agent.events('look at the key "a" of the shelf')]
-    (judged,) = [event for event in events if event.kind == "turn_judged" and event.body["turn"]["surveys"]]
-    assert judged.body["turn"]["surveys"][0]["declared_effect"] == "delete"
+    (judged,) = [body for body in bodies(events, TurnJudged) if body.turn.surveys]
+    assert judged.turn.surveys[0].declared_effect is Effect.DELETE
     assert not any(event.kind == "tool_started" for event in events)
 
 
@@ -155,6 +159,6 @@ async def test_a_file_of_tools_inside_the_workspace_is_not_the_agent_s_to_write(
     from foregate.agent.loop import run
 
     await run(opened.session, "write x to agent.py")
-    told = [event.body["code"] for event in await opened.session.log.read(opened.name) if event.kind == "call_answered"]
+    told = [body.code for body in bodies(await opened.session.log.read(opened.name), CallAnswered)]
     await opened.close()
     assert (told, file.read_text()) == (["denied_by_rule"], SOURCE)

@@ -17,6 +17,7 @@ from foregate.schemas.event import Draft, Event
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.protocols import Reply
+from foregate.schemas.session_events import PolicyChanged
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.memory_log import MemoryLog
 from tests.agent import corpus
@@ -207,7 +208,7 @@ async def broken(world: World) -> Session:
 async def dry(world: World) -> Session:
     """Everything is judged and no change is made."""
     session = await world.open([calls(READ, text=TALK), calls(EDIT), says("would be fixed")])
-    await session.record(Draft("policy_changed", "person", {"dry_run": True}))
+    await session.record(Draft(PolicyChanged(dry_run=True), "person"))
     await run(session, "fix the typo in a.txt")
     return session
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from foregate.agent.loop import run
 from foregate.agent.models.scripted import calls, says
-from foregate.agent.trajectories.export import Export, Family, Wanted
+from foregate.agent.trajectories.export import Export, Family, Format, Wanted
 from foregate.agent.trajectories.trajectory import Trajectory
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall
@@ -20,6 +22,9 @@ from tests.agent.trajectories import stories
 from tests.agent.trajectories.openai_format import check_example, check_pair
 from tests.agent.trajectories.stories import STORIES, Story, told
 from tests.agent.world import World
+from tests.corpus.archive import Recorded
+from tests.corpus.damage import forged
+from tests.corpus.log import Log, canonical
 
 SECRET = f"sk-{'a1B2' * 8}"
 MARK = "marzipan"
@@ -229,6 +234,47 @@ async def test_a_session_with_a_damaged_chain_is_named_and_the_others_are_export
     assert [made["session_id"] for made in export.lines(Family(["s", "t"]))] == ["t"]
     assert export.tally.tampered
     assert "its hash does not match" in export.tally.skipped["s"]
+
+
+def moved_up(events: list[Any]) -> None:
+    """Let a call end before it starts."""
+    end = next(event for event in events if event["kind"] == "tool_finished")
+    events.remove(end)
+    events.insert(3, end)
+
+
+def called_twice(events: list[Any]) -> None:
+    """Let a response that calls stand there twice."""
+    response = next(event for event in events if event["kind"] == "model_response" and event["body"]["calls"])
+    events.insert(-2, response)
+
+
+FORGED: dict[str, tuple[Callable[[list[Any]], object], str]] = {
+    "moved": (
+        moved_up,
+        r"event 4 of session `s` cannot be exported \(LookupError: no response made the call `.*`\); .*",
+    ),
+    "listed": (lambda events: events[3].update(body=[]), r"event 4 cannot be read: .*Expected `object`, got `array`.*"),
+    "untasked": (
+        lambda events: events.pop(1),
+        r"it cannot be exported \(event 3 is a response outside every task\); .*",
+    ),
+    "twice": (called_twice, r"it cannot be exported \(the conversation holds two calls with the id `.*`\); .*"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "format_"), [("moved", "atif"), ("listed", "atif"), ("untasked", "sao"), ("twice", "sao")]
+)
+async def test_a_log_that_was_forged_and_sealed_anew_is_named_in_one_sentence(name: str, format_: Format) -> None:
+    forge, sentence = FORGED[name]
+    world = World()
+    await run(await world.open([calls(READ), says("ok"), says("bye")]), "read a.txt")
+    rows = list(forged(list(world.log.lines("s")), forge, canonical))
+    log = Log(Recorded(name, {"s": rows}, {"s": (rows[-1][0], rows[-1][2])}))
+    export = Export(log, world.blobs, Wanted(format_))
+    assert list(export.lines(Family(["s"]))) == []
+    assert re.fullmatch(sentence, export.tally.skipped["s"])
 
 
 async def test_a_reward_counts_for_the_last_response_or_for_each() -> None:

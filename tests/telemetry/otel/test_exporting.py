@@ -21,6 +21,7 @@ from foregate.agent.models.scripted import ScriptedModel, calls, says
 from foregate.opening import open_session
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import GENESIS, Event
+from foregate.schemas.session_events import SessionEnded
 from foregate.setting import Setting
 from foregate.telemetry import diagnostics
 from foregate.telemetry.memory_log import MemoryLog
@@ -196,7 +197,7 @@ async def test_an_exporter_that_raises_reaches_nobody(capfd: pytest.CaptureFixtu
 async def test_an_event_that_cannot_be_projected_is_noted_once_and_left_out(
     receiver: Receiver, telemetry: Telemetry, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    odd = Event(1, "0", 1, "odd", "not a time", "session_started", "foregate", "", GENESIS, {}, "1")
+    odd = Event(1, "0", 1, "odd", "not a time", "foregate", "", GENESIS, SessionEnded(events=1), "1")
     for _ in range(3):
         telemetry.hear(odd)
     telemetry.recall([odd])

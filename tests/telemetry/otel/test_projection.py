@@ -10,7 +10,9 @@ import pytest
 
 from foregate.agent.loop import go_on, run
 from foregate.agent.models.scripted import answers, calls, says
+from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
@@ -21,6 +23,7 @@ from foregate.telemetry.otel.views import nanoseconds
 from tests.agent.corpus import stages
 from tests.agent.planning.plans import call, carried_out, plan, task
 from tests.agent.world import ACCEPT, World, plan_json
+from tests.events import bodies
 from tests.policies import policy_with
 from tests.telemetry.otel.conftest import Receive, to
 from tests.telemetry.otel.receiver import Arrived, Receiver
@@ -125,7 +128,7 @@ async def test_the_metrics_agree_with_the_log(receiver: Receiver, telemetry: Tel
     counted = {(a[names.GATE], a[names.CODE], a[names.RULING]): n for a, n in metrics[names.DECISIONS]}
     assert sum(counted.values()) == len(points)
     assert counted["evidence", "missing_pre_execution_evidence", "hold"] == 1
-    judged = [e for e in events if e.kind == "turn_judged" and e.body["turn"].get("actor", "model") == "model"]
+    judged = [body for body in bodies(events, TurnJudged) if body.turn.actor == "model"]
     assert [count for _, (count, _) in metrics[names.PRELUDE_DURATION]] == [len(judged)]
     ran = {a[names.TOOL_NAME]: count for a, (count, _) in metrics[names.TOOL_DURATION]}
     assert ran == {"read_file": 1, "edit_file": 1}
@@ -290,7 +293,7 @@ async def test_an_effect_of_a_process_that_died_is_told_of_by_the_next(receive: 
         pass
 
     def kill(event: Event) -> None:
-        if event.kind == "tool_started" and event.body["tool"] == "edit_file":
+        if isinstance(event.body, ToolStarted) and event.body.tool == "edit_file":
             raise Killed
 
     session = await world.open([calls(READ, text=TALK), calls(EDIT)], listeners=[kill])
@@ -360,7 +363,7 @@ async def test_a_response_that_is_judged_in_stages_is_one_request_and_a_prelude_
         chats, preludes = named(receiver.spans, "chat"), named(receiver.spans, "prelude")
         judged = [event for event in await world.log.read("s") if event.kind == "turn_judged"]
         assert (len(chats), len(preludes)) == (2, len(judged))
-        ran = {event.body["call"] for event in await world.log.read("s") if event.kind == "tool_started"}
+        ran = {body.call for body in bodies(await world.log.read("s"), ToolStarted)}
         assert len(named(receiver.spans, "execute_tool")) == len(ran)
         if content:
             (said,) = json.loads(chats[0].about[names.OUTPUT_MESSAGES])

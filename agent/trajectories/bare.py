@@ -1,0 +1,272 @@
+"""Events without words, for an export that may hold none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from foregate.schemas.call_events import (
+    CallAnswered,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    ToolFinished,
+    ToolStarted,
+)
+from foregate.schemas.decision import CallRuling, Decision
+from foregate.schemas.event import Body, Event
+from foregate.schemas.judgement import Judgement, Verdict
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.need import Answer, Need
+from foregate.schemas.opinion import Consequence
+from foregate.schemas.permit import Permit
+from foregate.schemas.plan_events import FillRequest, PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.response_events import ModelResponded, RecordedCall, RecordedProgram
+from foregate.schemas.ruling import Ruling
+from foregate.schemas.session_events import (
+    CatalogChanged,
+    Checkpoint,
+    ContextCompressed,
+    PolicyChanged,
+    SessionEnded,
+    SessionStarted,
+)
+from foregate.schemas.task_events import Report, TaskEnded, TaskPaused, TaskStarted, UserMessage
+from foregate.schemas.task_plan import TaskPlan
+from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.turn_record import TurnRecord
+
+OTHER = "_OTHER"
+"""Stands for a name that is in no closed list: it could be anybody's words."""
+_CHOICES = ("yes", "no", "grant", "anyway", "stop", "more", "step", "edit")
+_ERRORS = (
+    *("timeout", "cancelled", "tool_error", "arguments", "exit_code", "http_status", "unreachable", "broken"),
+    "runtime_lost",
+)
+_FINISH = ("stop", "tool_calls", "length", "content_filter", "other")
+
+
+class Bare:
+    """Leaves out of events all that a person, a model or a tool worded; each field that stays is named here.
+
+    What stays are numbers, times, ids, and names of closed lists: codes, gates, kinds, the tools of the catalogue. A
+    field that has to be there and is not exported is empty.
+    """
+
+    def __init__(self) -> None:
+        self._tools: Collection[str] = ()
+
+    def __call__(self, event: Event) -> Event:
+        """Return the event without any words; those of a session come in order."""
+        return replace(event, body=self._body(event.body))
+
+    def _body(self, body: Body) -> Body:
+        match body:
+            case SessionStarted():
+                return self._session_started(body)
+            case CatalogChanged():
+                return CatalogChanged(catalogue=self._catalogue(body.catalogue), catalogue_hash="")
+            case PolicyChanged():
+                return PolicyChanged(auto=body.auto, dry_run=body.dry_run, mode=body.mode, dialect=body.dialect)
+            case TaskStarted():
+                return TaskStarted(task=body.task, depth=body.depth)
+            case UserMessage():
+                return UserMessage(text="")
+            case ModelResponded():
+                return self._model_responded(body)
+            case TurnJudged():
+                return self._turn_judged(body)
+            case NeedRaised():
+                return NeedRaised(need=_need(body.need), request="", survey_hash="")
+            case NeedAnswered():
+                return NeedAnswered(answer=_answer(body.answer), usage=body.usage)
+            case (
+                ToolStarted() | ToolFinished() | CallAnswered() | OutcomeUnknown() | OutcomeResolved() | EffectUndone()
+            ):
+                return self._of_call(body)
+            case ContextCompressed():
+                return _context_compressed(body)
+            case PlanProposed():
+                return PlanProposed(proposal=TaskPlan(id="", query="", goal="", tasks=()), digest="")
+            case PlanConfirmed():
+                return PlanConfirmed(digest="", approved=body.approved, dry_run=body.dry_run)
+            case PlanStepChanged():
+                ask = FillRequest(notice="", about={}, request="") if body.ask is not None else None
+                return PlanStepChanged(plan="", step=body.step, status=body.status, choice=body.choice, ask=ask)
+            case TaskPaused():
+                return TaskPaused(reason=body.reason, question=None if body.question is None else "")
+            case TaskEnded():
+                return _task_ended(body)
+            case SessionEnded():
+                return SessionEnded(events=body.events)
+            case Checkpoint():
+                return Checkpoint(undo="", steps=())
+            case _:
+                assert_never(body)
+
+    def _tool(self, name: str) -> str:
+        return _one_of(name, self._tools)
+
+    def _catalogue(self, specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
+        self._tools = frozenset(spec.name for spec in specs)
+        return tuple(ToolSpec(name=name, description="", parameters={}) for name in sorted(self._tools))
+
+    def _session_started(self, body: SessionStarted) -> SessionStarted:
+        return SessionStarted(
+            workspace="",
+            model=body.model,
+            system="",
+            prompts_hash="",
+            catalogue=self._catalogue(body.catalogue),
+            catalogue_hash="",
+            policy={},
+            layers={},
+            depth=body.depth,
+            parent=body.parent,
+        )
+
+    def _model_responded(self, body: ModelResponded) -> ModelResponded:
+        program = body.program
+        return ModelResponded(
+            text="",
+            reasoning="",
+            calls=self._calls(body.calls),
+            usage=body.usage,
+            finish_reason=_one_of(body.finish_reason, _FINISH),
+            model=body.model,
+            notes=(),
+            program=RecordedProgram(calls=self._calls(program.calls), deferred=(), places=()) if program else None,
+            continues=body.continues,
+            places=body.places,
+        )
+
+    def _calls(self, calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
+        return tuple(RecordedCall(id=call.id, name=self._tool(call.name), arguments="{}") for call in calls)
+
+    def _turn_judged(self, body: TurnJudged) -> TurnJudged:
+        turn, judgement = body.turn, body.judgement
+        bare = TurnRecord(
+            response=turn.response,
+            task=turn.task,
+            turn=turn.turn,
+            now="",
+            policy_hash="",
+            catalogue_hash="",
+            prompts_hash="",
+            surveys=(),
+            actor=turn.actor,
+            cause=turn.cause,
+            user_messages=(),
+            proposed=self._calls(turn.proposed) if turn.proposed is not None else None,
+        )
+        decisions = tuple(self._decision(decision) for decision in judgement.decisions)
+        ruled = Judgement(tuple(_verdict(verdict) for verdict in judgement.verdicts), decisions)
+        return TurnJudged(turn=bare, judgement=ruled, survey_hash="", fingerprints={})
+
+    def _decision(self, decision: Decision) -> Decision:
+        follows = decision.consequence
+        return Decision(
+            gate=decision.gate,
+            code=decision.code,
+            mode=decision.mode,
+            tool=self._tool(decision.tool) if decision.tool else "",
+            rulings=tuple(CallRuling(one.call, one.standing, one.code) for one in decision.rulings),
+            numbers=decision.numbers,
+            rules=decision.rules,
+            consequence=Consequence(follows.kind, lasts=follows.lasts) if follows is not None else None,
+        )
+
+    def _of_call(
+        self, body: ToolStarted | ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone
+    ) -> Body:
+        call, tool = body.call, self._tool(body.tool)
+        match body:
+            case ToolStarted(side_effect=side_effect, effect=effect):
+                permit = Permit("", "", 0, "")
+                return ToolStarted(
+                    call=call, tool=tool, target="", permit=permit, side_effect=side_effect, effect=effect, before=()
+                )
+            case ToolFinished():
+                return self._tool_finished(body)
+            case CallAnswered(ruling=ruling, code=code, change=change):
+                return CallAnswered(
+                    call=call, tool=tool, target="", ruling=ruling, code=code, message="", change=change
+                )
+            case OutcomeUnknown():
+                return OutcomeUnknown(call=call, tool=tool, target="", reason="")
+            case OutcomeResolved(outcome=outcome):
+                return OutcomeResolved(call=call, tool=tool, target="", outcome=outcome)
+            case EffectUndone():
+                return EffectUndone(call=call, tool=tool, resources=(), changes=(), evidence=(), steps=())
+            case _:
+                assert_never(body)
+
+    def _tool_finished(self, body: ToolFinished) -> ToolFinished:
+        return ToolFinished(
+            call=body.call,
+            tool=self._tool(body.tool),
+            target="",
+            ok=body.ok,
+            content="",
+            duration=body.duration,
+            origin=body.origin,
+            evidence=(),
+            changes=(),
+            error=_one_of(body.error, _ERRORS) if body.error else "",
+            dropped=body.dropped,
+            exit_code=body.exit_code,
+        )
+
+
+def _verdict(verdict: Verdict) -> Verdict:
+    ruling = Ruling(verdict.ruling.standing, verdict.ruling.code)
+    return Verdict(verdict.call, "", verdict.standing, verdict.gate, ruling)
+
+
+def _need(need: Need) -> Need:
+    return Need(need.gate, need.who, "", need.calls, _count(need.digests), code=need.code)
+
+
+def _answer(answer: Answer) -> Answer:
+    value = {"choice": _one_of(answer.choice, _CHOICES)} if answer.who == "person" and answer.value else None
+    return Answer(answer.gate, answer.who, "", _count(answer.digests), "", "", value)
+
+
+def _context_compressed(body: ContextCompressed) -> ContextCompressed:
+    return ContextCompressed(
+        strategy=body.strategy,
+        limit=body.limit,
+        counted_by="",
+        before=body.before,
+        after=body.after,
+        left_out=body.left_out,
+        shortened=(),
+        open=(),
+        summary="",
+    )
+
+
+def _task_ended(body: TaskEnded) -> TaskEnded:
+    return TaskEnded(
+        status=body.status,
+        text="",
+        duration=body.duration,
+        turns=body.turns,
+        model_calls=body.model_calls,
+        tool_calls=body.tool_calls,
+        tokens=body.tokens,
+        cost=body.cost,
+        note="",
+        report=Report(),
+    )
+
+
+def _count(digests: Sequence[str]) -> tuple[str, ...]:
+    """Return how many calls a question was about; a digest could be guessed back into arguments."""
+    return ("",) * len(digests)
+
+
+def _one_of(value: str, known: Collection[str]) -> str:
+    return value if value in known else OTHER

@@ -1,0 +1,147 @@
+"""What a model said, as the log holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from foregate.schemas.event_body import EventBody
+from foregate.schemas.model_response import ModelResponse, Usage
+from foregate.schemas.order import Block
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+
+
+class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call with its arguments as sent, to be parsed again by whoever reads it.
+
+    `defect` says why the call cannot be read, "" where it can. `wire_id` is "" where it is the same as `id`.
+    """
+
+    id: str
+    name: str
+    arguments: str
+    wire_id: str = ""
+    defect: str = ""
+
+    @classmethod
+    def of(cls, call: ToolCall) -> RecordedCall:
+        """Return the recorded form of a call."""
+        return cls(id=call.id, wire_id=call.wire_id, name=call.name, arguments=call.raw, defect=call.defect)
+
+    @property
+    def call(self) -> ToolCall:
+        """The call, its arguments parsed anew."""
+        if self.defect:
+            return ToolCall.broken(self.name, self.arguments, self.defect, id=self.id, wire_id=self.wire_id)
+        return ToolCall.parse(self.name, self.arguments, id=self.id, wire_id=self.wire_id)
+
+
+class RecordedUsage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tokens and cost of a request, each of them written, 0 too."""
+
+    input_tokens: int
+    output_tokens: int
+    cost: int
+
+    @classmethod
+    def of(cls, usage: Usage) -> RecordedUsage:
+        """Return the recorded form of what a request used."""
+        return cls(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=usage.cost)
+
+    @property
+    def usage(self) -> Usage:
+        """What the request used."""
+        return Usage(self.input_tokens, self.output_tokens, self.cost)
+
+
+class RecordedProgram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All calls of a response of which some name results of others; `places` are those that could go at once."""
+
+    calls: tuple[RecordedCall, ...]
+    deferred: tuple[int, ...]
+    places: tuple[int, ...]
+    order: Json = None
+
+
+class Continuation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which response a further stage goes on with, and the places of its calls in that response."""
+
+    response: int
+    places: tuple[int, ...]
+
+
+class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model_response"):
+    """A response, or a further stage of one.
+
+    `order` is a block as a list (see Block). `program` holds the whole of a response of which this event gives the
+    judge only the first stage, `continues` the response a further stage goes on with. Of a plan's own calls `tasks`
+    and `places` say which task each is of and its place there. `refused` says why the calls of an answer that fills in
+    a task were left out.
+    """
+
+    text: str
+    reasoning: str
+    calls: tuple[RecordedCall, ...]
+    usage: RecordedUsage
+    finish_reason: str
+    model: str
+    notes: tuple[str, ...]
+    order: Json = None
+    deferred: tuple[int, ...] = ()
+    program: RecordedProgram | None = None
+    continues: Continuation | None = None
+    places: tuple[int, ...] | None = None
+    tasks: tuple[int, ...] | None = None
+    refused: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        response: ModelResponse,
+        *,
+        program: RecordedProgram | None = None,
+        continues: Continuation | None = None,
+        places: Sequence[int] | None = None,
+        tasks: Sequence[int] | None = None,
+        refused: str = "",
+    ) -> ModelResponded:
+        """Return the body that records a stamped response."""
+        return cls(
+            text=response.text,
+            reasoning=response.reasoning,
+            calls=record_calls(response.calls),
+            usage=RecordedUsage.of(response.usage),
+            finish_reason=response.finish_reason,
+            model=response.model,
+            notes=response.notes,
+            order=response.order.to_json() if response.order is not None else None,
+            deferred=response.deferred,
+            program=program,
+            continues=continues,
+            places=None if places is None else tuple(places),
+            tasks=None if tasks is None else tuple(tasks),
+            refused=refused,
+        )
+
+    @cached_property
+    def response(self) -> ModelResponse:
+        """The response; raises InvalidJson where its order cannot be read."""
+        return ModelResponse(
+            text=self.text,
+            calls=tuple(recorded.call for recorded in self.calls),
+            reasoning=self.reasoning,
+            usage=self.usage.usage,
+            finish_reason=self.finish_reason,
+            model=self.model,
+            notes=self.notes,
+            order=Block.from_json(self.order) if self.order is not None else None,
+            deferred=self.deferred,
+        )
+
+
+def record_calls(calls: Iterable[ToolCall]) -> tuple[RecordedCall, ...]:
+    """Return the recorded form of calls."""
+    return tuple(RecordedCall.of(call) for call in calls)

@@ -1,0 +1,44 @@
+"""Small events for the tests of what reads them."""
+
+from __future__ import annotations
+
+from foregate.schemas.event import GENESIS, Body, Draft, Event
+from foregate.schemas.session_events import Checkpoint
+from foregate.schemas.task_events import Report, Status, TaskEnded, UserMessage
+from foregate.telemetry import chain
+
+NOW = "2026-01-01T00:00:00.000000Z"
+CHECKPOINT = Draft(Checkpoint(undo="c1.1", steps=()), "foregate")
+
+
+def said(text: str) -> Draft:
+    """Return a message of the user."""
+    return Draft(UserMessage(text=text), "user")
+
+
+def ended(status: Status = "completed", note: str = "") -> Draft:
+    """Return the end of a task in which nothing was done."""
+    body = TaskEnded(
+        status=status,
+        text="",
+        duration=0,
+        turns=0,
+        model_calls=0,
+        tool_calls=0,
+        tokens=0,
+        cost=0,
+        note=note,
+        report=Report(),
+    )
+    return Draft(body, "foregate")
+
+
+def sealed(*drafts: Draft, after: int = 0, time: str = NOW) -> list[Event]:
+    """Return the events a log makes of drafts."""
+    found = chain.seal(drafts, session="s", after=after, prev=GENESIS, policy="p", time=time)
+    return [event for event, _ in found]
+
+
+def event(body: Body, seq: int = 1) -> Event:
+    """Return an event of session `s` with this number and body, in no chain."""
+    return Event(1, "", seq, "s", "", "foregate", "", "", body, "")
