@@ -1,1 +1,1 @@
-"""Everything with effects: the loop, models, tools."""
+"""Everything with effects: asking models, looking, running calls, undoing them."""

@@ -13,20 +13,20 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from foregate.agent.child import child
-from foregate.agent.loop import run
-from foregate.agent.memory_workspace import MemoryWorkspace
-from foregate.agent.models.scripted import calls, says
-from foregate.agent.session import Session
-from foregate.agent.tools.files import read_file
+from foregate.agent.loop.delegate import child
+from foregate.agent.loop.runner import run
+from foregate.agent.session.session import Session
+from foregate.agent.testing.model import calls, says
+from foregate.agent.tools.builtin.files import read_file
 from foregate.agent.tools.tool import Tool, Toolbox
-from foregate.policy.load import default_policy
+from foregate.agent.workspace.in_memory import MemoryWorkspace
+from foregate.policy.source.load import default_policy
 from foregate.schemas.follower import Follower
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_result import ToolResult
-from foregate.telemetry.memory_blobs import MemoryBlobs
-from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.log.memory_blobs import MemoryBlobs
+from foregate.telemetry.log.memory_log import MemoryLog
 
 SENT, READ = 0.04, 0.02
 """Seconds a call takes to be sent, and a read to be done."""

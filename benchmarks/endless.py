@@ -7,20 +7,20 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from foregate.agent.child import child
-from foregate.agent.loop import step
-from foregate.agent.memory_workspace import MemoryWorkspace
-from foregate.agent.models.scripted import answers, calls
-from foregate.agent.session import Session
-from foregate.agent.tools.files import edit_file, read_file
+from foregate.agent.loop.delegate import child
+from foregate.agent.loop.runner import step
+from foregate.agent.session.session import Session
+from foregate.agent.testing.model import answers, calls
+from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Toolbox
-from foregate.policy.load import default_policy
+from foregate.agent.workspace.in_memory import MemoryWorkspace
 from foregate.policy.policy import Policy
+from foregate.policy.source.load import default_policy
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Log
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.memory_blobs import MemoryBlobs
+from foregate.telemetry.log.memory_blobs import MemoryBlobs
 
 SESSION = "bench"
 NAME = "notes.txt"

@@ -22,14 +22,14 @@ from pathlib import Path
 from endless import NAME, SESSION, TEXT, opened, turns
 from jsonschema import Draft202012Validator
 
-from foregate.agent.memory_workspace import MemoryWorkspace
-from foregate.agent.session import Session
-from foregate.agent.tools.files import edit_file
-from foregate.policy.load import default_policy
+from foregate.agent.session.session import Session
+from foregate.agent.tools.builtin.files import edit_file
+from foregate.agent.workspace.in_memory import MemoryWorkspace
+from foregate.policy.source.load import default_policy
 from foregate.schemas.codes import GATES
 from foregate.schemas.judging_events import TurnJudged
-from foregate.telemetry.memory_log import MemoryLog
-from foregate.telemetry.sqlite_log import SqliteLog
+from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.log.sqlite_log import SqliteLog
 
 median = statistics.median
 

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from foregate.agent.dialects.action_tags import ActionTags
-from foregate.agent.dialects.dialect import Dialect
-from foregate.agent.dialects.json_dialect import JsonDialect
-from foregate.agent.dialects.service_tags import ServiceTags
-from foregate.agent.memory_workspace import MemoryWorkspace
-from foregate.agent.tools.builtin import builtin_tools
-from foregate.policy.load import default_policy
+from foregate.agent.dialects.json.dialect import JsonDialect
+from foregate.agent.dialects.tags.action_tags import ActionTags
+from foregate.agent.dialects.tags.service_tags import ServiceTags
+from foregate.agent.dialects.text.dialect import Dialect
+from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.workspace.in_memory import MemoryWorkspace
+from foregate.policy.source.load import default_policy
 
 SMALL, LARGE = 10_000, 1_000_000
 ROUNDS = 8

@@ -11,12 +11,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from foregate.agent.planning.configuration import default_configuration
-from foregate.agent.planning.reader import read
-from foregate.agent.planning.validator import validate
-from foregate.agent.tools.builtin import builtin_tools
-from foregate.agent.workspace import Workspace
-from foregate.policy.load import default_policy
+from foregate.agent.planning.format.configuration import default_configuration
+from foregate.agent.planning.format.reader import read
+from foregate.agent.planning.format.validator import validate
+from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_spec import catalogue_of
 
 TASKS = 200

@@ -14,13 +14,13 @@ import time
 from endless import SESSION, opened, turns
 
 from foregate.gates.prelude import prelude
-from foregate.gates.redecide import redecide
+from foregate.gates.replay.redecide import redecide
 from foregate.policy.policy import Policy
 from foregate.schemas.session_events import SessionStarted
 from foregate.schemas.tool_spec import catalogue_of
-from foregate.telemetry import chain
-from foregate.telemetry.memory_log import MemoryLog
-from foregate.telemetry.turns import recorded
+from foregate.telemetry.audit.rebuild_turn import recorded
+from foregate.telemetry.log import chain
+from foregate.telemetry.log.memory_log import MemoryLog
 
 COUNT = 400
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from endless import SESSION, opened, turns
 
-from foregate.telemetry.memory_log import MemoryLog
-from foregate.telemetry.verify import verify
+from foregate.telemetry.audit.verify import verify
+from foregate.telemetry.log.memory_log import MemoryLog
 
 Row = tuple[int, str, str]
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from endless import SESSION, opened, policy, turns
 
-from foregate.policy.difference import difference
-from foregate.policy.layers import Layer
-from foregate.policy.load import default_policy
-from foregate.telemetry.sqlite_log import SqliteLog
-from foregate.what_if import WhatIf, cores
+from foregate.audit.what_if import WhatIf, cores
+from foregate.policy.source.difference import difference
+from foregate.policy.source.layers import Layer
+from foregate.policy.source.load import default_policy
+from foregate.telemetry.log.sqlite_log import SqliteLog
 
 COUNT = 12_000
 ROUNDS = 3

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import foregate
-from foregate.agent.dialects.builtin_names import SERVICES
 from foregate.agent.dialects.choice import dialect_of
 from foregate.agent.dialects.dialect_model import understood
-from foregate.agent.dialects.names import Names
-from foregate.agent.models.scripted import ScriptedModel, says
-from foregate.agent.tools.builtin import builtin_tools
-from foregate.agent.workspace import Workspace
-from foregate.policy.load import default_policy
+from foregate.agent.dialects.tags.builtin_names import SERVICES
+from foregate.agent.dialects.tags.names import Names
+from foregate.agent.testing.model import ScriptedModel, says
+from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.source.load import default_policy
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_spec import ToolSpec
-from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.log.memory_log import MemoryLog
 
 PAGE = Path(__file__).with_name("dialects.md")
 FILES = {"a.txt": "teh <cat>\n", "b.txt": "teh dog\n"}

@@ -1,1 +1,1 @@
-"""What this session has observed, and who said what first."""
+"""What a session has observed, and who named a thing first."""

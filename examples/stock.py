@@ -10,13 +10,13 @@ import tempfile
 from pathlib import Path
 
 import foregate
-from foregate.agent.models.scripted import ScriptedModel, calls, says
+from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.json_object import get_list, get_text, texts
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.decisions import decision_points
-from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.audit.decisions import decision_points
+from foregate.telemetry.log.memory_log import MemoryLog
 
 STOCK = {"paint": 2, "brushes": 40}
 

@@ -1,1 +1,1 @@
-"""One file per gate; prelude.py is the judge."""
+"""The gates, one to a file, and the prelude that asks them in order."""

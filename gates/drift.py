@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from foregate.gates.counts import fired
-from foregate.policy.contract import contract_of
 from foregate.policy.policy import Policy
+from foregate.policy.risk.contract import contract_of
 from foregate.schemas.decision import Mode
 from foregate.schemas.opinion import Consequence, Opinion, passed
 from foregate.schemas.protocols import SoFar

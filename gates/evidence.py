@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from foregate.policy.facts import access_of
 from foregate.policy.policy import Policy, Requirement
+from foregate.policy.risk.facts import access_of
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.decision import Mode
 from foregate.schemas.evidence_record import EvidenceSeen, Trust

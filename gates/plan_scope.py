@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from foregate.policy.facts import access_of
-from foregate.policy.globs import matches
-from foregate.policy.open_ended import is_open_ended
 from foregate.policy.policy import Policy
+from foregate.policy.risk.facts import access_of
+from foregate.policy.risk.globs import matches
+from foregate.policy.risk.open_ended import is_open_ended
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.effect import Effect, worst
 from foregate.schemas.plan import Plan, PlanInForce, PlannedStep, ScopeItem

@@ -17,8 +17,8 @@ from foregate.gates.rows import decision_of, snapshot
 from foregate.gates.rules import RulesGate
 from foregate.gates.uncertainty import UncertaintyGate
 from foregate.gates.validity import ValidityGate
-from foregate.policy.facts import facts_of_turn
 from foregate.policy.policy import Policy
+from foregate.policy.risk.facts import facts_of_turn
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.grant import Grant

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from foregate.policy.policy import Policy
-from foregate.policy.rules import verdict
+from foregate.policy.risk.rules import verdict
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.decision import Mode
 from foregate.schemas.errors import PolicyError

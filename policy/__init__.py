@@ -1,1 +1,1 @@
-"""The policy as data: typed, loaded, and the pure functions that read it."""
+"""The policy as data: every threshold, weight and list, typed."""

@@ -1,1 +1,1 @@
-"""The nouns that cross floors, strict JSON, and the JSON Schemas sent to a model."""
+"""The nouns that cross floors, the protocols, strict JSON, and the codes of every decision."""

@@ -1,1 +1,1 @@
-"""The event log and what reads it."""
+"""The diagnostics a process writes about itself."""

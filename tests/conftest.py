@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from foregate.agent.models.scripted import ScriptedModel, Step
-from foregate.agent.session import Session
-from foregate.agent.tools.files import edit_file, read_file
+from foregate.agent.session.session import Session
+from foregate.agent.testing.model import ScriptedModel, Step
+from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool, Toolbox
-from foregate.agent.workspace import Workspace
-from foregate.policy.load import default_policy
+from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
+from foregate.policy.source.load import default_policy
 from foregate.schemas.protocols import Person
-from foregate.telemetry.memory_blobs import MemoryBlobs
-from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.log.memory_blobs import MemoryBlobs
+from foregate.telemetry.log.memory_log import MemoryLog
 
 settings.register_profile("foregate", deadline=None, max_examples=60)
 settings.load_profile("foregate")

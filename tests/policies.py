@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from foregate.policy.load import default_policy
 from foregate.policy.policy import Policy
+from foregate.policy.source.load import default_policy
 
 
 def policy_with(changes: dict[str, Any] | None = None, base: Policy | None = None) -> Policy:

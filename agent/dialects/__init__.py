@@ -1,1 +1,3 @@
-"""How a model says what it wants: a dialect parses a response into calls and formats results back; it never judges."""
+"""How a model says what it wants: picks the dialect that parses its responses and formats results for it; none of them
+judges.
+"""

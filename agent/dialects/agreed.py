@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from io import SEEK_END, StringIO
 
-from foregate.agent.dialects.dialect import Parsed, Reader
+from foregate.agent.dialects.text.dialect import Parsed, Reader
 from foregate.schemas.tool_call import ToolCall
 
 

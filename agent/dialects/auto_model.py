@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from foregate.agent.context.thinking import without_thoughts
 from foregate.agent.dialects.agreed import Agreed
-from foregate.agent.dialects.dialect import Dialect
 from foregate.agent.dialects.dialect_model import DialectModel, InFront, Shown, understood
+from foregate.agent.dialects.text.dialect import Dialect
+from foregate.agent.session.thinking import without_thoughts
 from foregate.schemas.errors import ToolsRefused
 from foregate.schemas.json_object import get_object
 from foregate.schemas.message import ModelRequest

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import get_args
 
-from foregate.agent.dialects.action_tags import ActionTags
 from foregate.agent.dialects.auto_model import AutoModel
-from foregate.agent.dialects.dialect import Dialect, DialectName
 from foregate.agent.dialects.dialect_model import DialectModel, Interpreted
-from foregate.agent.dialects.json_dialect import JsonDialect
-from foregate.agent.dialects.names import Names
-from foregate.agent.dialects.service_tags import ServiceTags
-from foregate.agent.models.rehearsal import RehearsalModel
+from foregate.agent.dialects.json.dialect import JsonDialect
+from foregate.agent.dialects.tags.action_tags import ActionTags
+from foregate.agent.dialects.tags.names import Names
+from foregate.agent.dialects.tags.service_tags import ServiceTags
+from foregate.agent.dialects.text.dialect import Dialect, DialectName
+from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Model
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from foregate.agent.dialects.dialect import Dialect, Reader
+from foregate.agent.dialects.text.dialect import Dialect, Reader
 from foregate.schemas.follower import Follower
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse

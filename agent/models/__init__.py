@@ -1,1 +1,1 @@
-"""Model adapters; each returns only a ModelResponse."""
+"""The models a session can ask."""

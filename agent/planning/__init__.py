@@ -1,1 +1,1 @@
-"""Plan mode: plans are read, validated, confirmed and run step by step."""
+"""Plan mode, and the default configuration it comes with."""

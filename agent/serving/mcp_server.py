@@ -17,9 +17,9 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
-from foregate.agent.runtime.frames import Response
 from foregate.agent.serving.lines import Lines, taken
 from foregate.agent.serving.tool_server import ToolServer
+from foregate.agent.tools.remote.frames import Response
 from foregate.policy.policy import Policy
 from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.effect import Effect

@@ -9,10 +9,10 @@ from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
 
-from foregate.agent.carry_out import give_up
-from foregate.agent.loop import step
-from foregate.agent.runtime.frames import Problem, Response
-from foregate.agent.session import Session
+from foregate.agent.loop.dispatch import give_up
+from foregate.agent.loop.runner import step
+from foregate.agent.session.session import Session
+from foregate.agent.tools.remote.frames import Problem, Response
 from foregate.schemas import codec
 from foregate.schemas.call_events import CallAnswered, OutcomeResolved, OutcomeUnknown, ToolFinished
 from foregate.schemas.errors import ForegateError, ModelError

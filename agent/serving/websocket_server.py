@@ -16,7 +16,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request as HttpRequest
 from websockets.http11 import Response as HttpResponse
 
-from foregate.agent.runtime.frames import (
+from foregate.agent.serving.tool_server import CallersWord, ToolServer, refused
+from foregate.agent.tools.remote.frames import (
     VERSION,
     Attach,
     Attached,
@@ -31,7 +32,6 @@ from foregate.agent.runtime.frames import (
     encode,
     from_agent,
 )
-from foregate.agent.serving.tool_server import CallersWord, ToolServer, refused
 from foregate.policy.elsewhere import Serving
 from foregate.schemas import codec
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError

@@ -1,1 +1,1 @@
-"""Built-in tools and the sources tools come from."""
+"""What a tool is, and how several become one source."""

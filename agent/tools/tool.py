@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from foregate.agent.session_state import SessionState
+from foregate.evidence.state.session import SessionState
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError, InvalidJson, RuntimeLost, UsageError, WorkspaceError
 from foregate.schemas.protocols import Lease, ToolSource

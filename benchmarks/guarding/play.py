@@ -7,19 +7,19 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foregate.agent import loop
-from foregate.agent.tools.builtin import builtin_tools
+from foregate.agent.loop import runner
+from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
-from foregate.agent.transcript import object_text
-from foregate.agent.workspace import Workspace
-from foregate.opening import open_session
-from foregate.policy.load import file_of, load
+from foregate.agent.workspace.workspace import Workspace
+from foregate.assembly.open import open_session
+from foregate.assembly.setting import Setting
+from foregate.evidence.state.transcript import object_text
+from foregate.policy.source.load import file_of, load
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.ruling import Standing
 from foregate.schemas.tool_result import ToolResult
-from foregate.setting import Setting
-from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.log.memory_log import MemoryLog
 from guarding.person import Asked
 from guarding.robot import Robot
 from guarding.task import task
@@ -97,12 +97,12 @@ async def gated(variant: Variant, world: World, robot: Robot, person: Asked) -> 
     answer = ""
     for turn in robot.task.turns:
         robot.begin(turn)
-        outcome = await loop.run(session, turn.say)
+        outcome = await runner.run(session, turn.say)
         for words in turn.answers:
             if outcome.status != "needs_input":
                 break
             person.prompts += 1
-            outcome = await loop.run(session, words)
+            outcome = await runner.run(session, words)
         person.prompts += outcome.status == "needs_input"
         answer = outcome.text
     fired = {

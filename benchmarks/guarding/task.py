@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from foregate.policy.strict_yaml import read
+from foregate.policy.source.strict_yaml import read
 
 TASKS = Path(__file__).parent.parent / "tasks"
 

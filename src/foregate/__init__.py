@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from foregate.schemas.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from foregate.agent.outcome import Outcome
-    from foregate.agent.session import Session
-    from foregate.agent.tools.python_tool import tool
-    from foregate.agent.trajectories.trajectory import Trajectory
+    from foregate.agent.session.result import Outcome
+    from foregate.agent.session.session import Session
+    from foregate.agent.tools.python.python_tool import tool
     from foregate.api import Agent, run, run_sync
     from foregate.policy.policy import Policy
     from foregate.schemas.errors import ForegateError
+    from foregate.telemetry.export.trajectory import Trajectory
 
 __all__ = [
     "Agent",
@@ -31,13 +31,13 @@ __all__ = [
 _HOMES = {
     "Agent": "foregate.api",
     "ForegateError": "foregate.schemas.errors",
-    "Outcome": "foregate.agent.outcome",
+    "Outcome": "foregate.agent.session.result",
     "Policy": "foregate.policy.policy",
-    "Session": "foregate.agent.session",
-    "Trajectory": "foregate.agent.trajectories.trajectory",
+    "Session": "foregate.agent.session.session",
+    "Trajectory": "foregate.telemetry.export.trajectory",
     "run": "foregate.api",
     "run_sync": "foregate.api",
-    "tool": "foregate.agent.tools.python_tool",
+    "tool": "foregate.agent.tools.python.python_tool",
 }
 
 

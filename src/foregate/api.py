@@ -9,18 +9,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from foregate.opening import Opened, open_session
+from foregate.assembly.open import Opened, open_session
+from foregate.assembly.setting import Setting
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Blobs, Log, Model, Person
-from foregate.setting import Setting
 
 if TYPE_CHECKING:
-    from foregate.agent.outcome import Outcome
-    from foregate.agent.planning.configuration import Configuration, PlanMode
-    from foregate.agent.planning.plan_report import PlanReport
-    from foregate.agent.planning.planner import Planning
-    from foregate.agent.session import Session
+    from foregate.agent.planning.ask.planner import Planning
+    from foregate.agent.planning.format.configuration import Configuration, PlanMode
+    from foregate.agent.planning.run.plan_report import PlanReport
+    from foregate.agent.session.result import Outcome
+    from foregate.agent.session.session import Session
     from foregate.agent.tools.tool import Tool
     from foregate.policy.policy import Policy
     from foregate.schemas.task_plan import TaskPlan
@@ -121,7 +121,7 @@ class Agent:
 
     async def run(self, text: str) -> Outcome:
         """Take a message through to an answer, a pause or an end; after a question, `text` is the answer to it."""
-        from foregate.agent.loop import run
+        from foregate.agent.loop.runner import run
 
         self._begin()
         try:
@@ -139,7 +139,7 @@ class Agent:
 
         Leaving the iteration early cancels the task.
         """
-        from foregate.agent.loop import run
+        from foregate.agent.loop.runner import run
 
         self._begin()
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
@@ -165,7 +165,7 @@ class Agent:
 
         The planning model of the configuration is asked. Raises UsageError where there is none.
         """
-        from foregate.agent.planning.planner import make_plan
+        from foregate.agent.planning.ask.planner import make_plan
 
         self._begin()
         try:
@@ -182,11 +182,11 @@ class Agent:
         denies. The planner then answers, or proposes a further plan, which is left in the log for another yes. Raises
         UsageError without `confirmed`, and for a plan that is not sound.
         """
-        from foregate.agent.planning.control import confirm, follow, leave, look_ahead
-        from foregate.agent.planning.planner import sentence
-        from foregate.agent.planning.proposal import propose
-        from foregate.agent.planning.run_plan import PlanRun
-        from foregate.agent.planning.validator import validate
+        from foregate.agent.planning.ask.planner import sentence
+        from foregate.agent.planning.ask.proposal import propose
+        from foregate.agent.planning.confirm.control import confirm, follow, leave, look_ahead
+        from foregate.agent.planning.format.validator import validate
+        from foregate.agent.planning.run.run_plan import PlanRun
 
         if not confirmed:
             raise UsageError("show the plan to somebody, then pass confirmed=True")

@@ -1,1 +1,1 @@
-"""OpenTelemetry: spans and metrics made from a session's events. A projection; the log stays the record."""
+"""OpenTelemetry: spans and metrics made from a session's events. The log stays the record."""

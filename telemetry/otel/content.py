@@ -9,7 +9,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.response_events import ModelResponded, RecordedCall
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.masking import Hidden, mask, mask_text
+from foregate.telemetry.log.masking import Hidden, mask, mask_text
 
 SHOWN = 4096
 """Characters of one text that are exported."""

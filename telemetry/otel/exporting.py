@@ -35,12 +35,12 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from foregate.schemas.event import Event
 from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import diagnostics
+from foregate.telemetry.log.secret import Secret
 from foregate.telemetry.otel import names
 from foregate.telemetry.otel.environment import Wanted
 from foregate.telemetry.otel.ids import ChosenIds
 from foregate.telemetry.otel.instruments import Instruments
 from foregate.telemetry.otel.projection import AGENT, Projection
-from foregate.telemetry.secret import Secret
 
 # Without a handler Python would print the exporters' warnings; an application that has one still gets them.
 logging.getLogger("opentelemetry").addHandler(logging.NullHandler())

@@ -38,13 +38,13 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.version import __version__
-from foregate.telemetry.decisions import decision_points
+from foregate.telemetry.audit.decisions import decision_points
+from foregate.telemetry.log.secret import Secret
 from foregate.telemetry.otel import content, names, rows
 from foregate.telemetry.otel.ids import ChosenIds, derived
 from foregate.telemetry.otel.instruments import NANOSECONDS, Instruments
 from foregate.telemetry.otel.rows import Attributes
 from foregate.telemetry.otel.views import SessionView, TaskView, nanoseconds
-from foregate.telemetry.secret import Secret
 
 AGENT: Final = "foregate"
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)

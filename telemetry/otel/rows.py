@@ -10,7 +10,7 @@ from foregate.schemas.model_response import FINISH_REASONS, Usage
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.ruling import Standing
 from foregate.schemas.task_events import STATUSES, TaskEnded
-from foregate.telemetry.decisions import DecisionPoint
+from foregate.telemetry.audit.decisions import DecisionPoint
 from foregate.telemetry.otel import names
 
 Attributes = dict[str, AttributeValue]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from foregate.telemetry.log.secret import Secret
 from foregate.telemetry.otel.environment import wanted
-from foregate.telemetry.secret import Secret
 
 if TYPE_CHECKING:
     from foregate.telemetry.otel.exporting import Telemetry

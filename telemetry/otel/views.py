@@ -9,7 +9,7 @@ from opentelemetry.trace import Span, SpanContext
 
 from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.masking import Hidden
+from foregate.telemetry.log.masking import Hidden
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foregate.agent.loop import go_on, run
-from foregate.agent.models.scripted import answers, calls, says
-from foregate.agent.session import Session
-from foregate.policy.load import file_of, load
+from foregate.agent.loop.runner import go_on, run
+from foregate.agent.session.session import Session
+from foregate.agent.testing.model import answers, calls, says
+from foregate.policy.source.load import file_of, load
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.order import Block

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.loop import run
-from foregate.agent.models.scripted import answers, calls, says
-from foregate.agent.scripted_person import ScriptedPerson
-from foregate.agent.tools.commands import run_command
-from foregate.agent.workspace import Workspace
-from foregate.policy.load import default_policy
+from foregate.agent.loop.runner import run
+from foregate.agent.testing.model import answers, calls, says
+from foregate.agent.testing.person import ScriptedPerson
+from foregate.agent.tools.builtin.commands import run_command
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.source.load import default_policy
 from tests.agent.world import ACCEPT, plan_json
 from tests.conftest import OpenSession
 

@@ -9,16 +9,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foregate.agent.child import child
-from foregate.agent.memory_workspace import MemoryWorkspace
-from foregate.agent.models.scripted import ScriptedModel
-from foregate.agent.recovery import resume as resume_session
-from foregate.agent.scripted_person import ScriptedPerson
-from foregate.agent.session import Session
-from foregate.agent.tools.files import edit_file, read_file
+from foregate.agent.loop.delegate import child
+from foregate.agent.session.resume import resume as resume_session
+from foregate.agent.session.session import Session
+from foregate.agent.testing.model import ScriptedModel
+from foregate.agent.testing.person import ScriptedPerson
+from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool, Toolbox
-from foregate.policy.load import default_policy
+from foregate.agent.workspace.in_memory import MemoryWorkspace
 from foregate.policy.policy import Policy
+from foregate.policy.source.load import default_policy
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.json_object import get_text
@@ -28,8 +28,8 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import Change, ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
-from foregate.telemetry.memory_blobs import MemoryBlobs
-from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.log.memory_blobs import MemoryBlobs
+from foregate.telemetry.log.memory_log import MemoryLog
 from tests.events import B, bodies
 
 SENDER = Capabilities(external_side_effect=True, needs_approval=False)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.cli.app import main
-from tests.agent.models.scripted_server import ScriptedServer, Step
+from foregate.cli.commands.app import main
+from tests.agent.models.openai.scripted_server import ScriptedServer, Step
 
 Cli = Callable[..., tuple[int, str, str]]
 Piped = Callable[[str], None]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.models.scripted_server import KEY, message
+from tests.agent.models.openai.scripted_server import KEY, message
 from tests.agent.planning.test_worked_examples import wants
 from tests.cli.conftest import Endpoint
 

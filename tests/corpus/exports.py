@@ -13,12 +13,12 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from foregate.agent.trajectories.export import Export, Family, Wanted
-from foregate.agent.trajectories.restore import read as read_document
-from foregate.agent.trajectories.restore import restored
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
 from foregate.schemas.turn_record import export_turn
+from foregate.telemetry.export.export import Export, Family, Wanted
+from foregate.telemetry.export.restore import read as read_document
+from foregate.telemetry.export.restore import restored
 from foregate.telemetry.otel.ids import ChosenIds
 from foregate.telemetry.otel.instruments import Instruments
 from foregate.telemetry.otel.projection import Projection

@@ -6,16 +6,16 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from foregate.agent.planning.history import plans_in
-from foregate.agent.session_state import SessionState
-from foregate.agent.trajectories.states import asked
-from foregate.agent.undo import Undoable, begun, chosen, past
-from foregate.cli.plan_finding import about as about_plan
-from foregate.cli.rows import rows as rows_of_event
-from foregate.cli.timeline import messages_of
+from foregate.agent.effects.undo import Undoable, begun, chosen, past
+from foregate.cli.plan.plan_finding import about as about_plan
+from foregate.cli.terminal.rows import rows as rows_of_event
+from foregate.cli.terminal.timeline import messages_of
+from foregate.evidence.state.plan_history import plans_in
+from foregate.evidence.state.session import SessionState
 from foregate.schemas import codec, strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.turn_record import export_turn
+from foregate.telemetry.export.states import asked
 from tests.corpus.log import Log, lines, text, turns_of
 
 

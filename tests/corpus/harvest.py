@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from foregate.telemetry.memory_blobs import MemoryBlobs
-from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.log.memory_blobs import MemoryBlobs
+from foregate.telemetry.log.memory_log import MemoryLog
 
 MOST = 300
 """Logs of one test that are kept; a property test makes thousands that are alike."""

@@ -10,9 +10,9 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Blobs
-from foregate.telemetry import chain
-from foregate.telemetry.memory_blobs import MemoryBlobs
-from foregate.telemetry.turns import RecordedTurn, recorded
+from foregate.telemetry.audit.rebuild_turn import RecordedTurn, recorded
+from foregate.telemetry.log import chain
+from foregate.telemetry.log.memory_blobs import MemoryBlobs
 from tests.corpus.archive import Recorded, Row, read_blobs
 
 

@@ -13,30 +13,30 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from foregate.cli.explain import lines_of as explanation_lines
-from foregate.cli.stats import lines_of as statistics_lines
-from foregate.cli.timeline import ASIDE, aside_rows, row_of
-from foregate.cli.what_if import lines_of as what_if_lines
-from foregate.cli.what_if import summary_json
-from foregate.explanation import explain
+from foregate.audit.explanation import explain
+from foregate.audit.what_if import WhatIf
+from foregate.cli.commands.explain import lines_of as explanation_lines
+from foregate.cli.commands.stats import lines_of as statistics_lines
+from foregate.cli.commands.what_if import lines_of as what_if_lines
+from foregate.cli.commands.what_if import summary_json
+from foregate.cli.terminal.timeline import ASIDE, aside_rows, row_of
 from foregate.gates.prelude import prelude
-from foregate.gates.redecide import decide, redecide
-from foregate.policy.layers import Layer, read_layer
-from foregate.policy.load import file_of
+from foregate.gates.replay.redecide import decide, redecide
 from foregate.policy.policy import Policy
-from foregate.policy.record import recorded_policy
+from foregate.policy.source.layers import Layer, read_layer
+from foregate.policy.source.load import file_of
+from foregate.policy.source.record import recorded_policy
 from foregate.schemas import codec, strict_json
 from foregate.schemas.codes import CODES, CRITIQUE_REASONS, NOT_RUN, PLAN_REASONS, REPEATED_HOLD
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event_body import KINDS
 from foregate.schemas.tool_spec import catalogue_of
-from foregate.telemetry.decisions import DecisionPoint, decision_points
-from foregate.telemetry.replay_notes import notes_of
-from foregate.telemetry.statistics import KINDS as COUNTED
-from foregate.telemetry.statistics import Statistics
-from foregate.telemetry.summary import summarise
-from foregate.telemetry.verify import verify_session
-from foregate.what_if import WhatIf
+from foregate.telemetry.audit.decisions import DecisionPoint, decision_points
+from foregate.telemetry.audit.replay_notes import notes_of
+from foregate.telemetry.audit.statistics import KINDS as COUNTED
+from foregate.telemetry.audit.statistics import Statistics
+from foregate.telemetry.audit.summary import summarise
+from foregate.telemetry.audit.verify import verify_session
 from tests.corpus.commands import run_commands
 from tests.corpus.exports import (
     export_atif,

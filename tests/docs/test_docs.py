@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.tools.builtin import builtin_tools
-from foregate.agent.workspace import Workspace
+from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import CODES, NOT_RUN
 from foregate.schemas.event import Event

@@ -12,16 +12,16 @@ import pytest
 
 import foregate
 from foregate import Agent
-from foregate.agent.models.scripted import ScriptedModel, calls, says
-from foregate.agent.tools.files import edit_file, read_file
+from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace import Workspace
-from foregate.opening import NO_ENDPOINT, choose_model
+from foregate.agent.workspace.workspace import Workspace
+from foregate.assembly.open import NO_ENDPOINT, choose_model
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
-from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.log.memory_log import MemoryLog
 
 EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
 

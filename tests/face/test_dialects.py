@@ -12,16 +12,16 @@ import pytest
 from rich.console import Console
 
 from foregate import Agent
-from foregate.agent.models.scripted import ScriptedModel, says
-from foregate.agent.planning.configuration import load_configuration
-from foregate.cli.screen import Screen
+from foregate.agent.planning.format.configuration import load_configuration
+from foregate.agent.testing.model import ScriptedModel, says
+from foregate.cli.terminal.screen import Screen
 from foregate.schemas import codec
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Event
 from foregate.schemas.session_events import PolicyChanged, SessionStarted
-from foregate.telemetry.memory_log import MemoryLog
-from tests.agent.models.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message
-from tests.agent.models.test_openai import model_at
+from foregate.telemetry.log.memory_log import MemoryLog
+from tests.agent.models.openai.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message
+from tests.agent.models.openai.test_model import model_at
 from tests.agent.planning.test_worked_examples import wants, wire_plan, wire_task
 
 READS = {

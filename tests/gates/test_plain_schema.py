@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from foregate.agent.tools.builtin import builtin_tools
-from foregate.agent.workspace import Workspace
+from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.workspace.workspace import Workspace
 from foregate.gates.plain_schema import plain_check
-from foregate.policy.load import default_policy
+from foregate.policy.source.load import default_policy
 
 TYPES = ("string", "integer", "boolean", "array", "object", "number", None)
 NAMES = st.sampled_from(["a", "b", "c"])

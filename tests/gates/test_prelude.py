@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foregate.gates.prelude import Prelude, judge, prelude
-from foregate.policy.facts import facts_of_turn
-from foregate.policy.load import default_policy
+from foregate.policy.risk.facts import facts_of_turn
+from foregate.policy.source.load import default_policy
 from foregate.schemas.codes import GATES
 from foregate.schemas.decision import Mode
 from foregate.schemas.grant import Grant

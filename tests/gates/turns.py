@@ -7,8 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.gates.prelude import judge, prelude
-from foregate.policy.load import default_policy
 from foregate.policy.policy import Policy
+from foregate.policy.source.load import default_policy
 from foregate.schemas.capabilities import OBSERVER, Capabilities
 from foregate.schemas.decision import Decision
 from foregate.schemas.effect import Effect

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foregate.policy.facts import facts_of
-from foregate.policy.load import default_policy
 from foregate.policy.policy import Policy
+from foregate.policy.risk.facts import facts_of
+from foregate.policy.source.load import default_policy
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.capabilities import OBSERVER, Capabilities
 from foregate.schemas.effect import Effect

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.loop import run
-from foregate.agent.models.scripted import answers, calls, says
+from foregate.agent.loop.runner import run
+from foregate.agent.testing.model import answers, calls, says
+from foregate.assembly.open import policy_file
 from foregate.gates.prelude import judge, prelude
-from foregate.opening import policy_file
-from foregate.policy.load import SHIPPED, check, default_policy, file_of, load
 from foregate.policy.policy import Policy
-from foregate.policy.strict_yaml import dotted, read, walk
+from foregate.policy.source.load import SHIPPED, check, default_policy, file_of, load
+from foregate.policy.source.strict_yaml import dotted, read, walk
 from foregate.schemas.codes import GATES
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.need import Need

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.policy.commands import effect_of
-from foregate.policy.load import default_policy
+from foregate.policy.risk.commands import effect_of
+from foregate.policy.source.load import default_policy
 from foregate.schemas.effect import Effect
 from foregate.schemas.survey import Command
 

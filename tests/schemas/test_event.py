@@ -16,7 +16,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import FORMAT, GENESIS, Body, Draft, Event
 from foregate.schemas.event_body import KINDS, EventBody, kind_of
-from foregate.telemetry import chain
+from foregate.telemetry.log import chain
 from tests.schemas.made_bodies import TYPES, Same, bodies, body_of, nouns
 
 OLD = "0.0.1"

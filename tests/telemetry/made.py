@@ -5,7 +5,7 @@ from __future__ import annotations
 from foregate.schemas.event import GENESIS, Body, Draft, Event
 from foregate.schemas.session_events import Checkpoint
 from foregate.schemas.task_events import Report, Status, TaskEnded, UserMessage
-from foregate.telemetry import chain
+from foregate.telemetry.log import chain
 
 NOW = "2026-01-01T00:00:00.000000Z"
 CHECKPOINT = Draft(Checkpoint(undo="c1.1", steps=()), "foregate")

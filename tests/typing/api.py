@@ -6,11 +6,11 @@ from typing import assert_type
 
 import foregate
 from foregate import Agent, ForegateError, Outcome, Policy, Session, run, run_sync
-from foregate.agent.planning.configuration import Configuration, load_configuration
-from foregate.agent.planning.other_values import with_values
-from foregate.agent.planning.plan_report import PlanReport
-from foregate.agent.planning.planner import Planning
-from foregate.policy.load import default_policy
+from foregate.agent.planning.ask.planner import Planning
+from foregate.agent.planning.format.configuration import Configuration, load_configuration
+from foregate.agent.planning.format.other_values import with_values
+from foregate.agent.planning.run.plan_report import PlanReport
+from foregate.policy.source.load import default_policy
 from foregate.schemas.event import Event
 from foregate.schemas.task_plan import TaskPlan
 from foregate.schemas.tool_call import ToolCall

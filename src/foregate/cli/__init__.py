@@ -11,6 +11,6 @@ def main() -> None:
 
     hide_environment()  # before anything could be started that would read it
 
-    from foregate.cli.app import main as run
+    from foregate.cli.commands.app import main as run
 
     sys.exit(run())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from foregate.agent.memory_workspace import MemoryWorkspace
-from foregate.agent.tools.builtin import builtin_tools
-from foregate.policy.load import default_policy
+from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.workspace.in_memory import MemoryWorkspace
+from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_spec import ToolSpec
 
 BUILTIN = [

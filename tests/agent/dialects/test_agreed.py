@@ -9,18 +9,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foregate.agent.dialects.action_tags import ActionTags
 from foregate.agent.dialects.agreed import Agreed
 from foregate.agent.dialects.auto_model import AutoModel
-from foregate.agent.dialects.dialect import Dialect, Parsed
-from foregate.agent.dialects.json_dialect import JsonDialect
-from foregate.agent.dialects.json_reader import read
-from foregate.agent.dialects.service_tags import ServiceTags
+from foregate.agent.dialects.json.dialect import JsonDialect
+from foregate.agent.dialects.json.reader import read
+from foregate.agent.dialects.tags.action_tags import ActionTags
+from foregate.agent.dialects.tags.service_tags import ServiceTags
+from foregate.agent.dialects.text.dialect import Dialect, Parsed
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
-from tests.agent.dialects import test_json_any_text, test_tags_any_text
 from tests.agent.dialects.conformance import CASES, Case
+from tests.agent.dialects.json import test_json_any_text
 from tests.agent.dialects.specs import TOOLS
+from tests.agent.dialects.tags import test_tags_any_text
 
 DIALECTS: Sequence[Dialect] = (JsonDialect(), ServiceTags(), ActionTags())
 WRITTEN = [(case, text) for case in CASES for text in dict.fromkeys(case.written.values())]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.dialects.action_tags import ActionTags
 from foregate.agent.dialects.dialect_model import DialectModel
-from foregate.agent.dialects.json_dialect import JsonDialect
-from foregate.agent.loop import run
-from foregate.agent.models.scripted import ScriptedModel, says
+from foregate.agent.dialects.json.dialect import JsonDialect
+from foregate.agent.dialects.tags.action_tags import ActionTags
+from foregate.agent.loop.runner import run
+from foregate.agent.testing.model import ScriptedModel, says
 from foregate.schemas.follower import Follower
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from foregate.agent.planning.configuration import Configuration, load_configuration
-from foregate.agent.planning.control import confirm, follow, look_ahead
-from foregate.agent.planning.plan_report import PlanReport
-from foregate.agent.planning.plan_state import PlanState
-from foregate.agent.planning.proposal import propose
-from foregate.agent.planning.run_plan import PlanRun
-from foregate.agent.session import Session
+from foregate.agent.planning.ask.proposal import propose
+from foregate.agent.planning.confirm.control import confirm, follow, look_ahead
+from foregate.agent.planning.format.configuration import Configuration, load_configuration
+from foregate.agent.planning.run.plan_report import PlanReport
+from foregate.agent.planning.run.run_plan import PlanRun
+from foregate.agent.session.session import Session
+from foregate.evidence.state.plan import PlanState
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 
 CONFIGURATION: Configuration = load_configuration(environ={"HOME": "/nowhere"})

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.planning.configuration import default_configuration
-from foregate.agent.planning.control import confirm, follow, look_ahead
-from foregate.agent.planning.plan_report import PlanReport
-from foregate.agent.planning.planner import make_plan
-from foregate.agent.planning.run_plan import PlanRun
-from foregate.agent.scripted_person import ScriptedPerson
-from foregate.cli.demo_workspace import git
-from foregate.opening import open_session
-from foregate.setting import Setting
-from foregate.telemetry.memory_log import MemoryLog
-from tests.agent.models.scripted_server import Reply, ScriptedServer, message
-from tests.agent.models.test_openai import model_at
+from foregate.agent.planning.ask.planner import make_plan
+from foregate.agent.planning.confirm.control import confirm, follow, look_ahead
+from foregate.agent.planning.format.configuration import default_configuration
+from foregate.agent.planning.run.plan_report import PlanReport
+from foregate.agent.planning.run.run_plan import PlanRun
+from foregate.agent.testing.person import ScriptedPerson
+from foregate.assembly.open import open_session
+from foregate.assembly.setting import Setting
+from foregate.cli.demo.demo_workspace import git
+from foregate.telemetry.log.memory_log import MemoryLog
+from tests.agent.models.openai.scripted_server import Reply, ScriptedServer, message
+from tests.agent.models.openai.test_model import model_at
 
 CODE = "def main():\n    return add(1, 2)\n\n\ndef add(a, b):\n    return a - b\n"
 TEST = "from code_under_test import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.tools.builtin import builtin_tools
+from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
-from foregate.agent.workspace import Workspace
+from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from tests.agent.tools.test_git import call, git
+from tests.agent.tools.builtin.test_git import call, git
 
 PROGRAMS = ("filter.x.clean", "filter.x.process", "core.fsmonitor", "core.hooksPath", "diff.external", "hook")
 

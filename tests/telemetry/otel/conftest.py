@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from foregate.telemetry.log.secret import Secret
 from foregate.telemetry.otel import exporting
 from foregate.telemetry.otel.environment import Wanted
 from foregate.telemetry.otel.exporting import Telemetry, exporter
-from foregate.telemetry.secret import Secret
 from tests.telemetry.otel.receiver import Receiver
 
 Receive = Callable[..., Receiver]

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from foregate.agent.loop import run
-from foregate.agent.models.scripted import calls
-from foregate.agent.session import Session
+from foregate.agent.loop.runner import run
+from foregate.agent.session.session import Session
+from foregate.agent.testing.model import calls
 from foregate.schemas.model_response import ModelResponse
+from foregate.telemetry.log.secret import Secret
 from foregate.telemetry.otel import names
 from foregate.telemetry.otel.content import SHOWN, arguments, shown
-from foregate.telemetry.secret import Secret
 from tests.agent.world import World
 from tests.telemetry.otel.conftest import Receive, to
 from tests.telemetry.otel.receiver import Receiver

@@ -16,18 +16,18 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from foregate import Agent
-from foregate.agent.loop import run
-from foregate.agent.models.scripted import ScriptedModel, calls, says
-from foregate.opening import open_session
+from foregate.agent.loop.runner import run
+from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.assembly.open import open_session
+from foregate.assembly.setting import Setting
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.session_events import SessionEnded
-from foregate.setting import Setting
 from foregate.telemetry import diagnostics
-from foregate.telemetry.memory_log import MemoryLog
+from foregate.telemetry.audit.verify import verify_session
+from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.otel import exporting, names
 from foregate.telemetry.otel.exporting import Telemetry
-from foregate.telemetry.verify import verify_session
 from tests.agent.world import World
 from tests.telemetry.otel.conftest import Receive, to
 from tests.telemetry.otel.receiver import Receiver

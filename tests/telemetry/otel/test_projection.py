@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.loop import go_on, run
-from foregate.agent.models.scripted import answers, calls, says
+from foregate.agent.loop.runner import go_on, run
+from foregate.agent.testing.model import answers, calls, says
 from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.event import Event
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.decisions import decision_points
+from foregate.telemetry.audit.decisions import decision_points
 from foregate.telemetry.otel import names
 from foregate.telemetry.otel.exporting import Telemetry
 from foregate.telemetry.otel.views import nanoseconds

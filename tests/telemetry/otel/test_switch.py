@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.models.rehearsal import RehearsalModel
-from foregate.agent.models.scripted import ScriptedModel
-from foregate.opening import choose_model, open_session, provider_of
-from foregate.setting import Setting
-from foregate.telemetry.memory_log import MemoryLog
+from foregate.agent.models.rehearsal.model import RehearsalModel
+from foregate.agent.testing.model import ScriptedModel
+from foregate.assembly.open import choose_model, open_session, provider_of
+from foregate.assembly.setting import Setting
+from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.otel.environment import CONTENT, Wanted, variables, wanted
 from foregate.telemetry.otel.switch import MISSING, open_telemetry
 
@@ -77,7 +77,7 @@ async def test_settings_the_libraries_refuse_stop_no_session(folder: Path, monke
 
 def test_without_an_endpoint_nothing_of_opentelemetry_is_imported(tmp_path: Path) -> None:
     code = (
-        "import sys; from foregate.cli.app import main; code = main(['run', 'hello', '--model', 'rehearsal']);"
+        "import sys; from foregate.cli.commands.app import main; code = main(['run', 'hello', '--model', 'rehearsal']);"
         "print(code, sorted(name for name in sys.modules if name.startswith(('opentelemetry', 'google.protobuf'))))"
     )
     home = {"FOREGATE_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}

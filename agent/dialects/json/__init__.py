@@ -1,0 +1,1 @@
+"""Calls written as JSON into a model's text."""

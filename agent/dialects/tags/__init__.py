@@ -1,0 +1,1 @@
+"""Calls written as tags into a model's text, in the two forms models know: actions, and tools inside services."""

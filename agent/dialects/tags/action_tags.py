@@ -1,0 +1,160 @@
+"""The dialect of action tags: each tool is a tag, under the names people and models already use for such actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from foregate.agent.dialects.tags import tag_writer
+from foregate.agent.dialects.tags.builtin_names import COMMANDS, SERVICE_OF
+from foregate.agent.dialects.tags.forms import Arguments, Finish, Form
+from foregate.agent.dialects.tags.names import Names
+from foregate.agent.dialects.tags.parameters import Shape
+from foregate.agent.dialects.tags.tag_reader import TagReader
+from foregate.agent.dialects.tags.tag_writer import Spelling, spelled
+from foregate.agent.dialects.tags.teaching import taught
+from foregate.agent.dialects.text.dialect import Reader
+from foregate.schemas.message import Message
+from foregate.schemas.tool_spec import ToolSpec
+
+_ACTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "create_file": ("write_file", {}),
+    "modify_file": ("edit_file", {"search": "old", "replace": "new"}),
+    "read_file": ("read_file", {}),
+    "create_directory": ("create_directory", {}),
+    "execute_command": ("run_command", {"command": "argv"}),
+    "delete_file": ("delete_path", {}),
+    "git_commit": ("git_commit", {}),
+    "git_push": ("git_push", {}),
+    "run_tests": ("run_tests", {}),
+    "search_replace": ("search_replace", {"path": "paths[]", "regex": "pattern", "replace": "replacement"}),
+    "template": ("render_template", {"template_file": "template", "file": "template", "vars": "variables"}),
+}
+_WORDS = Shape({"type": "array", "items": {"type": "string"}}, {}, short=True)
+_WORD = Shape({"type": "string"}, {}, short=True)
+_ASIDE: Mapping[str, Mapping[str, Shape]] = {"git_commit": {"files": _WORDS}, "run_tests": {"package": _WORD}}
+_EVERYTHING = ("", ".", "./", "...", "./...", "all")
+_INTRODUCTION = """\
+To act, write tags into your answer, such as
+
+<create_file>
+<path>notes.txt</path>
+<content>
+first line
+</content>
+</create_file>
+
+"""
+
+
+def _commit(arguments: Arguments) -> Sequence[tuple[str, Arguments]]:
+    """Return the calls of a commit: staging the files it names, then the commit."""
+    files = arguments.pop("files", None)
+    if files is None:
+        return [("git_commit", arguments)]
+    where = {"path": arguments["path"]} if "path" in arguments else {}
+    return [("git_add", {"paths": files, **where}), ("git_commit", arguments)]
+
+
+def _tests(arguments: Arguments) -> Sequence[tuple[str, Arguments]]:
+    """Return the call that runs the tests of a package: those of its folder, `./...` being all there are."""
+    package = arguments.pop("package", None)
+    if isinstance(package, str) and package not in _EVERYTHING and "cwd" not in arguments:
+        arguments["cwd"] = package.removeprefix("./").removesuffix("/...")
+    return [("run_tests", arguments)]
+
+
+_FINISH: Mapping[str, Finish] = {"git_commit": _commit, "run_tests": _tests}
+
+
+class ActionTags:
+    """The dialect. With `shell` the tag `execute_command` is a line for `run_shell`."""
+
+    name = "action_tags"
+    stop: tuple[str, ...] = ()
+    """None: a model that writes a result of its own cannot be told apart beforehand from a file that holds the tag."""
+
+    def __init__(self, names: Names | None = None, *, shell: bool = False) -> None:
+        self._names = names or Names()
+        actions = dict(_ACTIONS)
+        if shell:
+            actions["execute_command"] = ("run_shell", {})
+        actions |= {tag: (tool, {}) for tag, tool in self._names.tags.items()}
+        self._actions: Mapping[str, tuple[str, Mapping[str, str]]] = {
+            tag: (tool, {**names, **self._names.parameters.get(tool, {})}) for tag, (tool, names) in actions.items()
+        }
+
+    def section(self, tools: Sequence[ToolSpec]) -> str:
+        """Return what teaches the dialect, with a line for each tag."""
+        return _INTRODUCTION + taught([(form, "") for form in _Tags(self, tools).taught()])
+
+    def reader(self, tools: Sequence[ToolSpec]) -> Reader:
+        """Return a reader of one response."""
+        return TagReader(_Tags(self, tools))
+
+    def said(self, message: Message) -> str:
+        """Return a message in tags."""
+        return tag_writer.said(message, self.spelling)
+
+    def answered(self, answers: Sequence[tuple[str, str]]) -> str:
+        """Return answers in tags."""
+        return tag_writer.answered(answers)
+
+    def spelling(self, tool: str) -> Spelling | None:
+        """Return how a tool is written."""
+        if tool not in SERVICE_OF:
+            return spelled(tool)
+        tag = next((tag for tag, (ours, _) in self._actions.items() if ours == tool), tool)
+        names = self._actions[tag][1] if tag in self._actions else self._names.parameters.get(tool, {})
+        return Spelling(tag, "", names, COMMANDS.get(tool, ()))
+
+    def form(self, tag: str, specs: Mapping[str, ToolSpec]) -> Form | None:
+        """Return what a tag calls with these tools: an action, or the tool of that name, which goes first.
+
+        Where somebody's own tool stands in for a built-in one, its own names count.
+        """
+        tool, names = self._actions.get(tag, (tag, self._names.parameters.get(tag, {})))
+        if tag not in self._actions and tool not in specs:
+            return None
+        if tag in specs and tool != tag:
+            return Form(tag, tag, specs[tag], self._names.parameters.get(tag, {}))
+        spec = specs.get(tool)
+        if spec is not None and spec.provenance != "builtin":
+            return Form(tag, tool, spec, self._names.parameters.get(tool, {}))
+        return Form(tag, tool, spec, names, _ASIDE.get(tag, {}), _FINISH.get(tag))
+
+    @property
+    def actions(self) -> Sequence[str]:
+        """The tags there are beside those of tools."""
+        return tuple(self._actions)
+
+
+class _Tags:
+    """The grammar of the dialect for some tools."""
+
+    signals = False
+    services = False
+
+    def __init__(self, dialect: ActionTags, tools: Sequence[ToolSpec]) -> None:
+        self._dialect = dialect
+        self._specs = {spec.name: spec for spec in tools}
+        self.tags = tuple(dict.fromkeys((*dialect.actions, *self._specs)))
+        lower: dict[str, list[str]] = {}
+        for tag in self.tags:
+            lower.setdefault(tag.lower(), []).append(tag)
+        self._lower = {low: tags[0] for low, tags in lower.items() if len(tags) == 1}
+
+    def form(self, name: str, service: str) -> Form | None:
+        """Return what a tag calls, however its letters are cased."""
+        return self._dialect.form(name, self._specs) or self._dialect.form(
+            self._lower.get(name.lower(), ""), self._specs
+        )
+
+    def is_service(self, name: str) -> bool:
+        """Whether a tag is a service; there are none."""
+        return False
+
+    def taught(self) -> list[Form]:
+        """Return the tag each tool is taught by: the action, or that of its own name."""
+        forms = [form for tag in self.tags if (form := self._dialect.form(tag, self._specs)) and form.spec]
+        first = {form.tool: form for form in reversed(forms)}
+        return [first[name] for name in self._specs if name in first]

@@ -1,0 +1,71 @@
+"""Other names for tools, services and parameters, as a configuration gives them: theirs to ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from foregate.agent.dialects.text.tag_scanner import is_name
+from foregate.agent.dialects.text.vocabulary import RESERVED
+from foregate.schemas.errors import UsageError
+from foregate.schemas.strict_json import Json
+
+_TABLES = ("tags", "services", "tools", "parameters")
+_POLICYS = "execute_command"
+"""The tag of which the policy says whether a shell gets it, so that no table of names can."""
+
+
+class Names(Struct, frozen=True):
+    """A table of names.
+
+    `tags` leads from a tag to a tool, `services` from a service to one of ours or to an MCP server, `tools` from
+    `service.tool` to a tool. `parameters` leads, by tool of ours, from a parameter to ours; `paths[]` says that the
+    value is the one item of the list `paths`.
+    """
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    services: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, data: Json) -> Names:
+        """Return the table a configuration holds; raise UsageError with one sentence for what is none."""
+        if not isinstance(data, Mapping):
+            raise UsageError(f"the names of a dialect are a table with the keys {_listed(_TABLES)}")
+        if other := sorted(str(key) for key in data if key not in _TABLES):
+            raise UsageError(f"the names of a dialect have no key `{other[0][:64]}`; there are {_listed(_TABLES)}")
+        for key in ("tags", "services"):
+            table = data.get(key)
+            if taken := sorted(RESERVED & {str(name).lower() for name in table} if isinstance(table, Mapping) else ()):
+                raise UsageError(f"`{key}` holds `{taken[0]}`, a tag with a meaning of its own; choose another name")
+        parameters = data.get("parameters", {})
+        if not isinstance(parameters, Mapping):
+            raise UsageError("`parameters` leads from a tool to a table of its parameters' names")
+        tags = _texts(data.get("tags", {}), "tags")
+        if any(tag.lower() == _POLICYS and tool == "run_shell" for tag, tool in tags.items()):
+            where = "`commands.execute_command: run_shell` in a policy file"
+            raise UsageError(f"`tags` cannot lead `{_POLICYS}` to `run_shell`; the policy does, by {where}")
+        return cls(
+            tags,
+            _texts(data.get("services", {}), "services"),
+            _texts(data.get("tools", {}), "tools"),
+            {str(tool): _texts(table, f"parameters.{tool}") for tool, table in parameters.items()},
+        )
+
+
+def _texts(table: Json, where: str) -> Mapping[str, str]:
+    """Return a table of names; raise UsageError where it is none."""
+    if not isinstance(table, Mapping):
+        raise UsageError(f"`{where[:80]}` is no table of names; write `theirs: ours`")
+    found: dict[str, str] = {}
+    for theirs, ours in table.items():
+        if not isinstance(theirs, str) or not isinstance(ours, str) or not ours or not is_name(theirs):
+            raise UsageError(f"`{where[:80]}` holds `{str(theirs)[:64]}`, which cannot be a tag; write `theirs: ours`")
+        found[theirs] = ours
+    return found
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

@@ -1,0 +1,191 @@
+"""What the text in a tag means as an argument, by the tool's JSON Schema.
+
+Plain text (`content`, `message`) is taken literally, but for one rule about line breaks. Everything short decodes the
+five entities of XML and loses the blanks around it: what names a resource, has a format or a list of values, and what
+is no text at all. What stood in CDATA is text as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from foregate.agent.dialects.tags import command_words
+from foregate.agent.dialects.tags.command_words import Unreadable
+from foregate.agent.dialects.text.tag_scanner import Tag, decoded
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson
+from foregate.schemas.json_object import get_list, get_object
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_spec import ToolSpec
+
+_SHORT_KEYS = ("enum", "const", "format", "pattern")
+_FIRST_BREAK = re.compile(r"\r?\n")
+_LAST_LINE = re.compile(r"(?<=\n)[ \t]+\Z")
+_PLACE = re.compile(r"\s*\$result_of_step_[0-9]+[^\s]*\s*\Z")
+_PLAIN: Mapping[str, type | tuple[type, ...]] = {
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "null": type(None),
+    "object": dict,
+    "array": list,
+}
+_DEEPEST_SCHEMA = 4
+
+
+class Element(Struct):
+    """What was read of a tag: its text, or the tags in it. `exact` text stood in CDATA."""
+
+    tag: Tag
+    text: str = ""
+    exact: bool = False
+    children: tuple[Element, ...] | None = None
+
+
+class Shape(Struct, frozen=True):
+    """What a schema asks of a value. `short` names a resource, `command` is a program with its arguments."""
+
+    schema: Json
+    root: Json
+    short: bool = False
+    command: bool = False
+
+    @property
+    def types(self) -> set[str]:
+        """The JSON types the schema allows; none where it says nothing about types."""
+        return _types(self.schema, self.root)
+
+    @property
+    def text(self) -> bool:
+        """Whether a text is among what is allowed."""
+        return not self.types or "string" in self.types
+
+    @property
+    def literal(self) -> bool:
+        """Whether text is taken as it is."""
+        keys = self.schema if isinstance(self.schema, Mapping) else {}
+        return self.text and not self.short and not any(key in keys for key in _SHORT_KEYS)
+
+    def inner(self, name: str) -> Shape:
+        """Return the shape of an item, or of the property of that name."""
+        schema = _resolved(self.schema, self.root)
+        schema = schema if isinstance(schema, Mapping) else {}
+        if "array" in self.types and "object" not in self.types:
+            return Shape(schema.get("items", {}), self.root, self.short)
+        known = get_object(schema, "properties")
+        return Shape(known.get(name, schema.get("additionalProperties", {})), self.root, self.short)
+
+
+def shape_of(spec: ToolSpec | None, name: str) -> Shape:
+    """Return the shape of a tool's parameter; of one there is not, or of an unknown tool, that of any text."""
+    if spec is None:
+        return Shape({}, {})
+    kinds = {target.parameter: target.kind for target in spec.targets}
+    schema = get_object(spec.parameters, "properties").get(name, {})
+    shape = Shape(schema, spec.parameters, name in kinds)
+    command = kinds.get(name) is ResourceKind.PROCESS and "array" in shape.types
+    return Shape(schema, spec.parameters, name in kinds, command)
+
+
+def value_of(element: Element, shape: Shape, tag: str) -> Json:
+    """Return the argument an element means; raise Unreadable with a sentence for the model. `tag` is the call's."""
+    if element.children is not None:
+        return _of_children(element, shape, tag)
+    if element.exact:
+        return element.text if shape.text else _typed(element.text.strip(), shape, tag)
+    return value_of_text(element.text, shape, tag)
+
+
+def value_of_text(text: str, shape: Shape, tag: str) -> Json:
+    """Return what a text means that did not stand in CDATA."""
+    if shape.literal:
+        return without_breaks(text)
+    text = decoded(text.strip())
+    return text if shape.text else _typed(text, shape, tag)
+
+
+def worded(text: str, shape: Shape, tag: str) -> Json:
+    """Return the list that words mean; a place for a result stays, which may become one."""
+    if _PLACE.match(text):
+        return text
+    return command_words.split(text, tag) if shape.command else command_words.words(text, tag)
+
+
+def without_breaks(text: str) -> str:
+    """Return the content of a tag: without a line break right after the opening tag.
+
+    Where there was one, blanks before a closing tag on a line of its own are no content either; the line break before
+    them is, so that what is written as lines ends as lines do.
+    """
+    first = _FIRST_BREAK.match(text)
+    return _LAST_LINE.sub("", text)[first.end() :] if first else text
+
+
+def _typed(text: str, shape: Shape, tag: str) -> Json:
+    """Return a value that is no text; what cannot be read as one stays text, for the check of the schema to refuse."""
+    if text[:1] in ("[", "{") and {"array", "object"} & shape.types:
+        try:
+            return strict_json.parse(text)
+        except InvalidJson as error:
+            raise Unreadable(f"the JSON in `<{tag}>` cannot be read: {error}") from None
+    if "array" in shape.types:
+        return command_words.split(text, tag) if shape.command else worded(text, shape, tag)
+    return _parsed(text, shape.types)
+
+
+def _parsed(text: str, types: set[str]) -> Json:
+    try:
+        value = strict_json.parse(text.lower() if text in ("True", "False") else text)
+    except InvalidJson:
+        return text
+    kinds = tuple(kind for name in types for kind in _classes(name))
+    fits = isinstance(value, kinds) and not (isinstance(value, bool) and "boolean" not in types)
+    return value if fits else text
+
+
+def _classes(name: str) -> tuple[type, ...]:
+    kind = _PLAIN.get(name, ())
+    return kind if isinstance(kind, tuple) else (kind,)
+
+
+def _of_children(element: Element, shape: Shape, tag: str) -> Json:
+    """Return the list or the object that tags in a tag make up."""
+    children = element.children or ()
+    if "array" in shape.types:
+        return [value_of(child, shape.inner(""), tag) for child in children]
+    value: dict[str, Json] = {}
+    for child in children:
+        name = dict(child.tag.attributes).get("name", child.tag.name)
+        if name in value:
+            raise Unreadable(f"`{name[:64]}` is given twice in `<{element.tag.name}>`; keep one")
+        value[name] = value_of(child, shape.inner(name), tag)
+    return value
+
+
+def _resolved(schema: Json, root: Json, depth: int = 0) -> Json:
+    """Return the schema a local reference leads to."""
+    reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+    if not isinstance(reference, str) or not reference.startswith("#/") or depth > _DEEPEST_SCHEMA:
+        return schema
+    found = root
+    for part in reference[2:].split("/"):
+        found = found.get(part, {}) if isinstance(found, Mapping) else {}
+    return _resolved(found, root, depth + 1)
+
+
+def _types(schema: Json, root: Json, depth: int = 0) -> set[str]:
+    schema = _resolved(schema, root)
+    if not isinstance(schema, Mapping) or depth > _DEEPEST_SCHEMA:
+        return set()
+    said = schema.get("type")
+    found = {said} if isinstance(said, str) else {name for name in get_list(schema, "type") if isinstance(name, str)}
+    for key in ("anyOf", "oneOf"):
+        found |= {name for branch in get_list(schema, key) for name in _types(branch, root, depth + 1)}
+    allowed = get_list(schema, "enum") if "enum" in schema else [schema.get("const")]
+    if not found and any(isinstance(value, str) for value in allowed):
+        found = {"string"}
+    return found

@@ -1,0 +1,392 @@
+"""Reads a response that carries its calls in tags, as it arrives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+from foregate.agent.dialects.tags.command_words import Unreadable
+from foregate.agent.dialects.tags.elements import Bodies, Cut, unclosed
+from foregate.agent.dialects.tags.forms import Form
+from foregate.agent.dialects.tags.gathered import Gathered
+from foregate.agent.dialects.tags.look_alikes import LookAlikes
+from foregate.agent.dialects.text import notes
+from foregate.agent.dialects.text.dialect import Parsed
+from foregate.agent.dialects.text.prose import Prose, Words
+from foregate.agent.dialects.text.tag_scanner import CDATA, COMMENT, COMMENT_END, Scanner, Tag
+from foregate.agent.dialects.text.vocabulary import BLOCKS, GENERIC, MARKUP, RESERVED, RESULT, THOUGHTS
+from foregate.agent.dialects.text.window import Waits, Window
+from foregate.schemas import strict_json
+from foregate.schemas.order import BlockKind
+from foregate.schemas.tool_call import ToolCall
+
+DEEPEST = 8
+"""Blocks in blocks, at most."""
+_SIGNAL = re.compile(r"</?(?:ex[ce]{1,4}u?te?|exec|run)[ _-]?tools?\s*/?>", re.IGNORECASE)
+_CUT_NAME = 3
+"""Letters of a tag's name after which a text that ends within a line was cut in it."""
+_FINAL = ("final_answer", "finalanswer", "final-answer")
+_BROKEN_TAG = re.compile(r"<([A-Za-z_][A-Za-z0-9_.:-]*+)\s[^<>]*+(>?)")
+_ODD_TAG = re.compile(r"<(/?)([^\s<>/=\"'`]{1,100})")
+
+
+class Grammar(Protocol):
+    """The tags of a dialect for the tools of a request."""
+
+    @property
+    def signals(self) -> bool:
+        """Whether `<execute_tools />` and `Final Answer:` mean something."""
+
+    @property
+    def tags(self) -> Sequence[str]:
+        """Every name of a tag that calls something or holds calls."""
+
+    def form(self, name: str, service: str) -> Form | None:
+        """Return what a tag calls within a service, "" outside one; None where it calls nothing."""
+
+    def is_service(self, name: str) -> bool:
+        """Whether a tag is a service: the tags in it are its tools."""
+
+    @property
+    def services(self) -> bool:
+        """Whether an unknown tag that holds tags is an unknown service."""
+
+
+class TagReader:
+    """A `Reader`: text is read once, calls are known as soon as their closing tag is."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self._grammar = grammar
+        self._window = Window()
+        self._scanner = Scanner(self._window)
+        self._bodies = Bodies(self._scanner)
+        self._words = Words()
+        self._prose = Prose(self._window, self._words, self._example)
+        self._gathered = Gathered()
+        self._containers: list[str] = []
+        self._before: list[int] = []
+        self._reasoning: list[str] = []
+        self._notes: list[str] = []
+        self._alike = LookAlikes((*grammar.tags, *RESERVED))
+        self._cut = False
+        self._running = self._read()
+        next(self._running)
+
+    @property
+    def calls(self) -> Sequence[ToolCall]:
+        """The calls that are complete by now, in written order."""
+        return self._gathered.calls
+
+    def feed(self, text: str) -> str:
+        """Take in the next piece; return the words in it that may be shown now."""
+        self._window.push(strict_json.scrub(text))
+        next(self._running, None)
+        return self._words.shown()
+
+    def close(self) -> Parsed:
+        """Return what the response said."""
+        self._window.ended = True
+        next(self._running, None)
+        return Parsed(
+            self._words.text,
+            tuple(self._gathered.calls),
+            "\n".join(part for text in self._reasoning if (part := text.strip())),
+            self._gathered.order(),
+            tuple(self._gathered.deferred),
+            tuple(dict.fromkeys(self._notes)),
+        )
+
+    def _read(self) -> Waits[None]:
+        """Read the response from its beginning to its end."""
+        if not (yield from self._window.more()):
+            return
+        while not self._cut:
+            answers = self._grammar.signals and not self._containers
+            mark = yield from self._prose.to_mark(answers=answers)
+            if mark == "tag":
+                yield from self._at_tag()
+            elif mark == "answer":
+                yield from self._answer()
+            else:
+                break
+        if not self._cut:
+            self._end()
+        if self._prose.unclosed_fence:
+            self._notes.append("a code fence was not closed; what stands after it was taken as an example")
+
+    def _at_tag(self) -> Waits[None]:
+        """Read what begins with `<`: a tag, CDATA, a comment, or a character like any other."""
+        if (yield from self._scanner.see(CDATA)):
+            text, closed = yield from self._scanner.sections()
+            self._words.exact(text)
+            if not closed:
+                self._notes.append("CDATA was not closed; what stands after it was taken as words")
+            return
+        if (yield from self._scanner.see(COMMENT)):
+            yield from self._inert(COMMENT_END)
+            return
+        tag = yield from self._scanner.see_tag()
+        signal = _SIGNAL.match(self._window.text, self._window.at) if self._grammar.signals else None
+        if signal is not None and self._form(signal[0].strip("</ >")) is None:
+            yield from self._signal(signal[0])
+        elif tag is None:
+            yield from self._no_tag()
+        elif not (yield from self._known(tag)):
+            self._words.add(self._window.skip(len(tag.text)))
+
+    def _known(self, tag: Tag) -> Waits[bool]:
+        """Read what a tag begins; return whether it means anything."""
+        name = tag.name.lower()
+        if name in THOUGHTS:
+            yield from self._thought(tag)
+        elif name == RESULT and tag.kind != "close":
+            self._skip(tag)
+            yield from self._cut_from(f"`{tag.text[:40]}`", notes.NO_RESULTS)
+        elif self._grammar.signals and name in _FINAL and tag.kind == "open":
+            self._skip(tag)
+            yield from self._answer(tag.name)
+        elif tag.kind == "close":
+            return self._closed(tag)
+        elif name in BLOCKS:
+            yield from self._block(tag, BLOCKS[name])
+        elif name == GENERIC:
+            yield from self._generic(tag)
+        else:
+            return (yield from self._calls_something(tag))
+        return True
+
+    def _calls_something(self, tag: Tag) -> Waits[bool]:
+        """Read a call or the opening tag of a service; return whether the tag is either."""
+        form = self._form(tag.name)
+        if form is not None:
+            yield from self._call(tag, form)
+            return True
+        if self._grammar.is_service(tag.name):
+            self._open(tag)
+            return True
+        held = yield from self._held(tag)
+        if not held:
+            return False
+        if held == "<" and self._grammar.services:
+            self._open(tag)
+        else:
+            yield from self._call(tag, Form(tag.name, tag.name))
+        return True
+
+    def _form(self, name: str) -> Form | None:
+        service = next((one for one in reversed(self._containers) if one not in BLOCKS), "")
+        return self._grammar.form(name, service)
+
+    def _held(self, tag: Tag) -> Waits[str]:
+        """Return how an unknown tag looks like a call, by what it holds: `<` or `{`; "" where it does not.
+
+        It must begin a line or stand among calls; a tag of HTML, or one that holds words, is words.
+        """
+        among = bool(self._containers)
+        if not among and (not self._window.opens_line or tag.name.lower() in MARKUP):
+            return ""
+        if tag.kind == "whole":
+            return "{" if among or (tag.attributes and "_" in tag.name) else ""
+        skip = yield from self._scanner.see_blanks(len(tag.text))
+        first = yield from self._scanner.see_character(skip)
+        if first == "<":
+            inner = yield from self._scanner.see_tag(skip)
+            return "<" if inner is not None and inner.kind != "close" else "{" if among else ""
+        return "{" if among or first == "{" else ""
+
+    def _call(self, tag: Tag, form: Form) -> Waits[None]:
+        """Read a call to its closing tag."""
+        self._window.record = []
+        self._skip(tag)
+        try:
+            calls = form.calls((yield from self._bodies.call(tag, form.shape)))
+        except Unreadable as defect:
+            calls = [ToolCall.broken(form.tool, "".join(self._window.record), str(defect))]
+        except Cut as cut:
+            raw = "".join(self._window.record)
+            calls = [ToolCall.broken(form.tool, raw, unclosed(tag.name, str(cut), raw))]
+            self._cut = True
+        self._window.record = None
+        self._gathered.add(calls)
+
+    def _generic(self, tag: Tag) -> Waits[None]:
+        """Read a call that names its tool in an attribute, for names that cannot be tags."""
+        given = dict(tag.attributes)
+        self._skip(tag)
+        if tag.kind == "open":
+            text, closed = yield from self._scanner.inside(tag.name)
+            self._cut = not closed
+            if text.strip() or not closed:
+                given = {}
+        name, raw = given.get("name"), given.get("arguments", "{}")
+        if name is None or given.keys() - {"name", "arguments", "defect"}:
+            why = f'write it as `<{GENERIC} name="..." arguments="..."/>`, the arguments being JSON'
+            self._gathered.add([ToolCall.broken(name or GENERIC, raw, why)])
+        elif given.get("defect"):
+            self._gathered.add([ToolCall.broken(name, raw, given["defect"])])
+        else:
+            self._gathered.add([ToolCall.parse(name, raw)])
+
+    def _block(self, tag: Tag, kind: BlockKind) -> Waits[None]:
+        """Open a block; one that is nested too deep is read to its end and refused as a whole."""
+        if tag.kind == "whole":
+            self._skip(tag)
+        elif self._gathered.depth < DEEPEST:
+            self._open(tag)
+            self._gathered.begin(kind)
+        else:
+            self._skip(tag)
+            self._cut = not (yield from self._scanner.inside(tag.name))[1]
+            why = f"blocks nest deeper than {DEEPEST}, so nothing in this one was done; flatten them"
+            self._gathered.add([ToolCall.broken(kind, tag.text, why)])
+            self._notes.append(f"blocks nest deeper than {DEEPEST}; the innermost were refused")
+
+    def _open(self, tag: Tag) -> None:
+        """A block or a service begins."""
+        self._skip(tag)
+        if tag.kind == "whole":
+            self._nameless(tag.name)
+        else:
+            self._containers.append(tag.name.lower() if tag.name.lower() in BLOCKS else tag.name)
+            self._before.append(len(self._gathered.calls))
+
+    def _nameless(self, service: str) -> None:
+        """Say of a service that held no tool that nothing was called."""
+        why = f"`<{service}>` names no tool; put the tag of one of its tools into it"
+        self._gathered.add([ToolCall.broken(service, f"<{service}>", why)])
+
+    def _closed(self, tag: Tag) -> bool:
+        """Close a block or a service, with those that stand open in it; return whether there was one of that name."""
+        name = tag.name.lower() if tag.name.lower() in BLOCKS else tag.name
+        if name not in self._containers:
+            if name in self._grammar.tags or name in BLOCKS:
+                self._notes.append(f"`{tag.text[:60]}` closes nothing; it stayed text")
+            return False
+        while self._containers:
+            inner, empty = self._containers.pop(), self._before.pop() == len(self._gathered.calls)
+            if inner in BLOCKS:
+                self._gathered.end()
+            elif empty:
+                self._nameless(inner)
+            if inner in BLOCKS and empty:
+                self._notes.append(f"`<{inner}>` held no call")
+            if inner == name:
+                break
+            self._notes.append(f"`<{inner[:60]}>` was not closed before `</{name[:60]}>`")
+        self._skip(tag)
+        return True
+
+    def _thought(self, tag: Tag) -> Waits[None]:
+        """Read a thought. A closing tag alone says that everything so far was one: what it called is dropped."""
+        self._skip(tag)
+        if tag.kind == "open":
+            text, closed = yield from self._scanner.inside(tag.name)
+            self._reasoning.append(text)
+            if not closed:
+                self._notes.append(notes.open_thought(tag.name))
+        elif tag.kind == "close" and not self._reasoning and not self._containers:
+            if self._gathered.calls:
+                self._notes.append(notes.only_thought(tag.text))
+            self._reasoning.append(self._words.taken())
+            self._gathered = Gathered()
+
+    def _signal(self, text: str) -> Waits[None]:
+        """The calls are to be made now; what stands after it is cut. Before any call it means nothing."""
+        self._window.skip(len(text))
+        self._words.part()
+        if self._gathered.calls:
+            yield from self._cut_from(f"`{text}`", "the calls come first")
+
+    def _answer(self, tag: str = "") -> Waits[None]:
+        """Read the answer, all words, to the end; one that stands after calls is premature and cut."""
+        if self._gathered.calls:
+            yield from self._cut_from("`Final Answer:`", "its calls had not been made yet")
+            return
+        text = yield from self._window.rest()
+        self._words.part()
+        self._words.add(text.rstrip().removesuffix(f"</{tag}>") if tag else text)
+
+    def _cut_from(self, mark: str, why: str) -> Waits[None]:
+        """End the response at a mark: drop what follows it, and say so where that is more than blanks."""
+        self._end()
+        self._cut = True
+        self._notes += notes.cut(mark, (yield from self._window.rest()), why)
+
+    def _end(self) -> None:
+        """Say of a block or service that is still open that it was not closed."""
+        if self._containers:
+            name = self._containers[0]
+            why = (
+                f"the response ended before `<{name}>` was closed; close it after the last of its calls, by `</{name}>`"
+            )
+            self._gathered.add([ToolCall.broken(name, f"<{name}>", why)])
+
+    def _no_tag(self) -> Waits[None]:
+        """Read a `<` that begins no tag; one that was meant as a call, or looks like a tag, is not passed over."""
+        window = self._window
+        while True:
+            broken = _BROKEN_TAG.match(window.text, window.at)
+            if broken is None or broken[2] or broken.end() < len(window.text) or not (yield from window.more()):
+                break
+        if broken is not None and broken[2] and (form := self._form(broken[1])) is not None:
+            yield from self._malformed(broken, form)
+            return
+        if (name := self._scanner.begun()) and (self._means(name) or self._begins(name)):
+            self._cut = True
+            form = self._form(name)
+            why = f"the response ended in the tag `<{name}`; send it again, whole"
+            self._gathered.add([ToolCall.broken(form.tool if form else name, window.take(len(window.text)), why)])
+            return
+        odd = yield from self._odd_tag()
+        if odd is None or not (close := self._alike.like(odd[2])):
+            self._words.add(window.skip(1))
+            return
+        self._notes.append(f"`{odd[2][:60]}` is not `{close}`: it has other letters that look alike; it stayed text")
+        if odd[1]:
+            self._words.add(window.skip(len(odd[0])))
+        else:
+            yield from self._inert(f"</{odd[2]}>")
+
+    def _means(self, name: str) -> bool:
+        """Whether a tag of that name calls something or holds calls."""
+        return self._form(name) is not None or name in BLOCKS or name == GENERIC or self._grammar.is_service(name)
+
+    def _begins(self, name: str) -> bool:
+        """Whether the text, being at its end, may have been cut in the name of a tag that means something."""
+        if len(self._window.left) > len(name) + 1 or (len(name) < _CUT_NAME and not self._window.opens_line):
+            return False
+        return any(tag.startswith(name) for tag in (*self._grammar.tags, *BLOCKS, GENERIC))
+
+    def _odd_tag(self) -> Waits[re.Match[str] | None]:
+        """Return the name after `<` where it is not all ASCII."""
+        while True:
+            odd = _ODD_TAG.match(self._window.text, self._window.at)
+            if odd is None or odd.end() < len(self._window.text) or not (yield from self._window.more()):
+                return odd if odd is not None and not odd[2].isascii() else None
+
+    def _malformed(self, tag: re.Match[str], form: Form) -> Waits[None]:
+        """Refuse a call whose opening tag cannot be read, and pass over what it holds."""
+        self._window.record = []
+        self._window.skip(len(tag[0]))
+        why = f'the tag `<{tag[1]}>` cannot be read: attributes are written as name="value"'
+        if not tag[0].endswith("/>"):
+            self._cut = not (yield from self._scanner.inside(tag[1]))[1]
+        self._gathered.add([ToolCall.broken(form.tool, "".join(self._window.record), why)])
+        self._window.record = None
+
+    def _inert(self, end: str) -> Waits[None]:
+        """Read words up to a literal and past it; what looks like a tag in them is none."""
+        text, closed = yield from self._scanner.until(end)
+        self._words.add(text + end if closed else text)
+        if not closed:
+            self._notes.append(notes.never_came(end))
+
+    def _skip(self, tag: Tag) -> None:
+        """Read the tag itself; the words before and after it are two pieces."""
+        self._window.skip(len(tag.text))
+        self._words.part()
+
+    def _example(self, text: str) -> None:
+        if self._alike.tagged(text):
+            self._notes.append("tags in a code fence are examples; they were not carried out")

@@ -1,0 +1,195 @@
+"""The words of a response: where in them a tag may stand, and what of them is an example that never runs.
+
+A code fence, inline code within one line, a comment: what stands in them is words, whatever it looks like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from foregate.agent.dialects.text.inline_code import InlineCode
+from foregate.agent.dialects.text.window import Waits, Window
+
+Mark = Literal["tag", "answer", "end"]
+_SPECIAL = re.compile(r"`|<(?:(?=[A-Za-z_/!]|[^\x00-\x7f])|\Z)|\n(?=[ \t>#*_+0-9.)-]*+(?:[`~ft]|\Z))", re.IGNORECASE)
+"""What is to be looked at: a backtick, a `<` that may begin a tag, a line that may be a fence or announce an answer."""
+_FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?+(`{3,}+|~{3,}+)([^\n]*+)")
+_MAYBE_FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)]?+)[ \t]*+)?+(?:`*+|~*+)\Z")
+_FENCE_END = re.compile(r"^[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+\r?$", re.MULTILINE)
+_ANSWER = re.compile(
+    r"[ \t>#*_]{0,16}+(?:the )?(?:final|finial|finall|fianl|finla|fnal)[ \t_-]{0,4}+"
+    r"(?:answers?|answe|answer?e|anwser|anser|awnser|asnwer|answear|ansewr|answr)\b[ \t*_]{0,8}+[:\uff1a][*_]{0,8}+",
+    re.IGNORECASE,
+)
+_MAYBE_ANSWER = re.compile(r"[ \t>#*_]*+(?:\Z|[ft])", re.IGNORECASE)
+_LONGEST_ANSWER = 64
+_FENCE_SIZE = 3
+
+
+class Words:
+    """Words between tags: each piece trimmed, a blank line between them; exact pieces stay as they are."""
+
+    def __init__(self) -> None:
+        self._out: list[str] = []
+        self._held: list[str] = []
+        self.fresh = True
+        """Whether nothing but blanks came since a tag, or at all."""
+        self._shown = 0
+
+    def add(self, text: str) -> None:
+        """Take in words; blanks at their end wait for what follows."""
+        if self.fresh:
+            text = text.lstrip()
+        body = text.rstrip()
+        if body:
+            self._separate()
+            self._out += (*self._held, body)
+            self._held = []
+        if len(body) < len(text):
+            self._held.append(text[len(body) :])
+
+    def exact(self, text: str) -> None:
+        """Take in words that stay as they are."""
+        self.part()
+        if text:
+            self._separate()
+            self._out.append(text)
+            self.part()
+
+    def part(self) -> None:
+        """End the piece: a tag stood here."""
+        self._held, self.fresh = [], True
+
+    def shown(self) -> str:
+        """Return the words that came since the last time."""
+        new = "".join(self._out[self._shown :])
+        self._shown = len(self._out)
+        return new
+
+    def taken(self) -> str:
+        """Return all words and forget them: they turned out not to be meant for anybody."""
+        text = self.text
+        self._out, self._shown = [], 0
+        self.part()
+        return text
+
+    @property
+    def text(self) -> str:
+        """All words."""
+        return "".join(self._out)
+
+    def _separate(self) -> None:
+        if self.fresh and self._out:
+            self._out.append("\n\n")
+        self.fresh = False
+
+
+class Prose:
+    """Reads words up to the next `<` that is neither in a fence nor in inline code."""
+
+    def __init__(self, window: Window, words: Words, example: Callable[[str], None]) -> None:
+        """`example` is given what stood in a fence."""
+        self._window, self._words, self._example = window, words, example
+        self._inline = InlineCode(window)
+        self._looked = -1
+        self.unclosed_fence = False
+
+    def to_mark(self, *, answers: bool) -> Waits[Mark]:
+        """Read up to a place where a tag may stand, or past the words that announce the answer."""
+        window = self._window
+        after_tag = window.position if self._words.fresh else -1
+        while True:
+            if (window.at_line or window.position == after_tag) and self._looked != window.position:
+                self._looked = window.position
+                if answers and (yield from self._answer()):
+                    return "answer"
+                if window.at_line and (yield from self._fence()):
+                    continue
+            special = _SPECIAL.search(window.text, window.at)
+            if special is None:
+                self._words.add(window.take(len(window.text)))
+                if not (yield from window.more()):
+                    return "end"
+                continue
+            self._words.add(window.take(special.start()))
+            if special[0] == "<":
+                return "tag"
+            if special[0] == "\n":
+                self._words.add(window.skip(1))
+            else:
+                yield from self._code()
+
+    def _answer(self) -> Waits[bool]:
+        window = self._window
+        while True:
+            match = _ANSWER.match(window.text, window.at)
+            line = window.text.find("\n", window.at, window.at + _LONGEST_ANSWER)
+            short = line < 0 and len(window.text) - window.at < _LONGEST_ANSWER
+            undecided = match.end() == len(window.text) if match else short and self._may_answer()
+            if undecided and (yield from window.more()):
+                continue
+            if match:
+                self._words.part()
+                window.take(match.end())
+            return match is not None
+
+    def _may_answer(self) -> bool:
+        return _MAYBE_ANSWER.match(self._window.text, self._window.at) is not None
+
+    def _fence(self) -> Waits[bool]:
+        """Read a fence that opens here, up to the end of its closing line or of the text."""
+        window = self._window
+        while True:
+            fence = _FENCE.match(window.text, window.at)
+            undecided = fence.end() == len(window.text) if fence else _MAYBE_FENCE.match(window.text, window.at)
+            if not undecided or not (yield from window.more()):
+                break
+        if fence is None or (fence[1][0] == "`" and "`" in fence[2]):
+            return False
+        self._words.add(window.take(min(fence.end() + 1, len(window.text))))
+        yield from self._fenced(fence[1])
+        return True
+
+    def _fenced(self, mark: str) -> Waits[None]:
+        """Read what stands in a fence, and its closing line."""
+        window = self._window
+        while True:
+            ends = (end for end in _FENCE_END.finditer(window.text, window.at) if _closes(end[1], mark))
+            end = next(ends, None)
+            if end is not None and end.end() < len(window.text):
+                self._read_example(end.end())
+                return
+            if end is None:
+                self._read_example(max(window.at, window.text.rfind("\n", window.at) + 1))
+            if not (yield from window.more()):
+                self.unclosed_fence = end is None
+                self._read_example(len(window.text))
+                return
+
+    def _read_example(self, end: int) -> None:
+        text = self._window.take(end)
+        self._words.add(text)
+        self._example(text)
+
+    def _code(self) -> Waits[None]:
+        """Read inline code, or the backticks alone where no equal number of them follows in the line.
+
+        Three and more that are the last of their line open a fence, though words stand before them.
+        """
+        window, inline = self._window, self._inline
+        if length := (yield from inline.see()):
+            self._words.add(window.skip(length))
+            return
+        run = inline.run
+        if len(run) < _FENCE_SIZE or not inline.opens_last:
+            self._words.add(window.skip(len(run)))
+            return
+        self._words.add(window.take(min(window.at + inline.line + 1, len(window.text))))
+        yield from self._fenced(run)
+
+
+def _closes(mark: str, opening: str) -> bool:
+    """Whether a line's mark closes a fence: of the same kind, and no shorter."""
+    return mark[0] == opening[0] and len(mark) >= len(opening)

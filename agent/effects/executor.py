@@ -1,0 +1,200 @@
+"""Runs calls. Its only entrance is a permit: one allowing verdict of one recorded judgement, used once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from foregate.agent.effects.snapshots import keep, with_changes
+from foregate.agent.session.delegation import DELEGATE
+from foregate.agent.session.prefetched import Look
+from foregate.agent.survey.surveyor import moved_on
+from foregate.agent.tools.tool import inverse_of
+from foregate.agent.workspace.confine import judged
+from foregate.agent.workspace.output import capped
+from foregate.policy.policy import Policy
+from foregate.schemas import strict_json
+from foregate.schemas.call_events import BeforeImage, OutcomeUnknown, SideEffect, ToolFinished, ToolStarted
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.errors import RuntimeLost, WorkspaceError
+from foregate.schemas.event import Actor, Draft
+from foregate.schemas.permit import Permit
+from foregate.schemas.resource import Resource
+from foregate.schemas.survey import Survey
+from foregate.schemas.tool_result import ToolResult
+from foregate.telemetry.diagnostics import diagnostics
+from foregate.telemetry.log.masking import Hidden, mask
+
+if TYPE_CHECKING:
+    from foregate.agent.session.session import Session
+
+
+RUNTIME_LOST = "runtime_lost"
+"""The error of a call whose source says that where its tools run is gone."""
+
+_CANCELLED = ToolResult(False, "cancelled", error="cancelled")
+
+
+class Mark(NamedTuple):
+    """Whether a read was early, or the event that judged the early read a call is answered from."""
+
+    early: bool = False
+    look: int | None = None
+
+
+class NoPermit(Exception):
+    """Something tried to run a call without an unused permit for exactly this call."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """Why a permitted call was not started: `stale_evidence`, `runtime_lost`, or `tool_failed` (no way back)."""
+
+    code: str
+    message: str
+
+
+async def execute(
+    session: Session,
+    permit: Permit,
+    facts: CallFacts,
+    actor: Actor = "model",
+    *,
+    early: bool = False,
+    look: Look | None = None,
+) -> ToolResult | NotStarted:
+    """Run the call a permit is for; return its result, or why it was not started after all.
+
+    `early` is a look of a response that still arrives; a call for which such a `look` was taken is answered from it.
+
+    Appends `tool_started` durably before the effect and `tool_finished` (or `outcome_unknown`) after it.
+    Raises NoPermit when the permit is used, unknown or for another call.
+    """
+    call, state = facts.call, session.state
+    if state.permits.get((permit.judged, permit.call)) != permit.digest or call.digest != permit.digest:
+        raise NoPermit(f"there is no unused permit for call `{call.id}`")
+    own: Mapping[Resource, str] = state.open.own_changes if state.open else {}
+    try:
+        await session.look_ahead([call])
+    except RuntimeLost as error:
+        return NotStarted(RUNTIME_LOST, str(error))
+    now = session.surveyor.again(call, state)
+    if moved := moved_on(facts.survey, now, own):
+        why = f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
+        return NotStarted("stale_evidence", why)
+    try:
+        inverse = inverse_of(session.own_tools, call.name)
+        kept = keep(now.resources, facts, session.workspace, session.policy, session.blobs, inverse)
+    except WorkspaceError as error:
+        return NotStarted("tool_failed", str(error))
+    if facts.changes or call.name == DELEGATE.name:
+        session.looks.clear()  # what was seen before a change, or a task that may make one, may not be so after it
+    mark = Mark(early, look.judged if look is not None else None)
+    await session.record(Draft(started(permit, facts, kept, mark), actor))
+    if look is not None:  # nothing begins that must not come before its record, and what was seen has its size already
+        result, elapsed = look.result, 0
+    else:
+        try:
+            await session.log.settle(session.lease)
+        except asyncio.CancelledError:
+            await session.record(finished(facts, _CANCELLED, 0, actor, mark))  # it has not begun: nothing is unknown
+            raise
+        clock = time.monotonic_ns()
+        result = masked_result(await ran(session, facts, now, actor, mark), session.hidden)
+        elapsed = (time.monotonic_ns() - clock) // 1_000_000
+        result = bounded(with_changes(result, kept, session.workspace, session.policy, inverse), session.policy)
+    if result.unknown and facts.changes:
+        code = RUNTIME_LOST if result.error == RUNTIME_LOST else ""
+        why = result.content[:200] if code else result.error or result.content[:200]
+        await session.record(Draft(lost(facts, why, code), "foregate"))
+    else:
+        await session.record(finished(facts, result, elapsed, actor, mark))
+    return result
+
+
+async def ran(session: Session, facts: CallFacts, now: Survey, actor: Actor, mark: Mark) -> ToolResult:
+    """Run a call whose start is durable, and return what came of it, whatever its tool raises.
+
+    Cancelled, it records how the call ended before it lets go.
+    """
+    try:
+        with judged(now):
+            async with asyncio.timeout(facts.spec.timeout if facts.spec else None):
+                return await session.tools.run(facts.call)
+    except TimeoutError:
+        return ToolResult(False, "the tool did not finish in time", error="timeout", unknown=facts.changes)
+    except asyncio.CancelledError:
+        unknown = Draft(lost(facts, "cancelled"), "foregate")
+        await session.record(unknown if facts.changes else finished(facts, _CANCELLED, 0, actor, mark))
+        raise
+    except RuntimeLost as error:
+        return ToolResult(False, str(error)[:2000], error=RUNTIME_LOST, unknown=facts.changes)
+    except Exception as error:
+        diagnostics().exception("tool_raised", tool=facts.call.name, call=facts.call.id)
+        return ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=facts.changes)
+
+
+def masked_result(result: ToolResult, hidden: Hidden) -> ToolResult:
+    """Return `result` with what is hidden masked, before anybody reads it and before a cut could leave half of it."""
+    return replace(result, content=mask(result.content, hidden), error=mask(result.error, hidden))
+
+
+def bounded(result: ToolResult, policy: Policy) -> ToolResult:
+    """Return `result` with no more text than the policy lets one call return, whatever tool it comes from."""
+    text, dropped = capped(result.content, max(policy.files.max_output, policy.files.max_read, policy.http.max_bytes))
+    return replace(result, content=text, dropped=result.dropped + dropped) if dropped else result
+
+
+def started(permit: Permit, facts: CallFacts, kept: Sequence[BeforeImage], mark: Mark) -> ToolStarted:
+    """Return what is durable before the effect: permit, class, before-images, and what a probe would need."""
+    return ToolStarted(
+        call=facts.call.id,
+        tool=facts.call.name,
+        target=facts.target,
+        permit=permit,
+        side_effect=side_effect_class(facts),
+        effect=facts.effect,
+        before=tuple(kept),
+        elsewhere=facts.spec is not None and facts.spec.elsewhere,
+        early=mark.early,
+        look=mark.look,
+    )
+
+
+def side_effect_class(facts: CallFacts) -> SideEffect:
+    """Return `pure`, `idempotent` or `at_most_once`: what recovery may do with a call that never finished."""
+    if not facts.changes:
+        return "pure"
+    return "idempotent" if facts.capabilities.idempotent else "at_most_once"
+
+
+def finished(facts: CallFacts, result: ToolResult, elapsed: int, actor: Actor, mark: Mark) -> Draft:
+    """Return the event of a call that ran: what it said, observed and changed. `elapsed` is in milliseconds."""
+    body = ToolFinished(
+        call=facts.call.id,
+        tool=facts.call.name,
+        target=facts.target,
+        ok=result.ok,
+        content=strict_json.scrub(result.content),
+        duration=elapsed,
+        origin=result.origin,
+        evidence=result.evidence,
+        changes=result.changes,
+        error=result.error,
+        dropped=result.dropped,
+        used=dict(result.used),
+        exit_code=result.exit_code,
+        early=mark.early,
+        look=mark.look,
+    )
+    return Draft(body, "tool" if actor == "model" else actor)
+
+
+def lost(facts: CallFacts, reason: str, code: str = "") -> OutcomeUnknown:
+    """Return the body of an effect nobody can vouch for; `code` names a cause that ends more than the call."""
+    return OutcomeUnknown(call=facts.call.id, tool=facts.call.name, target=facts.target, reason=reason, error=code)

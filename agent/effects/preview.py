@@ -1,0 +1,90 @@
+"""What a call that asks would do to the world as it is now, worked out for the person's eyes without doing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from foregate.agent.effects.snapshots import has_image
+from foregate.agent.effects.undo import Undoable
+from foregate.agent.tools.tool import Foreseen, foreseen_of, inverse_of
+from foregate.agent.workspace.confine import judged
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.errors import ForegateError
+from foregate.schemas.need import Need
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.survey import SurveyedResource
+
+if TYPE_CHECKING:
+    from foregate.agent.session.session import Session
+
+HELD = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY, ResourceKind.OTHER)
+"""Kinds of resources that hold something a call could take away."""
+
+
+class Prospect(Struct, frozen=True):
+    """What would become of what a call changes.
+
+    `changes` are its files before and after, none where no tool says so, a file is larger than one read, or it would
+    fail as things are, and then `problem` says why. `kept` are the resources of which a before-image is stored,
+    `lost` those changed without one.
+    """
+
+    changes: tuple[Foreseen, ...] = ()
+    problem: str = ""
+    kept: tuple[SurveyedResource, ...] = ()
+    lost: tuple[SurveyedResource, ...] = ()
+
+
+def prospect(session: Session, call_id: str, digest: str) -> Prospect | None:
+    """Return the prospect of a call as the session judged it last, None for one it did not.
+
+    Looked at is only what was judged: as when the call runs, a path that leads elsewhere since, and a file that holds
+    something else, is a problem and not read on.
+    """
+    facts = session.facts.get(call_id)
+    if facts is None or facts.call.digest != digest:
+        return None
+    inverse = inverse_of(session.own_tools, facts.call.name)
+    touched = [r for r in facts.resources if r.access.changes and r.kind in HELD]
+    kept = tuple(resource for resource in touched if has_image(resource, inverse))
+    changes, problem = foreseen(session, facts)
+    return Prospect(changes, problem, kept, tuple(resource for resource in touched if resource not in kept))
+
+
+def foreseen(session: Session, facts: CallFacts) -> tuple[tuple[Foreseen, ...], str]:
+    """Return the changes a call would make to files, or why it would fail as things are."""
+    if any(resource.size > session.policy.files.max_read for resource in facts.resources):
+        return (), ""
+    try:
+        with judged(facts.survey):
+            return tuple(foreseen_of(session.own_tools, facts.call)), ""
+    except ForegateError as error:
+        return (), str(error)
+    except Exception as error:
+        return (), f"it cannot be carried out ({type(error).__name__})"
+
+
+def prospects(session: Session, need: Need) -> dict[str, Prospect]:
+    """Return the prospects of the calls of an approval sheet, by id, of those the session judged itself."""
+    found = {call: prospect(session, call, digest) for call, digest in zip(need.calls, need.digests, strict=True)}
+    return {call: one for call, one in found.items() if one is not None}
+
+
+def taken_back(session: Session, found: Undoable) -> list[Foreseen]:
+    """Return what taking a change back would make of its files, those left out that are gone, special or too large."""
+    back, bound = [], session.policy.files.max_read
+    special = {image.id for image in found.before if image.type not in ("", "file")}
+    for change in found.changes:
+        path = change.resource.id
+        if change.resource.kind is not ResourceKind.FILE or path in special:
+            continue
+        try:
+            now = session.workspace.look(path)
+            image = session.blobs.get(change.before) if change.before else b""
+            if max(now.size, len(image)) <= bound:
+                back.append(Foreseen(path, session.workspace.read(path) if now.kind else None, image))
+        except ForegateError:
+            continue
+    return back

@@ -1,0 +1,180 @@
+"""Finding out what came of a call whose outcome is unknown: by looking where that is certain, else from a person."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from foregate.agent.effects.snapshots import with_changes
+from foregate.agent.session.resume import PROCESS_ENDED
+from foregate.agent.tools.builtin.files import edit_file, write_file
+from foregate.agent.workspace.in_memory import MemoryWorkspace
+from foregate.evidence.state.transcript import CAME
+from foregate.schemas import strict_json
+from foregate.schemas.call_events import KnownOutcome, OutcomeResolved, OutcomeUnknown, ToolStarted
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError
+from foregate.schemas.event import Draft, Event
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_result import ToolResult
+
+if TYPE_CHECKING:
+    from foregate.agent.session.session import Session
+    from foregate.agent.tools.remote.remote_tools import Came
+
+_MAKERS = {"edit_file": edit_file, "write_file": write_file}
+"""The tools whose change follows from the file as it was and the arguments alone."""
+
+
+class Found(NamedTuple):
+    """What came of a call, and what is recorded of it."""
+
+    call: str
+    outcome: KnownOutcome
+
+
+def intended(session: Session, started: ToolStarted, call: ToolCall) -> dict[str, str]:
+    """Return the hash of what a call would have made of its one file, by path, "" for nothing there.
+
+    It is worked out on the file's before-image, so that no call has to say it beforehand. Empty where that is not
+    certain.
+    """
+    kept, spec = started.before, session.catalogue.get(call.name)
+    if len(kept) != 1 or kept[0].kind is not ResourceKind.FILE or kept[0].type not in ("", "file"):
+        return {}
+    image = kept[0]
+    if started.effect is Effect.DELETE:
+        return {image.id: ""} if call.name == "delete_path" and image.type == "file" else {}
+    make = _MAKERS.get(call.name)
+    if make is None or spec is None or spec.provenance != "builtin" or call.arguments is None:
+        return {}
+    try:
+        files = {image.id: session.blobs.get(image.image)} if image.image else {}
+        tool = make(MemoryWorkspace(files), session.policy)  # type: ignore[arg-type]
+        changes = tool.foresee(call.arguments) if tool.foresee is not None else ()
+    except (ForegateError, KeyError, TypeError, AttributeError, ValueError):
+        return {}
+    return {change.path: strict_json.sha256(change.after) for change in changes if change.path == image.id}
+
+
+async def find_out(session: Session) -> list[Found]:
+    """Look what came of each call with an unknown outcome, and record it where looking is certain; return those.
+
+    A file that is as the call would have left it was changed by it. One that is as it was before was not, where the
+    process that ran the call is gone: nobody is left who might still write.
+    """
+    parked = dict(session.state.parked)
+    if not parked:
+        return []
+    events = await session.log.read(session.lease.session)
+    started = {event.body.call: event.body for event in events if isinstance(event.body, ToolStarted)}
+    found = []
+    for call, lost in parked.items():
+        if started[call].elsewhere:
+            found += await heard(session, call, started[call])
+            continue
+        after = intended(session, started[call], asked(events, call))
+        seen = looked(session, started[call], after, ended=lost.reason == PROCESS_ENDED)
+        if seen is not None:
+            result = result_of_call(session, started[call], seen)
+            await session.record(Draft(resolved(lost, seen, result), "runner"))
+            found.append(Found(call, seen))
+    return found
+
+
+async def hear_from_there(session: Session) -> None:
+    """Ask a runtime what came of calls whose outcome is unknown, where it answers now."""
+    if session.state.parked and hasattr(session.own_tools, "came_of"):
+        await find_out(session)
+
+
+async def heard(session: Session, call: str, started: ToolStarted) -> list[Found]:
+    """Record what a runtime says came of a call that ran there; none where it cannot tell, or not now."""
+    ask: Callable[[str, str], Awaitable[Came | None]] | None = getattr(session.own_tools, "came_of", None)
+    came = await ask(call, started.permit.digest) if ask is not None else None
+    if came is None:
+        return []
+    outcome: KnownOutcome = "done" if came.done else "not_done"
+    body = resolved(session.state.parked[call], outcome, came.result if came.done else None)
+    await session.record(Draft(body, "runner"))
+    return [Found(call, outcome)]
+
+
+def asked(events: Sequence[Event], call: str) -> ToolCall:
+    """Return a call as its response asked for it."""
+    responses = (event.body.response for event in reversed(events) if isinstance(event.body, ModelResponded))
+    return next(one for response in responses for one in response.calls if one.id == call)
+
+
+def looked(session: Session, started: ToolStarted, after: Mapping[str, str], *, ended: bool) -> KnownOutcome | None:
+    """Return what looking at the files of a call shows, None where it shows nothing for certain.
+
+    `after` is what the call was to leave, by path; `ended` says that nobody is left who might still write.
+    """
+    before = {image.id: image.image for image in started.before}
+    if not after or set(before) != set(after):
+        return None
+    try:
+        now = {path: session.workspace.look(path, max_hash=session.policy.files.max_hash) for path in after}
+    except WorkspaceError:
+        return None
+    if any(look.kind not in ("", "file") or (look.kind and not look.hash) for look in now.values()):
+        return None
+    hashes = {path: look.hash for path, look in now.items()}
+    return "done" if hashes == after else "not_done" if ended and hashes == before else None
+
+
+def result_of_call(session: Session, started: ToolStarted, outcome: KnownOutcome) -> ToolResult | None:
+    """Return the changes and the evidence of a call that is seen to have taken effect."""
+    if outcome != "done":
+        return None
+    return with_changes(ToolResult(True, ""), started.before, session.workspace, session.policy)
+
+
+async def resolve(session: Session, call: str, outcome: KnownOutcome) -> None:
+    """Record what a person says came of a call; raise UsageError for one whose outcome is no question."""
+    lost = session.state.parked.get(call)
+    if lost is None:
+        named = ", ".join(f"{one} ({other.tool})" for one, other in session.state.parked.items()) or "none"
+        raise UsageError(f"`{call}` is no call with an unknown outcome; there is: {named}")
+    await session.record(Draft(resolved(lost, outcome, None), "person"))
+    await session.log.settle(session.lease)
+
+
+def resolved(lost: OutcomeUnknown, outcome: KnownOutcome, result: ToolResult | None) -> OutcomeResolved:
+    """Return what is recorded of a call whose outcome is known now; `result` is None where nothing more is known."""
+    return OutcomeResolved(
+        call=lost.call,
+        tool=lost.tool,
+        target=lost.target,
+        outcome=outcome,
+        changes=result.changes if result is not None else None,
+        evidence=result.evidence if result is not None else None,
+    )
+
+
+def open_calls(session: Session) -> dict[str, str]:
+    """Return the calls whose outcome nobody knows, and what each was."""
+    return {call: f"{lost.tool} {lost.target}".strip() for call, lost in session.state.parked.items()}
+
+
+async def settle(session: Session, call: str, said: KnownOutcome | None) -> list[Found]:
+    """Look what can be found out, then take a person's word on a call, the only one where `call` is ""; return both.
+
+    Raises UsageError for a call whose outcome is no question, and for word that what was seen speaks against.
+    """
+    found = await find_out(session)
+    await session.log.settle(session.lease)
+    if said is None:
+        return found
+    unclear = open_calls(session)
+    wanted = call or (next(iter(unclear)) if len(unclear) == 1 else found[0].call if len(found) == 1 else "")
+    seen = next((one for one in found if one.call == wanted), None)
+    if seen is None:
+        await resolve(session, wanted, said)
+        return [*found, Found(wanted, said)]
+    if seen.outcome != said:
+        raise UsageError(f"`{wanted}` {CAME[seen.outcome]}: its file shows it; look again")
+    return found

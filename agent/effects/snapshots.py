@@ -1,0 +1,176 @@
+"""What was there before a call changed it, kept so that the change can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from foregate.agent.tools.tool import Inverse
+from foregate.agent.workspace import directory
+from foregate.agent.workspace.git_repository import find
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.schemas import strict_json
+from foregate.schemas.call_events import BeforeImage
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import ForegateError, WorkspaceError
+from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
+from foregate.schemas.protocols import Blobs
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_result import Change, ToolResult
+
+KEPT = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
+"""Effects on paths that have a before-image."""
+_PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
+
+
+def keep(
+    resources: Sequence[SurveyedResource],
+    facts: CallFacts,
+    workspace: Workspace,
+    policy: Policy,
+    blobs: Blobs,
+    inverse: Inverse | None = None,
+) -> list[BeforeImage]:
+    """Store what a call is about to change of its resources, as they are now; return what names it.
+
+    What cannot be kept is left out when the call was judged irreversible; raises WorkspaceError when it was judged
+    on there being a way back.
+    """
+    kept: list[BeforeImage] = []
+    if facts.spec is not None and facts.spec.elsewhere:
+        return kept  # nothing of it lies here; its runtime keeps what was there
+    for resource in resources:
+        try:
+            if inverse is not None and resource.kind is ResourceKind.OTHER:
+                image: BeforeImage | None = own_image(resource, inverse, blobs)
+            else:
+                image = before_image(resource, workspace, policy, blobs)
+        except WorkspaceError:
+            if not facts.irreversible:
+                raise
+            continue
+        if image is not None:
+            kept.append(image)
+    return kept
+
+
+def has_image(resource: SurveyedResource, inverse: Inverse | None) -> bool:
+    """Whether `keep` stores anything of a resource before a call changes it; that nothing was there counts."""
+    if resource.kind is ResourceKind.OTHER:
+        return inverse is not None
+    if resource.kind is ResourceKind.REPOSITORY:
+        return resource.access.changes
+    return resource.kind in _PATHS and resource.access in KEPT and resource.restorable
+
+
+def before_image(resource: SurveyedResource, workspace: Workspace, policy: Policy, blobs: Blobs) -> BeforeImage | None:
+    """Return the stored image of one resource, None where the call leaves it alone or nothing can be kept of it."""
+    if resource.kind is ResourceKind.REPOSITORY and resource.access.changes:
+        return repository_image(resource, workspace, policy, blobs)
+    if resource.kind not in _PATHS or resource.access not in KEPT:
+        return None
+    if not resource.restorable:
+        raise WorkspaceError(
+            f"`{resource.id[:80]}` is too large or too special for a copy to be kept; nothing was done"
+        )
+    found = workspace.look(resource.id)
+    bare = BeforeImage(kind=resource.kind, id=resource.id, image="", type=found.kind, mode=found.mode)
+    match found.kind:
+        case "file":
+            return replace(bare, image=blobs.put(workspace.read(resource.id)))
+        case "link":
+            return replace(bare, image=blobs.put(workspace.read_link(resource.id)))
+        case "directory" if resource.access is Effect.DELETE:
+            limit = policy.files.max_entries
+            return replace(bare, image=blobs.put(directory.image(workspace, resource.id, limit, blobs.put)))
+        case "":
+            return replace(bare, mode=0, parents=missing_parents(workspace, resource.id))
+        case _:
+            return bare
+
+
+def own_image(resource: SurveyedResource, inverse: Inverse, blobs: Blobs) -> BeforeImage:
+    """Return the image of something only its tool can read and put back."""
+    data = own_now(inverse, resource.id)
+    image = blobs.put(data) if data is not None else ""
+    return BeforeImage(kind=resource.kind, id=resource.id, image=image, type="own")
+
+
+def own_now(inverse: Inverse, name: str) -> bytes | None:
+    """Return what is at something only its tool can read; raise WorkspaceError where the tool fails to say."""
+    try:
+        data = inverse.now(name)
+    except ForegateError:
+        raise
+    except Exception as error:
+        why = f"its tool failed to say ({type(error).__name__})"
+        raise WorkspaceError(f"what is at `{name[:80]}` cannot be kept: {why}") from None
+    if data is not None and not isinstance(data, bytes):
+        raise WorkspaceError(f"what is at `{name[:80]}` cannot be kept: its tool gives no bytes")
+    return data
+
+
+def repository_image(resource: SurveyedResource, workspace: Workspace, policy: Policy, blobs: Blobs) -> BeforeImage:
+    """Return the image of a repository: the commit it stands on and its index."""
+    repository = find(workspace, policy, resource.id)
+    index = f"{repository.git}/index"
+    data = workspace.read(index) if workspace.look(index).kind else None
+    kept = {"head": repository.head(), "index": blobs.put(data) if data is not None else ""}
+    image = blobs.put(strict_json.canonical(kept))
+    return BeforeImage(kind=resource.kind, id=resource.id, image=image, type="repository")
+
+
+def missing_parents(workspace: Workspace, path: str) -> tuple[str, ...]:
+    """Return the directories above `path` that do not exist, outermost first."""
+    parts = path.split("/")[:-1]
+    ways = ["/".join(parts[: end + 1]) for end in range(len(parts))]
+    return tuple(way for way in ways if not workspace.look(way).kind)
+
+
+def with_changes(
+    result: ToolResult,
+    kept: Sequence[BeforeImage],
+    workspace: Workspace,
+    policy: Policy,
+    inverse: Inverse | None = None,
+) -> ToolResult:
+    """Return `result` with a change and a read-back for each file with a before-image the tool did not report on.
+
+    So what a tool of any source did to the files it names is verified and can be undone, and with an `inverse` what it
+    did to things of its own.
+    """
+    reported = {change.resource for change in result.changes}
+    changes, records = [], []
+    for image in kept:
+        if image.resource in reported:
+            continue
+        if image.type == "own" and inverse is not None:
+            changes += own_change(image, inverse)
+        if image.kind is not ResourceKind.FILE or image.type not in ("", "file"):
+            continue
+        try:
+            now = workspace.look(image.id, max_hash=policy.files.max_hash)
+        except WorkspaceError:
+            continue
+        if now.kind in ("", "file") and now.hash != image.image:
+            changes.append(Change(image.resource, image.image, now.hash, now.mode))
+            if now.hash:
+                kind = EvidenceKind.VERIFICATION_RESULT
+                records.append(EvidenceRecord(kind, image.resource, now.hash, own_change=True))
+    if not changes:
+        return result
+    return replace(result, changes=(*result.changes, *changes), evidence=(*result.evidence, *records))
+
+
+def own_change(image: BeforeImage, inverse: Inverse) -> list[Change]:
+    """Return the change of something only its tool can read, none where there is none or the tool fails to say."""
+    try:
+        data = own_now(inverse, image.id)
+    except ForegateError:
+        return []
+    after = strict_json.sha256(data) if data is not None else ""
+    return [Change(image.resource, image.image, after)] if after != image.image else []

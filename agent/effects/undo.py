@@ -1,0 +1,219 @@
+"""Taking back what a call changed, from what the log and the before-images say, checked before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foregate.agent.effects.undo_steps import Place, Step, changes_back, records_back, steps_of
+from foregate.agent.tools.tool import inverse_of
+from foregate.schemas.call_events import (
+    BeforeImage,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    ToolFinished,
+    ToolStarted,
+)
+from foregate.schemas.errors import ForegateError
+from foregate.schemas.event import Draft, Event
+from foregate.schemas.session_events import Checkpoint
+from foregate.schemas.tool_result import Change
+
+if TYPE_CHECKING:
+    from foregate.agent.session.session import Session
+
+_NOBODY_KNOWS = "nobody knows whether `{}` took effect; look, then say so with `foregate plans resolve` or /resolve"
+_NOT_KNOWN_WHAT = "`{}` took effect, but what it changed was not seen; look, then change things back by hand"
+_NAMED = 20
+"""Changes a message names at most, the newest."""
+
+_THERE = "this ran in a runtime, which keeps what was there before; use `foregate undo` where the runtime runs"
+
+
+class UndoReport(Struct, frozen=True):
+    """What was taken back, or why it was not. `steps` says in words what was done, or with `preview` would be.
+
+    Of an undo that broke off `restored` says what was done all the same and `left` what was not; of one that was
+    refused, and of one that was not, both are empty.
+    """
+
+    done: bool
+    call: str = ""
+    tool: str = ""
+    resources: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    reason: str = ""
+    preview: bool = False
+    restored: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What a person is told of an undo that was not done: why, and what it did and left where it broke off."""
+        if not self.left:
+            return (self.reason,)
+        restored = f"this was done: {'; '.join(self.restored) or 'nothing'}"
+        return self.reason, restored, f"this was not: {'; '.join(self.left)}; undo again goes on with it"
+
+
+class Undoable(Struct, frozen=True):
+    """A finished call that changed something and was not undone yet."""
+
+    call: str
+    tool: str
+    before: tuple[BeforeImage, ...]
+    changes: tuple[Change, ...]
+
+
+async def undo(session: Session, call_id: str | None = None, preview: bool = False) -> UndoReport:
+    """Take back the newest change of the session that was not taken back yet, or that of the call named.
+
+    Nothing is touched unless everything is still as the call left it and can be restored as far as can be told. A
+    `checkpoint` announces it; what was restored is compared by hash and recorded as `effect_undone`. Where it breaks
+    off, a further `checkpoint` and the report say what is left, and undoing again goes on with that, also after an
+    earlier process was ended in between. With `preview` only says what would happen. A change without a way back, a
+    world that has moved on and an unknown call are a report with a reason; raises LogError when the log fails.
+    """
+    if session.state.in_flight:
+        return UndoReport(False, reason="a tool is still running; wait for it or cancel it", preview=preview)
+    events = await session.log.read(session.lease.session)
+    found = chosen(events, call_id)
+    if isinstance(found, str):
+        return UndoReport(False, call_id or "", reason=found, preview=preview)
+    names = tuple(change.resource.id for change in found.changes)
+    try:
+        place = Place(session.workspace, session.policy, session.blobs, inverse_of(session.own_tools, found.tool))
+        steps = steps_of(found.changes, found.before, place)
+        again = begun(events, found.call)
+        left = [step for step in steps if not (again and step.done)]
+        for step in left:
+            step.check(again)
+    except ForegateError as error:
+        return UndoReport(False, found.call, found.tool, names, reason=str(error), preview=preview)
+    words = tuple(step.words for step in left or steps)
+    if preview:
+        return UndoReport(True, found.call, found.tool, names, words, preview=True)
+    if left:
+        await session.record(Draft(Checkpoint(undo=found.call, steps=words), "foregate"))
+        await session.log.settle(session.lease)
+    try:
+        for step in left:
+            step.take_back()
+        for step in steps:
+            step.verify()
+    except ForegateError as error:
+        report = broken_off(UndoReport(False, found.call, found.tool, names, reason=str(error)), steps)
+        body = Checkpoint(undo=found.call, steps=report.left, restored=report.restored, why=report.reason)
+        await session.record(Draft(body, "foregate"))
+        await session.log.settle(session.lease)
+        return report
+    await session.record(undone(found, steps))
+    await session.log.settle(session.lease)
+    return UndoReport(True, found.call, found.tool, names, words)
+
+
+@dataclass(slots=True)
+class Past:
+    """What became of the calls of a session, by call id."""
+
+    started: dict[str, ToolStarted] = field(default_factory=dict)
+    finished: dict[str, Undoable] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    lost: dict[str, str] = field(default_factory=dict)
+    """Calls that cannot be taken back though they may have had an effect, and why."""
+
+    @property
+    def left(self) -> list[Undoable]:
+        """The changes that were not taken back yet, oldest first."""
+        return [change for call, change in self.finished.items() if call not in self.gone]
+
+    def end(self, body: ToolFinished | OutcomeResolved | EffectUndone | OutcomeUnknown) -> None:
+        """Take in what became of a call."""
+        call = body.call
+        match body:
+            case EffectUndone():
+                self.gone.add(call)
+            case OutcomeUnknown():
+                self.lost[call] = _NOBODY_KNOWS
+            case ToolFinished() | OutcomeResolved() if body.changes:
+                before = self.started[call].before if call in self.started else ()
+                self.finished.pop(call, None)
+                self.finished[call] = Undoable(call, body.tool, before, body.changes)
+                self.lost.pop(call, None)
+            case OutcomeResolved(outcome="done"):
+                self.lost[call] = _NOT_KNOWN_WHAT
+            case OutcomeResolved():
+                self.lost.pop(call, None)
+            case ToolFinished():
+                pass
+
+
+def past(events: Iterable[Event]) -> Past:
+    """Return what became of the calls."""
+    found = Past()
+    started, lost = found.started, found.lost
+    for event in events:
+        match event.body:
+            case ToolStarted(call=call) as body:
+                started[call] = body
+                if body.elsewhere:
+                    lost[call] = _THERE
+            case ToolFinished() | OutcomeResolved() | EffectUndone() | OutcomeUnknown() as body:
+                if body.call not in started or not started[body.call].elsewhere:
+                    found.end(body)
+            case _:
+                pass
+    return found
+
+
+def chosen(events: Iterable[Event], call_id: str | None) -> Undoable | str:
+    """Return the change to take back, or the reason there is none."""
+    found = past(events)
+    left = found.left
+    if call_id is None and not left and _THERE in found.lost.values():
+        return _THERE
+    if call_id is None:
+        return left[-1] if left else "nothing that was changed in this session can be undone"
+    if call_id in found.gone:
+        return f"`{call_id}` has been undone already"
+    if call_id in found.finished:
+        return found.finished[call_id]
+    if call_id in found.lost:
+        return found.lost[call_id].format(call_id)
+    if call_id in found.started:
+        return f"`{call_id}` changed nothing that can be undone"
+    named = ", ".join(f"{change.call} ({change.tool})" for change in left[-_NAMED:])
+    return f"there is no call `{call_id}` in this session; what can be undone: {named or 'nothing'}"
+
+
+def begun(events: Sequence[Event], call: str) -> bool:
+    """Whether a process began to take the call back and did not come to say that it had."""
+    return any(isinstance(event.body, Checkpoint) and event.body.undo == call for event in events)
+
+
+def broken_off(report: UndoReport, steps: Sequence[Step]) -> UndoReport:
+    """Return the report with what is restored now and what is not, as it is found."""
+    left = [step for step in steps if not step.done]
+    return replace(
+        report,
+        restored=tuple(step.words for step in steps if step not in left),
+        left=tuple(f"{step.words} (in part)" if step.begun else step.words for step in left),
+    )
+
+
+def undone(found: Undoable, steps: Sequence[Step]) -> Draft:
+    """Return the event of a change that was taken back."""
+    body = EffectUndone(
+        call=found.call,
+        tool=found.tool,
+        resources=tuple(change.resource.id for change in found.changes),
+        changes=tuple(changes_back(found.changes)),
+        evidence=tuple(records_back(found.changes)),
+        steps=tuple(step.words for step in steps),
+    )
+    return Draft(body, "foregate")

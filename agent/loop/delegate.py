@@ -1,0 +1,95 @@
+"""Child tasks: one deeper, in a log of their own, never allowed more than the task that started them."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from foregate.agent.loop.runner import go_on
+from foregate.agent.session.delegation import may_delegate
+from foregate.agent.session.result import Outcome
+from foregate.agent.session.resume import resume
+from foregate.agent.session.session import Session
+from foregate.evidence.state.task import TaskState
+from foregate.policy.source.record import narrowed
+from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.event import Draft
+from foregate.schemas.json_object import get_list
+from foregate.schemas.session_events import PolicyChanged
+
+
+async def child(session: Session, text: str, name: str = "") -> Outcome:
+    """Run `text` as a child task of the session's open task; a child that exists already goes on from its log.
+
+    A child that paused with a question takes the parent's newest message as the answer.
+    Raises UsageError where the policy's depth is reached, LogError where that child has ended already.
+    """
+    parent = session.state.task
+    if not may_delegate(session.policy, session.depth):
+        raise UsageError("a child task would be deeper than policy limits.child_depth allows")
+    spent = spent_by(parent, session.clock()) if parent is not None else {}
+    name = name or f"{session.lease.session}.{session.state.seq}"
+    known = name in await session.log.sessions()
+    lease = await session.log.claim(name, create=not known)
+    inner = Session(
+        log=session.log,
+        lease=lease,
+        blobs=session.blobs,
+        model=session.model,
+        tools=session.own_tools,
+        policy=narrowed(session.policy, spent),
+        layers={**session.layers, "spent": [*get_list(session.layers, "spent"), spent]},
+        workspace=session.workspace,
+        person=session.person,
+        clock=session.clock,
+        listeners=session.listeners,
+        depth=session.depth + 1,
+        delegate=session.delegate,
+        secrets=session.secrets,
+    )
+    inner.early = session.early
+    try:
+        if known:
+            await resume(inner)
+        else:
+            dialect = session.state.dialect if session.state.dialect != "native" else ""
+            await inner.start(dialect=dialect, parent=session.lease.session, parent_event=session.state.seq)
+        if session.state.dialect != inner.state.dialect:
+            await inner.record(Draft(PolicyChanged(dialect=session.state.dialect), "parent"))
+        if session.state.dry_run and not inner.state.dry_run:
+            await inner.record(Draft(PolicyChanged(dry_run=True), "parent"))
+        if session.state.mode != "direct" and inner.state.mode != "plan":
+            await inner.record(Draft(PolicyChanged(mode="plan"), "parent"))  # what it does, nobody confirmed
+        if inner.state.tasks == 0:
+            await introduce(inner, parent, text)
+        if inner.state.task is None:
+            raise LogError(f"the child task `{name}` has ended already; start another")
+        if inner.state.task.paused == "needs_input" and parent is not None:
+            await inner.hear(parent.messages[-1].text, "user")
+        return replace(await go_on(inner), used=inner.state.spent)
+    finally:
+        await inner.close(end=inner.state.task is None)
+
+
+async def introduce(inner: Session, parent: TaskState | None, text: str) -> None:
+    """Start the child's task: the person's words as the person's, the task itself as the parent's."""
+    refusals = tuple(parent.refusals) if parent else ()
+    said = [message.text for message in parent.messages if message.actor == "user"] if parent else []
+    for number, words in enumerate(said):
+        await inner.hear(words, "user", refusals=refusals if number == 0 else None)
+    await inner.hear(text, "parent", refusals=None if said else refusals)
+
+
+def spent_by(parent: TaskState, now: str) -> dict[str, dict[str, int]]:
+    """Return what the parent task has used of each limit, by the limit's section and name."""
+    used = parent.counters
+    return {
+        "limits": {
+            "turns": used.turns,
+            "model_calls": used.model_calls,
+            "tool_calls": used.tool_calls,
+            "tokens": used.tokens,
+            "cost": used.cost,
+            "wall_clock": parent.elapsed(now),
+        },
+        "safety": {"model_calls": used.safety_calls, "rounds": used.safety_rounds},
+    }

@@ -1,0 +1,58 @@
+"""Observations Foregate makes itself: a remedy's look, a postlude's check, one repeated after a crash, an early one."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec.structs import replace
+
+from foregate.agent.effects.executor import execute
+from foregate.agent.session.session import Session
+from foregate.gates.prelude import judge
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import RuntimeLost
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.permit import Permit
+from foregate.schemas.ruling import Standing
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_result import ToolResult
+
+
+async def observe(
+    session: Session, call: ToolCall, actor: Literal["runner", "postlude"], cause: int
+) -> ToolResult | None:
+    """Judge `call` as a turn of its own and run it; None when it is no mere observation, or is not allowed."""
+    leave = await leave_to_look(session, call, actor, cause)
+    if leave is None:
+        return None
+    result = await execute(session, *leave, actor)
+    return result if isinstance(result, ToolResult) else None
+
+
+async def leave_to_look(
+    session: Session, call: ToolCall, actor: Literal["runner", "postlude"], cause: int, *, said: int | None = None
+) -> tuple[Permit, CallFacts] | None:
+    """Judge `call` as a turn of its own; return leave to run it, None when it is no look or is not allowed.
+
+    `said` is given for a call of a response that still arrives: how many characters of words have come.
+    """
+    open_turn = session.state.open
+    response = open_turn.seq if open_turn is not None else session.state.seq
+    try:
+        await session.look_ahead([call])
+    except RuntimeLost:
+        return None
+    turn = session.bare_turn(response, (call,), actor, cause)
+    if said is not None:
+        turn = replace(turn, narrated=max(turn.narrated, said))
+    facts = session.prelude.facts(turn)
+    if facts[call.id].effect is not Effect.OBSERVATION:
+        return None
+    judgement = judge(turn, session.prelude, facts)
+    if not isinstance(judgement, Judgement):
+        return None
+    (event,) = await session.record(session.judged(turn, judgement, early=said is not None))
+    if judgement.verdict_of(call.id).standing is not Standing.ALLOW:
+        return None
+    return Permit(call.id, call.digest, event.seq, turn.survey_hash), facts[call.id]

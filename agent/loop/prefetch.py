@@ -1,0 +1,107 @@
+"""Looks taken while a response still arrives. What they show waits until the response is judged and wants the same."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from foregate.agent.effects.executor import execute
+from foregate.agent.loop.internal_calls import leave_to_look
+from foregate.agent.session.delegation import DELEGATE
+from foregate.agent.session.prefetched import Look
+from foregate.agent.session.session import Session
+from foregate.evidence.state.placeholders import steps_in
+from foregate.schemas.follower import Follower
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_result import ToolResult
+
+
+class EarlyLooks(Follower):
+    """Follows a response and takes its looks as they come, each judged as a turn of its own, in written order.
+
+    Taken are only looks that stand before everything else: from the first call that is none, or that waits for the
+    result of another, no further one is. As a context it ends with no look under way: a response that is not
+    there after all cancels them.
+    """
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.on_text)
+        assert session.state.task is not None
+        self._session, self._task, self._cause = session, session.state.task, session.state.seq
+        self._before = self._task.used["tool_calls"]
+        self._said = self._blank = self._number = 0
+        self._over = self._stopped = False
+        self._judging = asyncio.Lock()
+        self._room = asyncio.Semaphore(session.policy.limits.parallel_calls)
+        self._taken: set[str] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._seen: dict[str, Look] = {}
+
+    def __call__(self, piece: str) -> None:
+        """A piece of the text has come."""
+        begun = piece if self._said else piece.lstrip()
+        if words := begun.rstrip():
+            self._said, self._blank = self._said + self._blank + len(words), 0
+        self._blank += len(begun) - len(words)
+        super().__call__(piece)
+
+    def call(self, call: ToolCall) -> None:
+        """A call is complete: begin to look, unless an identical look is taken already."""
+        limit = self._session.policy.limits.calls_per_response
+        full = bool(limit) and self._number >= limit
+        if full or call.arguments is None or call.name == DELEGATE.name or steps_in(dict(call.arguments)):
+            self._over = True
+        self._number += 1
+        if not self._over and call.digest not in self._taken:
+            self._taken.add(call.digest)
+            self._tasks.append(asyncio.ensure_future(self._look(call, self._number)))
+
+    def restart(self, why: str) -> None:
+        """The response begins again: what was seen stands, for the response may want the same again."""
+        self._said, self._blank, self._over = 0, 0, False
+        super().restart(why)
+
+    async def _look(self, call: ToolCall, number: int) -> None:
+        session = self._session
+        call = ToolCall.parse(call.name, call.raw, id=f"e{self._cause}.{number}")
+        async with self._judging:
+            if self._stopped or not self._within_limits(call, number):
+                return
+            leave = await leave_to_look(session, call, "runner", self._cause, said=self._said)
+            self._stopped = leave is None
+        if leave is None:
+            return
+        permit, facts = leave
+        async with self._room:
+            result = await execute(session, permit, facts, "runner", early=True)
+        if isinstance(result, ToolResult):
+            self._seen[call.digest] = Look(permit.judged, facts.survey, result)
+
+    def _within_limits(self, call: ToolCall, number: int) -> bool:
+        """Whether the call would be carried out as far as the task's limits go, with the looks before it counted."""
+        limits = self._session.policy.limits
+        often, most = limits.identical_observations, limits.tool_calls
+        repeated = bool(often) and self._task.runs.get(call.digest, 0) >= often
+        return not repeated and (not most or self._before + number <= most)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for the looks under way, or cancel them where the response is not there; raise what failed in one."""
+        try:
+            if kind is None:
+                await asyncio.gather(*self._tasks)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            ended = await asyncio.gather(*self._tasks, return_exceptions=True)
+        for failure in ended:
+            if isinstance(failure, Exception):
+                raise failure
+        if kind is None:
+            response = self._session.state.seq + 1  # the response is the next event
+            self._session.looks = {(response, digest): look for digest, look in self._seen.items()}

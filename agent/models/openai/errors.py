@@ -1,0 +1,168 @@
+"""What a failure of the endpoint means: try again, ask in a simpler way, or tell the person what to do."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from foregate.agent.models.openai.endpoint import Endpoint
+from foregate.agent.models.openai.retry import Transient, retry_after
+from foregate.agent.models.openai.wire import LIMITS
+from foregate.schemas.errors import ModelError, ToolsRefused
+from foregate.schemas.json_object import get_object, get_text
+from foregate.schemas.strict_json import Json
+
+if TYPE_CHECKING:
+    from openai import APIConnectionError, APIError, APIStatusError
+
+RETRYABLE = (408, 409, 429)
+SIMPLER = (400, 422, 501)
+"""Statuses with which endpoints refuse a part of a request they do not know."""
+TOOLLESS = (*SIMPLER, 404, 500)
+"""Those with which they refuse tools altogether."""
+
+NO_TOOLS = (
+    "not support tool",
+    "found that support tool use",
+    "tools param requires --jinja",
+    "unsupported param: tools",
+    "requires --enable-auto-tool-choice",
+)
+"""What Ollama, OpenRouter, llama.cpp (two of its ages) and vLLM say where a model or a server takes no tools."""
+OF_TOOLS = ("tool use", "tool call", "function calling", "function call", "tools are not", "tool choice")
+NONE_OF_IT = ("not support", "unsupported", "not enabled", "not available", "not allowed")
+
+NO_JSON = "check that OPENAI_BASE_URL names an OpenAI-compatible endpoint (it usually ends in /v1)"
+AGAIN = "try again later"
+
+
+class Declined(Exception):
+    """The endpoint refuses `feature` of the request, which can be asked without it."""
+
+    def __init__(self, feature: str) -> None:
+        super().__init__(feature)
+        self.feature = feature
+
+
+def translate(error: APIError, endpoint: Endpoint, body: Mapping[str, Json]) -> Exception:
+    """Return what to raise for a failure of the client: Transient, Declined or ModelError."""
+    from openai import APIConnectionError, APIStatusError, APITimeoutError
+
+    if isinstance(error, APIStatusError):
+        return _status(error, endpoint, body)
+    if isinstance(error, APITimeoutError):
+        return Transient(f"{endpoint.url} did not answer in time", "try again, or allow more time")
+    if isinstance(error, APIConnectionError):
+        return _connection(error, endpoint)
+    return in_band(error.body if isinstance(error.body, Mapping) else {"message": error.message}, endpoint)
+
+
+def in_band(error: Json, endpoint: Endpoint) -> Exception:
+    """Return what to raise for an `error` that came inside an answer of status 200."""
+    error = error if isinstance(error, Mapping) else {"message": error}
+    code = error.get("code")
+    said = endpoint.clean(error.get("message")) or "no reason given"
+    if isinstance(code, int) and 400 <= code < 500 and code not in RETRYABLE:
+        return ModelError(f"{endpoint.url} refused the request ({code}: {said}); change the request or the model")
+    return Transient(f"{endpoint.url} failed while answering ({said})", AGAIN)
+
+
+def _status(error: APIStatusError, endpoint: Endpoint, body: Mapping[str, Json]) -> Exception:
+    status, said = error.status_code, endpoint.clean(_message(error.body))
+    if status == 429 and error.code in ("insufficient_quota", "billing_not_active"):
+        return ModelError(f"the account behind the key at {endpoint.url} has no credit left; top it up or use another")
+    if "tools" in body and _no_tools(status, _message(error.body), str(error.param or "")):
+        refused = f"{endpoint.url} takes no tools for the model `{body.get('model', '')}`"
+        return ToolsRefused(f"{refused}; use another model, or `--dialect json`")
+    if status in RETRYABLE or (status >= 500 and status != 501):
+        wait = retry_after(error.response.headers, datetime.now(UTC))
+        what = "limits the rate of requests" if status == 429 else "failed"
+        return Transient(f"{endpoint.url} {what} ({status}{said and ': '}{said})", AGAIN, wait)
+    if status in SIMPLER and (feature := _declined(_message(error.body), str(error.param or ""), body)):
+        return Declined(feature)
+    return ModelError(_sentence(error, endpoint, str(body.get("model", "")), said))
+
+
+def _sentence(error: APIStatusError, endpoint: Endpoint, model: str, said: str) -> str:
+    """Return the one sentence for a refusal that no repetition will change."""
+    url, status, code = endpoint.url, error.status_code, error.code or ""
+    because = f": {said}" if said else ""
+    message = _message(error.body).lower()
+    if 300 <= status < 400:
+        return (
+            f"{url} redirects elsewhere, which is never followed with a key; set OPENAI_BASE_URL to the final address"
+        )
+    if status == 401:
+        return f"the endpoint refused the key; set OPENAI_API_KEY to a key that {url} accepts"
+    if status == 403:
+        return f"{url} does not allow this key to use the model `{model}` (403{because}); use another key or model"
+    if code == "model_not_found" or (status == 404 and "model" in message):
+        return f"{url} does not know the model `{model}`; set FOREGATE_MODEL to one it has"
+    if status == 404:
+        return f"{url} has no such address (404{because}); {NO_JSON}"
+    if code == "context_length_exceeded" or "context length" in message:
+        return (
+            f"the conversation is too long for the model `{model}`{because}; start a new session or use another model"
+        )
+    return f"{url} refused the request ({status}{because}); change the request or the model"
+
+
+def _declined(message: str, param: str, body: Mapping[str, Json]) -> str:
+    """Return the feature of `body` that a refusal speaks of, "" when it speaks of something else."""
+    words = f"{param} {message}".lower()
+    if "stream_options" in body and ("stream_options" in words or "include_usage" in words):
+        return "stream_options"
+    if "tools" in body and "description" in words and ("too long" in words or "at most" in words):
+        return "long_descriptions"
+    if "stop" in body and (param == "stop" or "'stop'" in words or "`stop`" in words or "stop sequence" in words):
+        return "stop"
+    if "temperature" in body and "temperature" in words:
+        return "temperature"
+    limit = next((name for name in LIMITS if name in body), "")
+    if limit and any(name in words for name in LIMITS):
+        return limit
+    asked = get_text(get_object(body, "response_format"), "type", "")
+    spoken = ("response_format", "json_schema", "json_object", "json mode", "structured output")
+    return asked if asked and any(word in words for word in spoken) else ""
+
+
+def _no_tools(status: int, message: str, param: str) -> bool:
+    """Whether a refusal says that there are no tools for the model at all; a failure only does in words we know."""
+    words = message.lower()
+    if status in TOOLLESS and any(said in words for said in NO_TOOLS):
+        return True
+    of_tools = param == "tools" or any(said in words for said in OF_TOOLS)
+    return status in SIMPLER and of_tools and any(said in words for said in NONE_OF_IT)
+
+
+def _message(body: object) -> str:
+    """Return an error body's words and the places it names, never what it repeats of our request."""
+    if isinstance(body, Mapping):
+        inner = body.get("error", body)
+        body = inner.get("message", inner.get("detail")) if isinstance(inner, Mapping) else inner
+    if isinstance(body, list):
+        found = [item for item in body[:20] if isinstance(item, Mapping)]
+        places = [(item.get("loc"), item.get("msg")) for item in found]
+        return " ".join(f"{'.'.join(map(str, loc))} {msg}" for loc, msg in places if isinstance(loc, list))[:4000]
+    return body[:4000] if isinstance(body, str) else ""
+
+
+def _connection(error: APIConnectionError, endpoint: Endpoint) -> Exception:
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(error)):
+        return ModelError(
+            f"the certificate of {endpoint.url} cannot be verified; install its authority on this machine"
+        )
+    return Transient(
+        f"{endpoint.url} cannot be reached or broke the connection",
+        "check that the server runs and that OPENAI_BASE_URL is right",
+    )
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    for _ in range(10):
+        if error is None:
+            return
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,256 @@
+"""A model behind an OpenAI-compatible endpoint: Chat Completions over the `openai` library."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from foregate.agent.models.openai.endpoint import PLACEHOLDER_KEY, Endpoint
+from foregate.agent.models.openai.errors import NO_JSON, Declined, translate
+from foregate.agent.models.openai.retry import Clock, Retries, Sleep, Transient, persist
+from foregate.agent.models.openai.stream import Assembler, Emitter, Prices
+from foregate.agent.models.openai.wire import WireRequest, encode
+from foregate.schemas import strict_json
+from foregate.schemas.errors import ModelError, UsageError
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.strict_json import Json
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, AsyncStream
+
+AFTER_FINISH = 5.0
+"""Seconds a stream may take, after the model has finished, to report usage and end."""
+
+UNRESOLVED = "unresolved"
+LISTED = 10
+
+
+class OpenAIModel:
+    """The `Model` over HTTP. One instance serves any number of requests, also at the same time.
+
+    `timeout` is the longest silence and `longest` the longest time of one attempt, in seconds. `stream` None streams
+    when somebody reads along. `limit` bounds the characters of text, and as many again of tool calls, of one response.
+    Prices are micro-units per million tokens. When text already handed to
+    `on_text` is void because the answer begins again, a `Follower` is told so, and anybody else in a line of the text.
+    `proxy` is the only proxy used.
+    Raises UsageError for an address or key that cannot be one.
+    """
+
+    def __init__(
+        self,
+        model: str = "",
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 600.0,
+        connect_timeout: float = 10.0,
+        longest: float = 1800.0,
+        stream: bool | None = None,
+        retries: Retries = Retries(),  # noqa: B008
+        input_price: int = 0,
+        output_price: int = 0,
+        limit: int = strict_json.MAX_BYTES,
+        proxy: str | None = None,
+        sleep: Sleep = asyncio.sleep,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._model = model.strip()
+        self._endpoint = Endpoint.of(base_url, api_key)
+        self._timeouts = (timeout, connect_timeout, longest)
+        self._stream, self._retries, self._limit, self._proxy = stream, retries, limit, proxy
+        self._prices = Prices(input_price, output_price)
+        self._sleep, self._clock = sleep, clock
+        self._declined: frozenset[str] = frozenset()
+        self._built: AsyncOpenAI | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's name; `unresolved` until `resolve` has found out which one the endpoint has."""
+        return self._model or UNRESOLVED
+
+    @property
+    def url(self) -> str:
+        """The endpoint's address."""
+        return self._endpoint.url
+
+    @property
+    def key(self) -> str:
+        """The endpoint's key, for whoever has to keep it out of what is shown; "" where the endpoint wants none."""
+        return "" if self._endpoint.key == PLACEHOLDER_KEY else self._endpoint.key
+
+    async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
+        """Answer; raise ModelError, in one sentence that says what to do, when that finally fails."""
+        await self.resolve()
+        wire, emitter = WireRequest.of(request), Emitter(on_text)
+        stream = on_text is not None if self._stream is None else self._stream
+
+        async def attempt() -> ModelResponse:
+            emitter.begin()
+            return await self._attempt(wire, emitter, stream)
+
+        return await persist(attempt, self._retries, sleep=self._sleep, clock=self._clock)
+
+    async def resolve(self) -> str:
+        """Return the model's name, asking the endpoint when none was given; raise ModelError unless it has just one."""
+        if not self._model:
+            listing = await persist(self._listing, self._retries, sleep=self._sleep, clock=self._clock)
+            entries = listing.get("data") if isinstance(listing, Mapping) else None
+            entries = entries if isinstance(entries, list) else []
+            found = [entry.get("id") for entry in entries if isinstance(entry, Mapping)]
+            names = [name for name in found if isinstance(name, str) and name.isprintable() and 0 < len(name) < 256]
+            if len(names) != 1:
+                raise ModelError(self._choose(names))
+            self._model = names[0]
+        return self._model
+
+    async def close(self) -> None:
+        """Let go of the client; the next request builds a new one."""
+        built, self._built = self._built, None
+        if built is not None:
+            await built.close()
+
+    def _choose(self, names: list[str]) -> str:
+        if not names:
+            return f"{self.url} lists no models; set FOREGATE_MODEL"
+        shown = ", ".join(self._endpoint.clean(name) for name in names[:LISTED])
+        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+        return f"no model was named; set FOREGATE_MODEL to one that {self.url} has: {shown}{more}"
+
+    async def _attempt(self, wire: WireRequest, emitter: Emitter, stream: bool) -> ModelResponse:
+        """Ask once, or as often as the endpoint declines one more feature; what it declines is remembered."""
+        declined = set(self._declined)
+        while True:
+            body = wire.body(self._model, stream=stream, declined=declined)
+            assembler = Assembler(wire.names, emitter, self._endpoint, self._limit)
+            try:
+                await self._exchange(body, assembler)
+            except Declined as no:
+                declined.add(no.feature)
+                continue
+            self._declined |= declined
+            return assembler.response(self._model, self._prices, wire.notes(stream, declined))
+
+    async def _exchange(self, body: Mapping[str, Json], assembler: Assembler) -> None:
+        longest = self._timeouts[2]
+        client = await self._client()
+        deadline = asyncio.timeout(longest)
+        try:
+            async with deadline:
+                if not body.get("stream"):
+                    assembler.add(await self._whole(client, body))
+                else:
+                    await self._follow(self._chunks(client, body), assembler, deadline)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            if not assembler.complete:
+                raise Transient(f"{self.url} did not finish within {longest:g} seconds", "ask for less") from None
+        except Transient:
+            if not assembler.complete:
+                raise
+        if not assembler.complete:
+            raise Transient(f"{self.url} cut its answer off", "try again later")
+
+    async def _follow(
+        self, stream: AsyncGenerator[Json, None], assembler: Assembler, deadline: asyncio.Timeout
+    ) -> None:
+        """Take in chunks as they come; once the model has finished, wait only a moment for what may follow."""
+        async with aclosing(stream) as chunks:
+            async for chunk in chunks:
+                running = not assembler.complete
+                assembler.add(chunk)
+                if running and assembler.complete:
+                    deadline.reschedule(asyncio.get_running_loop().time() + AFTER_FINISH)
+
+    async def _whole(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> Json:
+        import openai
+
+        try:
+            answer = await client.post("/chat/completions", cast_to=object, content=encode(body))
+            return json.loads(answer) if isinstance(answer, str) else parsed(answer)
+        except openai.APIError as error:
+            raise translate(error, self._endpoint, body) from None
+        except (ValueError, RecursionError):
+            raise self._no_json() from None
+
+    async def _chunks(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> AsyncGenerator[Json, None]:
+        """Yield the chunks of a stream, or the whole answer of an endpoint that never streams; close it at the end."""
+        import openai
+
+        from foregate.agent.models.openai.transport import EVENT_STREAM
+
+        try:
+            stream: AsyncStream[object] = await client.post(
+                "/chat/completions",
+                cast_to=object,
+                content=encode(body),
+                options={"headers": {"Accept": EVENT_STREAM}},
+                stream=True,
+                stream_cls=openai.AsyncStream[object],
+            )
+            async with stream:
+                if "json" in stream.response.headers.get("content-type", ""):
+                    yield json.loads(await stream.response.aread())
+                    return
+                async for chunk in stream:
+                    yield parsed(chunk)
+        except openai.APIError as error:
+            raise translate(error, self._endpoint, body) from None
+        except (ValueError, RecursionError):
+            raise self._no_json() from None
+
+    async def _listing(self) -> Json:
+        import openai
+
+        client = await self._client()
+        try:
+            async with asyncio.timeout(self._timeouts[0]):
+                answer = await client.get("/models", cast_to=object)
+            return json.loads(answer) if isinstance(answer, str) else parsed(answer)
+        except TimeoutError:
+            raise Transient(f"{self.url} did not list its models in time", "set FOREGATE_MODEL") from None
+        except openai.NotFoundError:
+            raise ModelError(f"{self.url} has no list of models; set FOREGATE_MODEL, or mend OPENAI_BASE_URL") from None
+        except openai.APIError as error:
+            raise translate(error, self._endpoint, {}) from None
+        except (ValueError, RecursionError):
+            raise self._no_json() from None
+
+    async def _client(self) -> AsyncOpenAI:
+        """Return the client; the first request builds it, beside the event loop, since the library loads slowly."""
+        if self._built is None:
+
+            def build() -> AsyncOpenAI:
+                from foregate.agent.models.openai.transport import build_client
+
+                timeout, connect, _ = self._timeouts
+                return build_client(self._endpoint, timeout=timeout, connect_timeout=connect, proxy=self._proxy)
+
+            self._built = await asyncio.to_thread(build)
+        return self._built
+
+    def _no_json(self) -> Transient:
+        return Transient(f"{self.url} sent something that is not valid JSON", NO_JSON)
+
+
+def parsed(answer: object) -> Json:
+    """Return the JSON value the library made of an answer, None for anything that is none."""
+    return answer if isinstance(answer, (dict, list, str, int, float)) else None
+
+
+def from_environment(environ: Mapping[str, str], *, model: str = "") -> OpenAIModel | None:
+    """Return the model that OPENAI_BASE_URL, OPENAI_API_KEY and FOREGATE_MODEL name, None when neither of the first two
+    is set. `model` goes before FOREGATE_MODEL. Raises UsageError for values that cannot be meant.
+    """
+    url, key = environ.get("OPENAI_BASE_URL", "").strip(), environ.get("OPENAI_API_KEY", "").strip()
+    model = model.strip() or environ.get("FOREGATE_MODEL", "").strip()
+    if url or key:
+        return OpenAIModel(model, base_url=url or None, api_key=key or None)
+    if model:
+        raise UsageError(f"the model `{model}` has no endpoint; set OPENAI_API_KEY, or OPENAI_BASE_URL for your own")
+    return None

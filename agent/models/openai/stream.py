@@ -1,0 +1,277 @@
+"""From an endpoint's answer, whole or in pieces, to a ModelResponse. Every type in it is checked first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from foregate.agent.models.openai.endpoint import Endpoint
+from foregate.agent.models.openai.errors import NO_JSON, in_band
+from foregate.agent.models.openai.retry import Transient
+from foregate.agent.models.openai.wire import mend
+from foregate.schemas.chat_format import WireNames
+from foregate.schemas.errors import ModelError
+from foregate.schemas.follower import Follower
+from foregate.schemas.model_response import FINISH_REASONS, REFUSED, ModelResponse, Usage
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+
+FINISHES = {"function_call": "tool_calls", "max_tokens": "length", "model_length": "length"}
+"""Other words for our finish reasons: the legacy one, and what some endpoints call an answer that was cut."""
+
+CALL_OVERHEAD = 64
+"""What a call weighs beside its text, so that a million empty calls are too many."""
+
+LONGEST_LABEL = 256
+LONGEST_COMPLETE = 16 * 1024
+"""Arguments beyond this are never tried for completeness while they arrive, which would cost time squared."""
+
+MOST_TOKENS = 2**53 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Micro-units of the operator's currency per million tokens."""
+
+    input: int = 0
+    output: int = 0
+
+    def usage(self, reported: Json) -> Usage:
+        """Return the usage an endpoint reported, with its cost rounded up; what is no sound number counts as 0."""
+        reported = reported if isinstance(reported, Mapping) else {}
+        read, written = _count(reported.get("prompt_tokens")), _count(reported.get("completion_tokens"))
+        return Usage(read, written, min(-(-(read * self.input + written * self.output) // 1_000_000), MOST_TOKENS))
+
+
+class Emitter:
+    """Hands on words and calls as they come. Before what takes the place of some already handed on, it says so."""
+
+    def __init__(self, on_text: Callable[[str], None] | None) -> None:
+        self._follower = Follower(on_text)
+        self._begun = False
+
+    def begin(self) -> None:
+        """Begin an attempt: what an earlier one said is void, and whoever follows is told."""
+        if self._begun:
+            self._begun = False
+            self._follower.restart("the answer was cut off and begins again")
+
+    def say(self, piece: str) -> None:
+        """Hand on a piece of text."""
+        if piece:
+            self._begun = True
+            self._follower(piece)
+
+    def call(self, call: ToolCall) -> None:
+        """Hand on a call that is complete."""
+        self._begun = True
+        self._follower.call(call)
+
+
+@dataclass(slots=True)
+class _Call:
+    wire_id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+
+    def complete(self) -> bool:
+        """Whether the arguments so far are a whole JSON object already."""
+        if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
+            return False
+        if sum(map(len, self.pieces)) > LONGEST_COMPLETE:
+            return False
+        try:
+            return isinstance(json.loads("".join(self.pieces)), dict)
+        except (ValueError, RecursionError):
+            return False
+
+
+class Assembler:
+    """Takes an answer, or its chunks in order, and makes the response of them.
+
+    `limit` bounds the characters of text and reasoning, and as many again of calls. `add` raises Transient for what
+    is no answer, ModelError beyond the limit.
+    """
+
+    def __init__(self, names: WireNames, emitter: Emitter, endpoint: Endpoint, limit: int) -> None:
+        self._names, self._emitter, self._endpoint, self._limit = names, emitter, endpoint, limit
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[_Call] = []
+        self._latest: dict[Json, _Call] = {}
+        self._half = ""
+        self._words = self._called = 0
+        self._refused = False
+        self._in_turn = True
+        self._usage: Json = None
+        self._model = self._finish = ""
+        self.complete = False
+        """Whether the endpoint has said that nothing more comes: a finish reason, or the whole message."""
+
+    def add(self, payload: Json) -> None:
+        """Take in a whole answer or one chunk of a stream."""
+        if not isinstance(payload, Mapping):
+            raise Transient(f"{self._endpoint.url} sent an answer that is not a JSON object", NO_JSON)
+        if payload.get("error"):
+            raise in_band(payload["error"], self._endpoint)
+        self._model = self._model or _string(payload.get("model"))
+        if isinstance(payload.get("usage"), Mapping):
+            self._usage = payload["usage"]
+        for choice in _list(payload.get("choices")):
+            if isinstance(choice, Mapping) and choice.get("index", 0) in (0, None):
+                self._choice(choice)
+
+    def response(self, model: str, prices: Prices, notes: tuple[str, ...]) -> ModelResponse:
+        """Return what was said; call it once, after the last chunk."""
+        self._emit(self._half, last=True)
+        finish = FINISHES.get(self._finish, self._finish)
+        if finish not in FINISH_REASONS:
+            shown = self._endpoint.clean(self._finish) or "none"
+            notes = (*notes, f"the endpoint gave no known finish reason: {shown}")
+            finish = "other"
+        calls = tuple(self._parsed(call) for call in self._calls)
+        if self._refused:
+            notes = (*notes, REFUSED)
+        if self._usage is None:
+            notes = (*notes, "the endpoint reported no usage")
+        return ModelResponse(
+            text="".join(self._text),
+            calls=calls,
+            reasoning=mend("".join(self._reasoning)),
+            usage=prices.usage(self._usage),
+            finish_reason="tool_calls" if calls and finish == "stop" else finish,
+            model=self._endpoint.clean(self._model) or model,
+            notes=notes,
+        )
+
+    def _choice(self, choice: Mapping[str, Json]) -> None:
+        whole = isinstance(choice.get("message"), Mapping)
+        delta = choice["message"] if whole else choice.get("delta")
+        if isinstance(delta, Mapping):
+            self._content(delta)
+            for item in _list(delta.get("tool_calls")):
+                if isinstance(item, Mapping):
+                    self._call(item, whole)
+            legacy = delta.get("function_call")
+            if isinstance(legacy, Mapping):
+                self._call({"index": "function_call", "function": legacy}, False)
+        self._finish = _string(choice.get("finish_reason")) or self._finish
+        self.complete = self.complete or whole or bool(self._finish)
+
+    def _content(self, delta: Mapping[str, Json]) -> None:
+        thought = _string(delta.get("reasoning_content")) or _string(delta.get("reasoning"))
+        thought += _thinking(delta.get("content"))
+        refusal = _string(delta.get("refusal"))
+        self._refused = self._refused or bool(refusal)
+        said = _words(delta.get("content")) + refusal
+        self._words += len(thought) + len(said)
+        if self._words > self._limit:
+            raise self._too_large("text")
+        if thought:
+            self._reasoning.append(thought)
+        if said:
+            self._emit(self._half + said)
+
+    def _emit(self, text: str, last: bool = False) -> None:
+        """Keep and hand on text; the first half of a surrogate pair waits for its second."""
+        waits = not last and "\ud800" <= text[-1:] <= "\udbff"
+        self._half = text[-1:] if waits else ""
+        piece = mend(text[:-1] if waits else text)
+        if piece:
+            self._text.append(piece)
+            self._emitter.say(piece)
+
+    def _call(self, item: Mapping[str, Json], whole: bool) -> None:
+        function = item.get("function")
+        function = function if isinstance(function, Mapping) else {}
+        name, wire_id = _string(function.get("name")), _string(item.get("id"))
+        piece = _arguments(function.get("arguments"))
+        self._called += len(name) + len(wire_id) + len(piece)
+        call = None if whole else self._known(item.get("index"), wire_id, name, piece)
+        if call is None:
+            self._called += CALL_OVERHEAD
+            if not whole:
+                self._announce()
+            call = _Call()
+            self._calls.append(call)
+        if self._called > self._limit:
+            raise self._too_large("tool calls")
+        self._latest[_key(item.get("index"))] = call
+        call.wire_id = call.wire_id or wire_id
+        repeated = call.name == name and (call.pieces or self._names.known(name))
+        if not repeated:
+            call.name += name
+        if piece:
+            call.pieces.append(piece)
+
+    def _announce(self) -> None:
+        """Hand on the newest call when another begins; from one on whose arguments are not all there, all wait."""
+        if self._calls and self._in_turn:
+            self._in_turn = self._calls[-1].complete()
+            if self._in_turn:
+                self._emitter.call(self._parsed(self._calls[-1]))
+
+    def _known(self, index: Json, wire_id: str, name: str, piece: str) -> _Call | None:
+        """Return the call a piece continues, None when it begins one.
+
+        Some endpoints give every call the index 0, some give all the same id, and some repeat the name in each
+        piece; so a new call is one that brings a name and either another id or arguments where all were there.
+        """
+        call = self._latest.get(_key(index))
+        if call is None and not isinstance(index, (int, str)) and not name and self._calls:
+            return self._calls[-1]
+        if call is None:
+            return None
+        if wire_id and call.wire_id and wire_id != call.wire_id:
+            same = [other for other in self._calls if other.wire_id == wire_id]
+            return same[-1] if same else (None if name else call)
+        return None if name and piece.strip() and call.complete() else call
+
+    def _parsed(self, call: _Call) -> ToolCall:
+        raw = mend("".join(call.pieces))
+        name = self._names.to_own(mend(call.name))
+        if len(name) > LONGEST_LABEL and len(call.name) > LONGEST_LABEL:
+            name = f"{name[:LONGEST_LABEL]} ..."
+        wire_id = mend(call.wire_id[:LONGEST_LABEL])
+        return ToolCall.parse(name, raw if raw.strip() else "{}", wire_id=wire_id)
+
+    def _too_large(self, what: str) -> ModelError:
+        return ModelError(f"the response holds more than {self._limit} characters of {what}; ask for less at once")
+
+
+def _key(index: Json) -> Json:
+    return index if isinstance(index, (int, str)) else None
+
+
+def _string(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _count(value: Json) -> int:
+    return min(max(value, 0), MOST_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _words(content: Json) -> str:
+    """Return the text of a content, which is a string or a list of typed parts."""
+    parts = [part for part in _list(content) if isinstance(part, Mapping) and part.get("type") == "text"]
+    return _string(content) or "".join(_string(part.get("text")) for part in parts)
+
+
+def _thinking(content: Json) -> str:
+    parts = [part for part in _list(content) if isinstance(part, Mapping) and part.get("type") == "thinking"]
+    return "".join(_string(part.get("thinking")) or _words(part.get("thinking")) for part in parts)
+
+
+def _arguments(value: Json) -> str:
+    """Return arguments as text; some endpoints send the object itself."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "nested too deep"

@@ -1,0 +1,97 @@
+"""The client under the adapter: what leaves, where it may go, and how much may come back.
+
+Only this module imports the heavy libraries at the top; the adapter loads it with the first request.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import AsyncIterator
+from typing import cast
+
+import httpx2
+from openai import AsyncOpenAI
+
+from foregate.agent.models.openai.endpoint import Endpoint
+from foregate.schemas.errors import ModelError
+
+EVENT_STREAM = "text/event-stream"
+SENT_HEADERS = ("host", "content-length", "transfer-encoding", "content-type", "accept")
+MAX_BODY = 64 * 1024 * 1024
+"""Bytes of one JSON body, or of one event of a stream: room for 8 MiB of arguments with every character escaped."""
+
+
+def build_client(endpoint: Endpoint, *, timeout: float, connect_timeout: float, proxy: str | None) -> AsyncOpenAI:
+    """Return a client that talks to `endpoint` only.
+
+    It follows no redirect, takes no proxy, certificate bundle or login from the environment, and keeps no connection
+    open between requests, so that it may be used from one event loop after another.
+    """
+    transport = GuardedTransport(
+        httpx2.AsyncHTTPTransport(
+            trust_env=False, proxy=proxy, limits=httpx2.Limits(max_connections=64, max_keepalive_connections=0)
+        ),
+        endpoint,
+    )
+    return AsyncOpenAI(
+        base_url=endpoint.url,
+        api_key=endpoint.key,
+        max_retries=0,
+        timeout=httpx2.Timeout(timeout, connect=connect_timeout),
+        http_client=httpx2.AsyncClient(transport=transport, trust_env=False, follow_redirects=False),
+    )
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """Sends a fixed set of headers whatever the environment adds, and bounds what is read."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, endpoint: Endpoint) -> None:
+        self._inner, self._endpoint = inner, endpoint
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send the request; raise ModelError for a compressed answer, whose true size nobody knows beforehand."""
+        headers = [(name, request.headers[name]) for name in SENT_HEADERS if name in request.headers]
+        headers += [
+            ("Authorization", f"Bearer {self._endpoint.key}"),
+            ("Accept-Encoding", "identity"),
+            ("User-Agent", "foregate"),
+        ]
+        request.headers = httpx2.Headers(headers)
+        response = await self._inner.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+            await response.aclose()
+            raise ModelError(f"{self._endpoint.url} compresses its answers unasked; turn that off at the endpoint")
+        events = (
+            response.status_code == 200
+            and request.headers.get("accept") == EVENT_STREAM
+            and response.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
+        )
+        response.stream = BoundedStream(cast(httpx2.AsyncByteStream, response.stream), self._endpoint, events)
+        return response
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._inner.aclose()
+
+
+class BoundedStream(httpx2.AsyncByteStream):
+    """Passes bytes on as valid UTF-8: at most MAX_BODY of them, or of them between two blank lines when `events`."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, endpoint: Endpoint, events: bool) -> None:
+        self._inner, self._endpoint, self._events = inner, endpoint, events
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield the chunks; raise ModelError for an answer without end."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        pending = 0
+        async for chunk in self._inner:
+            fresh = self._events and (b"\n\n" in chunk or b"\r\n\r\n" in chunk)
+            pending = len(chunk) if fresh else pending + len(chunk)
+            if pending > MAX_BODY:
+                raise ModelError(f"{self._endpoint.url} sent more than {MAX_BODY} bytes in one piece; ask for less")
+            yield decoder.decode(chunk).encode("utf-8")
+        yield decoder.decode(b"", final=True).encode("utf-8")
+
+    async def aclose(self) -> None:
+        """Close the stream below."""
+        await self._inner.aclose()

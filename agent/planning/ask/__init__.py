@@ -1,0 +1,1 @@
+"""Asks a model for a plan and proposes what it answers."""

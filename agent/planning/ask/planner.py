@@ -1,0 +1,178 @@
+"""Asking a planning model for a plan, again with what was wrong, then in a simpler form; every request is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foregate.agent.loop.internal_calls import observe
+from foregate.agent.planning.ask.asking import Got, Taken, ask
+from foregate.agent.planning.ask.prompts import PLANNER, PLANNER_AGAIN, SIMPLER
+from foregate.agent.planning.ask.proposal import propose
+from foregate.agent.planning.ask.rewording import MODEL, rewording
+from foregate.agent.planning.format.configuration import Configuration
+from foregate.agent.planning.format.reader import read
+from foregate.agent.planning.format.reading import Reading
+from foregate.agent.planning.format.validator import validate
+from foregate.agent.planning.format.wire import NAME, from_wire, wire_schema
+from foregate.agent.session.result import Outcome
+from foregate.agent.session.session import Session
+from foregate.schemas import codec, strict_json
+from foregate.schemas.json_object import get_text
+from foregate.schemas.message import Message, ModelRequest
+from foregate.schemas.protocols import Model
+from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import PlanDefect, TaskPlan
+from foregate.schemas.tool_call import ToolCall
+
+GATE = "task_plan"
+"""Under this name the requests for a plan stand in the log."""
+_LISTING = "list_files"
+_LONGEST = 20_000
+"""Characters of an earlier answer, and of the workspace's listing, the planner is shown again."""
+_MOST_DEFECTS = 50
+"""Defects the planner is told of at once."""
+
+
+class Planning(Struct, frozen=True):
+    """What asking for a plan gave: the plan, or None and what is wrong; `tries` counts the requests.
+
+    `query` is what the person asked for.
+    """
+
+    plan: TaskPlan | None
+    defects: tuple[PlanDefect, ...] = ()
+    warnings: tuple[PlanDefect, ...] = ()
+    notes: tuple[str, ...] = ()
+    tries: int = 0
+    query: str = ""
+
+    @property
+    def question(self) -> str:
+        """What the person is asked where there is no plan: what was wrong, and how the request could be worded."""
+        wrong = "; ".join(dict.fromkeys(sentence(defect) for defect in self.defects[:3]))
+        more = f"; and {len(self.defects) - 3} more" if len(self.defects) > 3 else ""
+        return f"I could not make a plan of this ({wrong}{more}). {rewording(self.query, self.defects)}"
+
+
+async def make_plan(session: Session, query: str, model: Model, configuration: Configuration) -> Planning:
+    """Hear what the person says, and propose the first sound plan for it.
+
+    The session's task ends with the proposal; without a sound plan it pauses with a question to the person, whose next
+    message is another query.
+    """
+    await session.hear(query)
+    planning = await plan_for(session, query, model, configuration)
+    if planning.plan is None:
+        await session.paused(Outcome("needs_input", planning.question))
+    else:
+        count = len(planning.plan.tasks)
+        await session.end("completed", f"A plan of {count} task{'s' if count != 1 else ''}: {planning.plan.goal}")
+    return planning
+
+
+async def plan_for(
+    session: Session, query: str, model: Model, configuration: Configuration, already: Json = None
+) -> Planning:
+    """Ask for a plan in the open task of the session, and propose the first that is sound.
+
+    `already` is what was looked at, done and held before somebody thought of a plan.
+    """
+    files = await looked_around(session)
+    planning, before = Planning(None), ""
+    for number in range(1, configuration.planning.planning_tries + 1):
+        request = wanted(session, query, files, configuration, planning.defects, before)
+        if already:
+            request["already"] = already
+        reading, before = await asked(session, model, request, number, configuration)
+        planning = replace(weighed(session, reading, configuration, number), query=query)
+        if planning.plan is not None:
+            await propose(session, planning.plan, notes=planning.notes)
+            return planning
+    return planning
+
+
+def weighed(session: Session, reading: Reading, configuration: Configuration, tries: int) -> Planning:
+    """Return the plan a text held, or everything that is wrong with it."""
+    if reading.plan is None:
+        return Planning(None, reading.defects, (), reading.notes, tries)
+    found = validate(reading.plan, session.catalogue, session.workspace, configuration)
+    defects = (*reading.defects, *found.defects)
+    notes = (*reading.notes, *found.notes)
+    return Planning(None if defects else found.plan, defects, found.warnings, notes, tries)
+
+
+async def looked_around(session: Session) -> str:
+    """Return what the workspace holds, looked at by a judged call as any other, "" where that is not to be had."""
+    if _LISTING not in session.catalogue:
+        return ""
+    call = ToolCall.of(_LISTING, {"path": ".", "recursive": True}, id=f"p{session.state.seq}.1")
+    result = await observe(session, call, "runner", session.state.seq)
+    return strict_json.scrub(result.content)[:_LONGEST] if result is not None and result.ok else ""
+
+
+def wanted(
+    session: Session,
+    query: str,
+    files: str,
+    configuration: Configuration,
+    defects: Sequence[PlanDefect],
+    before: str,
+) -> dict[str, Json]:
+    """Return the request to the planner as JSON."""
+    bounds = configuration.planning
+    request: dict[str, Json] = {
+        "request": query,
+        "tasks": {"min": bounds.min_tasks, "max": bounds.max_tasks_asked},
+        "tools": tools_of(session),
+        "workspace": files,
+    }
+    told = [codec.dump(defect) for defect in defects if defect.field != MODEL]
+    if told:
+        request["defects"] = told[:_MOST_DEFECTS]
+        request["before"] = before[:_LONGEST]
+    return request
+
+
+def tools_of(session: Session) -> list[Json]:
+    """Return what a planner is told of each tool."""
+    return [
+        {"name": spec.name, "description": spec.description, "parameters": dict(spec.parameters)}
+        for spec in session.catalogue.values()
+    ]
+
+
+async def asked(
+    session: Session, model: Model, request: Mapping[str, Json], number: int, configuration: Configuration
+) -> tuple[Reading, str]:
+    """Ask for a plan once, the last time in a simpler form; return what the answer holds, and its text."""
+    simpler = number > 1 and number == configuration.planning.planning_tries
+    prompt = SIMPLER if simpler else f"{PLANNER}\n{PLANNER_AGAIN}" if "defects" in request else PLANNER
+
+    def take(got: Got) -> Taken[Reading]:
+        reader = read if simpler else from_wire
+        found = None if got.wrong else reader(got.text, query=query, catalogue=session.catalogue)
+        reading = found or Reading(None, (), () if got.wrong is None else (got.wrong,))
+        reading = replace(reading, notes=(*reading.notes, *got.notes))
+        plan = codec.dump(reading.plan) if reading.plan is not None else None
+        return Taken(reading, plan, "; ".join(sentence(defect) for defect in reading.defects))
+
+    query = get_text(request, "request")
+    put = ModelRequest(
+        [Message("system", prompt), Message("user", strict_json.canonical(request).decode())],
+        words_only=True,
+        schema_name="" if simpler else NAME,
+        schema=None if simpler else wire_schema(),
+        purpose="task_plan",
+        temperature=configuration.models.planning.temperature,
+        max_tokens=configuration.models.planning.max_tokens,
+    )
+    return await ask(session, model, f"{GATE}:{number}", put, take)
+
+
+def sentence(defect: PlanDefect) -> str:
+    """Return a defect as a person reads it."""
+    where = f"task {defect.task}, {defect.field}" if defect.task else defect.field
+    return f"{where}: {defect.problem}; {defect.remedy}" if defect.remedy else f"{where}: {defect.problem}"

@@ -1,0 +1,114 @@
+"""Putting a plan, or its next task, before a person: as a need, recorded like every other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from foregate.agent.planning.ask.planner import GATE, sentence
+from foregate.agent.planning.confirm.outlook import CallOutlook, Outlook
+from foregate.agent.planning.format.configuration import Configuration
+from foregate.agent.session.session import Session
+from foregate.evidence.state.plan import PlanState, StepState
+from foregate.schemas import codec, strict_json
+from foregate.schemas.event import Draft
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised
+from foregate.schemas.need import Answer, Need
+from foregate.schemas.protocols import Reply
+from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import FAILURE_CHOICES, PlanDefect, PlanTask
+
+ANSWERS = ("yes", "step", "edit", "no")
+"""What a person may say to a plan. `edit` comes with the text of the plan as it should be."""
+
+
+def needs_yes(configuration: Configuration, state: PlanState, looked: Outlook) -> bool:
+    """Whether a person must confirm the plan; one that says of itself that it needs none is believed if harmless.
+
+    A further plan always needs a yes of its own.
+    """
+    if state.number > 1:
+        return True
+    match configuration.execution.confirmation:
+        case "always":
+            return True
+        case "dangerous":
+            return looked.dangerous
+        case "as_planned":
+            return looked.dangerous or state.known.requires_confirmation
+
+
+def plan_need(
+    state: PlanState, looked: Outlook, remarks: Sequence[PlanDefect] = (), *, most: int = 1, uses: int = 0
+) -> Need:
+    """Return the question whether a plan may run; `remarks` is what is wrong with what the person made of it.
+
+    `most` is how many plans one request may have, `uses` how often a yes lets a filled-in task change its target.
+    """
+    request: dict[str, Json] = {
+        "question": f"Run this plan of {len(state.steps)} tasks?",
+        "answers": list(ANSWERS),
+        "plan": codec.dump(state.known),
+        "digest": state.digest,
+        "number": state.number,
+        "most": most,
+        "uses": uses,
+        "calls": [shown(call) for call in looked.calls],
+        "open_tasks": [task.id for task in looked.open_tasks],
+    }
+    if remarks:
+        request["defects"] = [sentence(remark) for remark in remarks]
+    return Need(GATE, "person", f"confirm:{state.number}", (), (state.digest,), request)
+
+
+def task_need(state: PlanState, task: PlanTask, looked: Outlook) -> Need:
+    """Return the question whether the next task of a plan may run."""
+    request: dict[str, Json] = {
+        "question": f"Run task {task.id}?",
+        "answers": ["yes", "no"],
+        "task": codec.dump(task),
+        "calls": [shown(call) for call in looked.of(task.id)],
+    }
+    return Need(GATE, "person", f"task:{task.id}", (), (state.digest,), request)
+
+
+def failure_need(state: PlanState, step: StepState) -> Need:
+    """Return the question how a plan goes on after a failure it asks about."""
+    request: dict[str, Json] = {
+        "question": f"Task {step.task.id} failed: {step.reason}. How to go on?",
+        "answers": list(FAILURE_CHOICES),
+        "failed": step.task.id,
+    }
+    return Need(GATE, "person", f"failure:{step.task.id}", (), (state.digest,), request)
+
+
+def shown(call: CallOutlook) -> Json:
+    """Return what a person must know of a planned call before saying yes."""
+    facts = call.facts
+    return {
+        "task": call.task,
+        "tool": call.planned.tool,
+        "target": facts.target,
+        "arguments": dict(call.planned.arguments),
+        "effect": facts.effect.value,
+        "irreversible": facts.changes and facts.irreversible,
+        "dangers": list(call.dangers),
+    }
+
+
+async def put(session: Session, need: Need) -> Reply | None:
+    """Ask the person and record the answer; None where they do not answer now, and the question stays open."""
+    assert session.person is not None
+    stored = session.blobs.put(strict_json.canonical(need.request))
+    raised = NeedRaised(need=replace(need, request={}), request=stored, survey_hash="")
+    await session.record(Draft(raised, "foregate"))
+    await session.log.settle(session.lease)
+    reply = await session.person.answer(need)
+    if reply is None:
+        return None
+    value = {"choice": reply.choice, "by": reply.by, "text": strict_json.scrub(reply.text)}
+    policy, now = session.policy.hash, session.clock()
+    answer = Answer(need.gate, "person", need.key, need.digests, "", policy, value, "", now)
+    await session.record(Draft(NeedAnswered(answer=answer), "person"))
+    return reply

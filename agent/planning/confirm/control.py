@@ -1,0 +1,135 @@
+"""What a person does with a plan: confirm it, decline it, retry it and roll it back. All of it is in the log."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from foregate.agent.effects.reconcile import find_out
+from foregate.agent.planning.ask.proposal import FROM_FILE
+from foregate.agent.planning.confirm.outlook import Outlook, calls_ahead, outlook, scope_of
+from foregate.agent.planning.format.configuration import default_configuration
+from foregate.agent.planning.run.plan_report import PlanReport
+from foregate.agent.planning.run.rollback import take_back, told
+from foregate.agent.session.result import Outcome
+from foregate.agent.session.session import Session
+from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState, named
+from foregate.schemas.errors import RuntimeLost, UsageError
+from foregate.schemas.event import Draft
+from foregate.schemas.plan_events import PlanConfirmed
+from foregate.schemas.task_events import STATUSES
+
+
+async def follow(session: Session) -> PlanState:
+    """Return the state of the session's plan; it goes on following the session."""
+    state = await standing(session)
+    session.listeners.append(state.apply)
+    return state
+
+
+async def standing(session: Session) -> PlanState:
+    """Return how the session's plan stands now."""
+    return PlanState.of(await session.log.read(session.lease.session))
+
+
+async def look_ahead(session: Session, state: PlanState, uses: int | None = None) -> Outlook:
+    """Return what the open tasks would do, in a task of the session that is begun where none is open.
+
+    `uses` is `execution.target_uses` of the configuration in force, None for the default's.
+
+    Raises UsageError for a plan that does not fit the digest it was proposed with.
+    """
+    if not state.intact:
+        raise UsageError("the plan in the log does not fit its digest; `foregate audit verify` tells more")
+    if session.state.task is None:
+        await session.hear(state.known.query if state.planned else FROM_FILE)
+    with suppress(RuntimeLost):
+        await session.look_ahead(calls_ahead(session, state))
+    return outlook(session, state, default_configuration().execution.target_uses if uses is None else uses)
+
+
+async def confirm(
+    session: Session, state: PlanState, looked: Outlook, digest: str, *, seen: bool, step: bool = False
+) -> None:
+    """Record that the plan with this digest is confirmed.
+
+    Where a person has `seen` the sheet, their yes covers each listed call as it was shown; else the plan is confirmed
+    and the judge asks about its calls as about any other. With `step` the person is asked again before each task.
+    Raises UsageError for another plan than the one shown.
+    """
+    if digest != state.digest or digest != state.known.digest:
+        raise UsageError("the plan is not the one that was shown; look at it again")
+    plan = None
+    if seen:
+        before = session.state.task.plan if session.state.task else None
+        revision = before.revision + 1 if before else 1
+        plan = scope_of(state.known.goal or state.known.query, looked, revision)
+    body = PlanConfirmed(digest=digest, approved=seen, plan=plan, step=step, dry_run=session.state.dry_run)
+    await session.record(Draft(body, "person" if seen else "user"))
+    await session.log.settle(session.lease)
+
+
+async def decline(session: Session, why: str = "") -> Outcome | None:
+    """End the task of a plan that was not confirmed, for the reason the person gives; None where no task is open."""
+    if session.state.task is None:
+        return None
+    reason = f" ({why})" if why else ""
+    return await session.end("cancelled", blocker=f"the plan was not confirmed{reason}, so nothing of it ran")
+
+
+async def leave(session: Session, report: PlanReport | None = None) -> Outcome:
+    """End the task of a plan that waits for a yes while nobody is here; what ran before stays as it was reported."""
+    name = session.lease.session
+    way_on = f"`foregate execute {name}` at a terminal, or with --yes"
+    if report is None:
+        why = "a plan is proposed, and nobody is here to confirm it; nothing of it ran"
+        return await session.end("blocked", blocker=why, need=way_on)
+    why = "; ".join(part for part in (report.reason, f"a further plan waits for a yes: {way_on}") if part)
+    text = "\n\n".join(part for part in (report.answer, f"[Foregate: {why}]") if part)
+    status = next(status for status in STATUSES if status == report.status)
+    return await session.end(status, text, blocker=why, need=way_on)
+
+
+async def retry(session: Session, state: PlanState, only: int = 0) -> list[int]:
+    """Make the failed and aborted tasks pending again, or just one; return their numbers.
+
+    What a task has done already is not done again. Raises UsageError where there is nothing to retry, while the plan
+    runs, and for a task with a call of which nobody knows whether it took effect.
+    """
+    if state.running:
+        raise UsageError("the plan is under way; resume it, or let it end, before a retry")
+    chosen = [
+        step for step in state.steps.values() if step.status in ("failed", "aborted") and only in (0, step.task.id)
+    ]
+    if not chosen:
+        raise UsageError(
+            f"task {only} did not fail" if only else "no task of the plan failed; there is nothing to retry"
+        )
+    await find_out(session)
+    for step in chosen:
+        if lost := unknown(step):
+            raise UsageError(
+                f"nobody knows whether {lost} of task {step.task.id} took effect; look, then say so with "
+                f"`foregate plans resolve {session.lease.session} --done` or `--not-done` (in a chat /resolve)"
+            )
+    await session.record(*(told(state, step, "pending", "retried") for step in chosen))
+    return [step.task.id for step in chosen]
+
+
+def unknown(step: StepState) -> str:
+    """Return the call of a task with an unknown outcome, "" when there is none."""
+    return next((named(call) for call in step.calls if call.status == "unknown"), "")
+
+
+async def roll_back(session: Session, state: PlanState) -> list[str]:
+    """Undo what the plan and those before it for the same request did, newest first; return what could not be undone.
+
+    A plan under way is ended first.
+    """
+    if session.state.task is not None:
+        from foregate.agent.loop.dispatch import give_up
+
+        await give_up(session, "not_run_cancelled", "the plan is rolled back")
+        waiting = [step for step in state.steps.values() if step.status in ("pending", "running", "paused")]
+        await session.record(*(told(state, step, "aborted", ROLLED_BACK) for step in waiting))
+        await session.end("cancelled", blocker="the plan is rolled back")
+    return await take_back(session, state, whole=True)

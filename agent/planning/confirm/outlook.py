@@ -1,0 +1,126 @@
+"""What the calls of a plan would do, as far as can be told before: for the sheet and for the confirmed scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from foregate.agent.planning.confirm.filled_scope import item_of, likely_calls
+from foregate.agent.session.session import Session
+from foregate.evidence.state.plan import PlanState, StepState
+from foregate.evidence.state.task import step_name
+from foregate.gates.plan_scope import digest_of
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.plan import PlanInForce, ScopeItem
+from foregate.schemas.task_plan import PlannedCall, PlanTask
+from foregate.schemas.tool_call import ToolCall
+
+OPEN = ("pending", "running", "paused")
+"""Statuses of tasks that are still to be worked on."""
+
+
+class CallOutlook(Struct, frozen=True):
+    """What one call of a task would do, judged by the world as it is now; earlier tasks may change that."""
+
+    task: int
+    place: int
+    planned: PlannedCall
+    facts: CallFacts
+
+    @property
+    def dangers(self) -> tuple[str, ...]:
+        """Why a person should look twice, none for what is harmless."""
+        facts = self.facts
+        found = (
+            (facts.spec is None, "its tool is unknown"),
+            (facts.changes and facts.external, "it reaches beyond the workspace"),
+            (facts.changes and facts.irreversible, "it cannot be undone"),
+            (facts.changes and facts.high_impact, "it has a high impact"),
+            (facts.changes and facts.broad, "it touches much at once"),
+        )
+        return tuple(why for yes, why in found if yes)
+
+
+class Outlook(Struct, frozen=True):
+    """What the tasks that are still to be done would do. `open_tasks` list no calls: a model fills them in."""
+
+    calls: tuple[CallOutlook, ...]
+    open_tasks: tuple[PlanTask, ...]
+    leaves: tuple[ScopeItem, ...] = ()
+    """What a yes to the sheet covers of the tasks a model fills in."""
+
+    @property
+    def dangerous(self) -> bool:
+        """Whether a call is dangerous, or what a task will call is not known yet."""
+        return bool(self.open_tasks) or any(call.dangers for call in self.calls)
+
+    @property
+    def model_calls(self) -> int:
+        """Requests to the execution model, when each task is filled in at the first try."""
+        return len(self.open_tasks)
+
+    def leave_for(self, task: int) -> ScopeItem | None:
+        """Return what a yes covers of a task a model fills in, None where that is nothing."""
+        return next((item for item in self.leaves if item.during == step_name(task)), None)
+
+    def of(self, task: int) -> list[CallOutlook]:
+        """Return the calls of one task."""
+        return [call for call in self.calls if call.task == task]
+
+
+def outlook(session: Session, state: PlanState, uses: int) -> Outlook:
+    """Look at what the open tasks of the plan would touch; a task of the session must be open.
+
+    A yes covers `uses` changes of the file a task names that a model fills in.
+    """
+    steps = [step for step in state.steps.values() if step.status in OPEN]
+    listed = list(planned_calls(steps))
+    filled = tuple(step.task for step in steps if not step.task.calls)
+    likely = tuple(likely_calls(filled, session.catalogue))
+    calls = calls_ahead(session, state)
+    turn = session.bare_turn(session.state.seq, calls, "runner", session.state.seq)
+    facts = session.prelude.facts(turn)
+    found = tuple(
+        CallOutlook(step.task.id, place, planned, facts[call.id])
+        for (step, place, planned), call in zip(listed, calls, strict=False)
+    )
+    leaves = (item_of(task, facts[call.id], uses) for task, call in likely)
+    return Outlook(found, filled, tuple(item for item in leaves if item is not None))
+
+
+def calls_ahead(session: Session, state: PlanState) -> tuple[ToolCall, ...]:
+    """Return the calls the open tasks list, and then the likely ones of those that list none."""
+    steps = [step for step in state.steps.values() if step.status in OPEN]
+    listed = tuple(
+        ToolCall.of(planned.tool, planned.arguments, id=f"plan.{step.task.id}.{place}")
+        for step, place, planned in planned_calls(steps)
+    )
+    filled = tuple(step.task for step in steps if not step.task.calls)
+    return listed + tuple(call for _, call in likely_calls(filled, session.catalogue))
+
+
+def planned_calls(steps: list[StepState]) -> Iterator[tuple[StepState, int, PlannedCall]]:
+    """Yield the listed calls that are still to be made."""
+    for step in steps:
+        for place in step.left:
+            yield step, place, step.task.calls[place]
+
+
+def scope_of(goal: str, looked: Outlook, revision: int) -> PlanInForce:
+    """Return what a person's yes to the sheet covers: each changing call exactly as it was shown, once.
+
+    Of a task that lists no calls it covers the leave that was shown, where there is one.
+    """
+    items, classes = list(looked.leaves), {item.effect.value for item in looked.leaves}
+    for call in looked.calls:
+        facts = call.facts
+        if not facts.changes or facts.spec is None:
+            continue
+        kind, digest = digest_of(facts)
+        items.append(
+            ScopeItem(facts.effect, kind, digest, step=step_name(call.task), tool=call.planned.tool, approved=True)
+        )
+        flags = ("external", "irreversible", "high_impact", "broad")
+        classes |= {facts.effect.value, *(name for name in flags if getattr(facts, name))}
+    return PlanInForce(revision, goal, tuple(items), classes=tuple(sorted(classes)))

@@ -1,0 +1,284 @@
+"""The configuration of plan mode: both models, what a plan may hold, what is shown and what is kept."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache, reduce
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
+
+from foregate.agent.dialects.tags.names import Names
+from foregate.agent.dialects.text.dialect import DialectName
+from foregate.agent.workspace.config_paths import UsersFile
+from foregate.policy.source.keys import Keys
+from foregate.policy.source.layers import Layer, Tree, lay_over, read_layer
+from foregate.policy.source.load import located, misfits_of, provenance
+from foregate.policy.source.strict_yaml import Data, dotted, read, walk
+from foregate.schemas.errors import PolicyError, UsageError
+
+PlanMode = Literal["direct", "plan", "auto"]
+Confirmation = Literal["always", "dangerous", "as_planned"]
+Answering = Literal["requested", "always", "failed", "never"]
+Role = Literal["planning", "execution"]
+Early = Literal["off", "observations"]
+Compression = Literal["keep_ends", "summary", "none"]
+
+
+class Section(BaseModel):
+    """Every key is in default.yaml, so that none is a surprise."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class ModelConfiguration(Section):
+    """One model. `session` is the session's own; an empty `base_url` or `model` is what the environment names.
+
+    `max_tokens` is per response. An address holds no name and password: the key comes from the environment.
+    """
+
+    provider: Literal["session", "openai", "rehearsal"]
+    base_url: str = Field(pattern=r"^(https?://[^\s@]+)?$")
+    model: str
+    temperature: float = Field(ge=0, le=2)
+    max_tokens: int = Field(ge=1)
+
+
+class Models(Section):
+    """The model that plans and the one that fills in calls."""
+
+    planning: ModelConfiguration
+    execution: ModelConfiguration
+
+    def of(self, role: Role) -> ModelConfiguration:
+        """Return the model of a role."""
+        return self.planning if role == "planning" else self.execution
+
+
+class PlanningSection(Section):
+    """What the planner is asked for, and how often."""
+
+    planning_tries: int = Field(ge=1, le=10)
+    min_tasks: int = Field(ge=1)
+    max_tasks_asked: int = Field(ge=1)
+    max_plans: int = Field(ge=1)
+    answer: Answering
+
+
+class ValidationSection(Section):
+    """What a plan may be."""
+
+    max_tasks: int = Field(ge=1)
+    max_task_depth: int = Field(ge=1)
+    allow_tool_fallback: bool
+    strict_targets: bool
+
+
+class ExecutionSection(Section):
+    """How a plan runs."""
+
+    confirmation: Confirmation
+    strict_dependencies: bool
+    parallel_observations: bool
+    max_calls_per_task: int = Field(ge=1)
+    target_uses: int = Field(ge=0)
+
+
+class ContextSection(Section):
+    """What of earlier tasks a model reads; `max_tokens` is per request."""
+
+    max_tokens: int = Field(ge=1)
+    compression_strategy: Compression
+    keep_first_tasks: int = Field(ge=0)
+    keep_last_tasks: int = Field(ge=0)
+
+
+class FormattingSection(Section):
+    """How a result is written; `max_content_length` is in characters."""
+
+    max_content_length: int = Field(ge=1)
+    truncate_large_outputs: bool
+    include_reasoning: bool
+
+
+class DialectSection(Section):
+    """How a model makes its calls. The tables lead from the names a model uses to ours, see `Names`."""
+
+    name: DialectName
+    tags: dict[str, str]
+    services: dict[str, str]
+    tools: dict[str, str]
+    parameters: dict[str, dict[str, str]]
+
+
+class StreamingSection(Section):
+    """What may be done of a response before all of it is there."""
+
+    execute: Early
+
+
+class Configuration(Section):
+    """The configuration: how models speak, and plan mode."""
+
+    version: Literal[1]
+    dialect: DialectSection
+    streaming: StreamingSection
+    mode: PlanMode
+    models: Models
+    planning: PlanningSection
+    validation: ValidationSection
+    execution: ExecutionSection
+    context: ContextSection
+    formatting: FormattingSection
+
+
+_DEFAULT = "default.yaml"
+_FILE = UsersFile("config.yaml", "FOREGATE_CONFIG")
+
+_GONE = {
+    "dialect.shell": "leave it out, and put `commands.execute_command: run_shell` into a policy file where it was true"
+}
+
+KEYS = Keys(Configuration, "the configuration", _GONE)
+"""The keys of a configuration file."""
+
+
+@cache
+def default_configuration() -> Configuration:
+    """Return the configuration that comes with Foregate."""
+    return Configuration.model_validate_json(json.dumps(_defaults().data))
+
+
+class LoadedConfiguration(Struct, frozen=True):
+    """The configuration in force; `provenance` maps dotted keys to `default` or `config.yaml:12`, `sources` names the
+    files in the order they were laid over each other.
+    """
+
+    configuration: Configuration
+    provenance: Mapping[str, str]
+    sources: tuple[str, ...] = (_DEFAULT,)
+
+    @property
+    def values(self) -> dict[str, Data]:
+        """The values in force by the keys of `provenance`."""
+        found = ((dotted(path), value) for path, value in walk(self.configuration.model_dump(mode="json")))
+        return {key: value for key, value in found if key in self.provenance}
+
+
+def load_configuration(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Configuration:
+    """Return the configuration in force: default.yaml with a file's keys over it.
+
+    The file is `named`, else the one FOREGATE_CONFIG names, else `foregate/config.yaml` in the user's configuration
+    folder where there is one. Raises PolicyError with one sentence that names file, line, key and what is allowed.
+    """
+    file = configuration_file(named, environ)
+    return default_configuration() if file is None else laid(file).configuration
+
+
+def laid(file: Path | None) -> LoadedConfiguration:
+    """Return the configuration of a file over the defaults, None for the defaults alone; see `load_configuration`."""
+    if file is None:
+        return LoadedConfiguration(default_configuration(), provenance(_defaults()))
+    layer, tree = read_file(file), _defaults()
+    problems = problems_of(layer, tree)
+    if problems:
+        more = f" (and {len(problems) - 1} more: `foregate config check {layer.name}` lists them)"
+        raise PolicyError(problems[0] + (more if len(problems) > 1 else ""))
+    made = Configuration.model_validate_json(json.dumps(tree.data))
+    return LoadedConfiguration(made, provenance(tree), (_DEFAULT, layer.name))
+
+
+def check(file: Path) -> list[str]:
+    """Return every problem of a configuration file as a sentence; an empty list means it can be used."""
+    try:
+        return problems_of(read_file(file), _defaults())
+    except PolicyError as error:
+        return [str(error)]
+
+
+def read_file(file: Path) -> Layer:
+    """Return a configuration file; raise PolicyError with one sentence when it cannot be read."""
+    return read_layer(file, file.name, trusted=True, kind="configuration", decimals=True)
+
+
+def problems_of(layer: Layer, tree: Tree) -> list[str]:
+    """Lay a file over the values in `tree` and return everything that is wrong with it, by line."""
+    problems = sorted(_unknown(layer))
+    if not problems:
+        lay_over(tree, layer)
+        problems = sorted(misfits_of(tree, KEYS)) or sorted(_contradictions(tree))
+    return [sentence for _, sentence in problems]
+
+
+def explanations() -> dict[str, str]:
+    """Return by dotted key the comment that explains it in default.yaml; keys of a section have it for the section."""
+    found: dict[str, str] = {}
+    above: list[str] = []
+    lines = {line: key for key, line in read(default_text(), _DEFAULT, decimals=True)[1].items()}
+    for number, line in enumerate(default_text().splitlines(), 1):
+        if line.lstrip().startswith("#"):
+            above.append(line.strip().removeprefix("#").strip())
+            continue
+        if above and number in lines:
+            found[lines[number]] = " ".join(above)
+        above = []
+    return found
+
+
+def configuration_file(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the file the configuration is read from, None where the defaults alone are in force."""
+    return _FILE.found(named, environ)
+
+
+def configuration_place(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where the configuration is looked for, whether or not there is one: whoever writes there decides it."""
+    return _FILE.place(named, environ)
+
+
+def _defaults() -> Tree:
+    return Tree(copy.deepcopy(_default_data()))
+
+
+@cache
+def _default_data() -> dict[str, object]:
+    data: dict[str, object] = read(default_text(), _DEFAULT, decimals=True)[0]
+    return data
+
+
+def default_text() -> str:
+    """Return default.yaml as it is."""
+    return resources.files("foregate.agent.planning").joinpath(_DEFAULT).read_text("utf-8")
+
+
+def _unknown(layer: Layer) -> Iterator[tuple[int, str]]:
+    for path, sentence in KEYS.unknown_keys(layer.data):
+        yield layer.line(path), f"{layer.name}:{layer.line(path)}: {sentence}"
+
+
+def _contradictions(tree: Tree) -> Iterator[tuple[int, str]]:
+    """Yield line and sentence where values, each allowed, cannot be meant together or with this version."""
+    tables = {name: tree.data["dialect"][name] for name in Names.__struct_fields__}
+    for path, ours in [found for found in walk(tables) if isinstance(found[1], str)]:
+        try:
+            Names.from_json(reduce(lambda table, theirs: {theirs: table}, reversed(path), ours))
+        except UsageError as error:
+            yield located(tree, ("dialect", *path), f"`dialect`: {error}")
+    planning, most = tree.data["planning"], tree.data["validation"]["max_tasks"]
+    if planning["min_tasks"] > planning["max_tasks_asked"]:
+        path = ("planning", "min_tasks")
+        yield located(tree, path, "`planning.min_tasks` is more than `planning.max_tasks_asked`; lower it")
+    if planning["max_tasks_asked"] > most:
+        path = ("planning", "max_tasks_asked")
+        yield located(tree, path, "`planning.max_tasks_asked` is more than `validation.max_tasks`; lower it")
+    for role, model in tree.data["models"].items():
+        if model["provider"] != "openai" and model["base_url"]:
+            path = ("models", role, "base_url")
+            yield located(
+                tree, path, f"`models.{role}.base_url` is used only with `provider: openai`; set that as well"
+            )

@@ -1,0 +1,170 @@
+"""A plan again with other values: a copy with other arguments, parameters or targets, which is another plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from foregate.agent.planning.format.notebook import Notebook
+from foregate.agent.planning.format.reader import with_own_id
+from foregate.gates.schema_check import SchemaCheck
+from foregate.policy.source.strict_yaml import shown
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson, UsageError
+from foregate.schemas.json_object import get_object
+from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
+from foregate.schemas.tool_spec import Catalogue, ToolSpec
+
+_NAMED = 12
+"""Paths an error names at most."""
+_OTHER = " (with other values)"
+"""Ends the goal of a copy, whose words still tell of the values before."""
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value of a plan stands: the argument `name` of the task's `call` (from 1), with 0 the parameter `name` of
+    the task, without a name its target. `spec` is the tool the value is for, where it is known.
+    """
+
+    task: int
+    call: int = 0
+    name: str = ""
+    spec: ToolSpec | None = field(default=None, compare=False)
+
+    @property
+    def path(self) -> str:
+        """The path in full."""
+        inner = f"calls.{self.call}.{self.name}" if self.call else f"params.{self.name}" if self.name else "target"
+        return f"{self.task}.{inner}"
+
+    def value(self, plan: TaskPlan) -> object:
+        """Return what stands there now; an argument that is left out is none of the values JSON has."""
+        task = next(task for task in plan.tasks if task.id == self.task)
+        if self.call:
+            return task.calls[self.call - 1].arguments.get(self.name, _ABSENT)
+        return task.params[self.name] if self.name else task.target
+
+    def fits(self, value: Json, plan: TaskPlan) -> bool:
+        """Whether a value is of the type the tool takes there, or else of that which stands there."""
+        if self.spec is not None and self.name in get_object(self.spec.parameters, "properties"):
+            check = SchemaCheck({**self.spec.parameters, "required": []}, closed=False)
+            return not check.defect({self.name: value})
+        now = self.value(plan)
+        return now is None or now is _ABSENT or type(value) is type(now)
+
+
+def with_values(
+    plan: TaskPlan, values: Mapping[str, Json], catalogue: Catalogue | None = None, *, source: str = ""
+) -> TaskPlan:
+    """Return a copy of a plan with other values, under an id of its own; its metadata say what it was derived from.
+
+    The path of a value is `2.calls.1.NAME` for an argument of a task's call, `2.NAME` where that is the only call, and
+    `2.target` or `2.params.NAME` for a task without calls. An argument the call leaves out can be given where
+    `catalogue` has the tool. `source` says where the plan was. Raises UsageError for a path that leads nowhere, naming
+    those there are, and for two paths to one place. The copy is not checked: see `validate`.
+    """
+    given: dict[Place, Json] = {}
+    for path, value in values.items():
+        place = place_of(plan, path, catalogue)
+        if place in given:
+            raise UsageError(f"`{shown(place.path)}` is set twice; set it once")
+        given[place] = value
+    tasks = tuple(_changed(task, given) for task in plan.tasks)
+    derived: dict[str, Json] = {"plan": plan.id, "digest": plan.digest, "set": [place.path for place in given]}
+    if source:
+        derived["source"] = source
+    goal = f"{plan.goal.removesuffix(_OTHER)}{_OTHER}"
+    return with_own_id(replace(plan, goal=goal, tasks=tasks, metadata={**plan.metadata, "derived_from": derived}))
+
+
+def values_of(plan: TaskPlan, settings: Sequence[str], catalogue: Catalogue | None = None) -> dict[str, Json]:
+    """Return the values of texts `PATH=VALUE`: JSON where it is of the type that is wanted there, else the text itself.
+
+    Raises UsageError for a text without a path, for a path that leads nowhere, and for one that is set twice.
+    """
+    values: dict[str, Json] = {}
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        if not equals or not path:
+            raise UsageError(f"`{shown(setting)}` sets nothing; write PATH=VALUE, such as 2.path=src/other.py")
+        if path in values:
+            raise UsageError(f"`{shown(path)}` is set twice; set it once")
+        values[path] = _read(plan, place_of(plan, path, catalogue), text)
+    return values
+
+
+def told(plan: TaskPlan, values: Mapping[str, Json], catalogue: Catalogue | None = None) -> tuple[str, ...]:
+    """Return a sentence for each value that takes the place of another."""
+    found = ((place_of(plan, path, catalogue), value) for path, value in values.items())
+    return tuple(
+        f"`{shown(place.path)}` is now {shown(json.dumps(value), 200)} (was {_before(place.value(plan))})"
+        for place, value in found
+    )
+
+
+def place_of(plan: TaskPlan, path: str, catalogue: Catalogue | None) -> Place:
+    """Return the place a path leads to; raise UsageError naming those there are where it leads nowhere."""
+    task = next((task for task in plan.tasks if str(task.id) == path.partition(".")[0]), None)
+    if task is None:
+        raise UsageError(f"`{shown(path)}` names no task; the plan has {_tasks(plan)}, as in `1.path`")
+    places = dict(places_of(task, catalogue))
+    if path in places:
+        return places[path]
+    names = list({place: name for name, place in reversed(places.items())}.values())[::-1]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    there = f"task {task.id} has {', '.join(f'`{shown(name)}`' for name in names[:_NAMED])}{more}"
+    near = Notebook().nearest(path, places, "")
+    raise UsageError(f"`{shown(path)}` leads nowhere in the plan; {near and f'{near} '}{there}")
+
+
+def places_of(task: PlanTask, catalogue: Catalogue | None) -> Iterator[tuple[str, Place]]:
+    """Yield every path into a task, the short ones first, with the place it leads to."""
+    only = len(task.calls) == 1
+    for short in (True, False) if only else (False,):
+        for number, call in enumerate(task.calls, 1):
+            spec = catalogue.get(call.tool) if catalogue is not None else None
+            known = get_object(spec.parameters, "properties") if spec is not None else {}
+            for name in dict.fromkeys((*call.arguments, *known)):
+                place = Place(task.id, number, name, spec)
+                yield (f"{task.id}.{name}" if short else place.path), place
+    if not task.calls:
+        yield f"{task.id}.target", Place(task.id)
+        for name in task.params:
+            yield f"{task.id}.params.{name}", Place(task.id, 0, name)
+
+
+def _read(plan: TaskPlan, place: Place, text: str) -> Json:
+    try:
+        value = strict_json.parse(text)
+    except InvalidJson:
+        return strict_json.scrub(text)
+    return value if place.fits(value, plan) else strict_json.scrub(text)
+
+
+def _changed(task: PlanTask, values: Mapping[Place, Json]) -> PlanTask:
+    given = {place: value for place, value in values.items() if place.task == task.id}
+    if any(not place.call and not place.name and not isinstance(value, str) for place, value in given.items()):
+        raise UsageError(f"the target of task {task.id} is text; set it to text")
+    target = next((value for place, value in given.items() if not place.call and not place.name), task.target)
+    params = {place.name: value for place, value in given.items() if not place.call and place.name}
+    calls = tuple(_call(call, number, given) for number, call in enumerate(task.calls, 1))
+    return replace(task, target=target, params={**task.params, **params}, calls=calls)
+
+
+def _call(call: PlannedCall, number: int, given: Mapping[Place, Json]) -> PlannedCall:
+    arguments = {place.name: value for place, value in given.items() if place.call == number}
+    return replace(call, arguments={**call.arguments, **arguments}) if arguments else call
+
+
+def _before(value: object) -> str:
+    return "left out" if value is _ABSENT else shown(json.dumps(value), 200)
+
+
+def _tasks(plan: TaskPlan) -> str:
+    return f"tasks 1 to {len(plan.tasks)}" if len(plan.tasks) > 1 else "one task, 1"

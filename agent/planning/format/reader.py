@@ -1,0 +1,327 @@
+"""Reading a plan somebody wrote: JSON or YAML, bare or in one code fence, in any of the shapes in use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeGuard, get_args
+
+from msgspec.structs import replace
+
+from foregate.agent.planning.format import aliases
+from foregate.agent.planning.format.condition import asked_how_ended
+from foregate.agent.planning.format.notebook import Notebook
+from foregate.agent.planning.format.plan_text import mapping_of, values_of
+from foregate.agent.planning.format.reading import Reading
+from foregate.policy.source.strict_yaml import shown
+from foregate.schemas.errors import InvalidJson
+from foregate.schemas.strict_json import Json, scrub
+from foregate.schemas.task_plan import OnFailure, PlanDefect, PlannedCall, PlanTask, TaskPlan
+from foregate.schemas.tool_spec import Catalogue
+
+_PLAN = {
+    "id": ("id", "plan_id"),
+    "query": ("query", "user_query"),
+    "goal": ("goal",),
+    "tasks": ("tasks", "steps"),
+    "version": ("version",),
+    "estimated_duration": ("estimated_duration",),
+    "requires_confirmation": ("requires_confirmation",),
+    "on_failure": ("on_failure",),
+    "metadata": ("metadata",),
+}
+_TASK = {
+    "id": ("id", "step_number", "step"),
+    "action": ("action",),
+    "target": ("target",),
+    "reason": ("reason", "description"),
+    "expected_outcome": ("expected_outcome",),
+    "depends_on": ("depends_on",),
+    "params": ("params",),
+    "calls": ("calls", "actions"),
+    "when": ("when",),
+    "may_fail": ("may_fail",),
+    "tool": ("tool", "tool_name"),
+    "arguments": ("args", "arguments"),
+}
+_CALL = {
+    "tool": ("tool", "tool_name"),
+    "arguments": ("arguments", "args"),
+    "description": ("description", "reasoning"),
+}
+_ANALYSIS = "analyze_error"
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_DURATION = re.compile(r"\s*(\d{1,6})\s*(s|sec|seconds?|m|min|minutes?|h|hours?)\s*\.?", re.IGNORECASE)
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_LARGEST = 1_000_000
+"""The largest number of a task, and of seconds, that is taken for one."""
+_MOST_PARTS = 20_000
+"""Tasks and calls of one plan that are read: far more than any policy allows, and few enough to name what is wrong."""
+_MOST_KEYS = 20
+"""Keys nobody knows that are named in one mapping."""
+
+
+def read(text: str, *, query: str = "", catalogue: Catalogue | None = None) -> Reading:
+    """Return the plan `text` holds; never raise for what it says.
+
+    `query` is the request the plan is for, used where the text names none. Foreign names of tools and parameters are
+    resolved by the table of aliases, unless `catalogue` has a tool of that very name. The defects are those of form;
+    `validate` finds the others, so that both together are everything that is wrong.
+    """
+    try:
+        value, notes = values_of(text)
+    except InvalidJson as error:
+        return unreadable(str(error))
+    if isinstance(value, list):
+        value = {"tasks": value}
+    if not isinstance(value, dict):
+        return unreadable("the text holds no plan")
+    reader = _Reader(Notebook(), catalogue)
+    for note in notes:
+        reader.book.note(note)
+    plan = reader.plan(value, query)
+    return Reading(plan, reader.book.notes, tuple(reader.book.defects))
+
+
+def unreadable(problem: str) -> Reading:
+    """Return the reading of a text that holds no plan."""
+    remedy = "write one object with `goal` and `tasks`, as JSON or YAML and nothing else"
+    return Reading(None, (), (PlanDefect(0, "plan", shown(problem, 400), remedy),))
+
+
+def with_own_id(plan: TaskPlan) -> TaskPlan:
+    """Return the plan under an id made of what it says, so that the same plan has the same id."""
+    return replace(plan, id=f"plan-{replace(plan, id='').digest[:12]}")
+
+
+class _Reader:
+    """Reads one plan; whatever cannot be read is a defect and stands at its default."""
+
+    def __init__(self, book: Notebook, catalogue: Catalogue | None) -> None:
+        self.book = book
+        self.catalogue = catalogue
+        self.room = _MOST_PARTS
+
+    def within(self, task: int, where: str, listed: list[Json]) -> list[Json]:
+        """Return the tasks or calls of a list that are still read; a defect where that leaves some out."""
+        room, self.room = self.room, max(0, self.room - len(listed))
+        if len(listed) > room:
+            problem = f"the plan is too long: only its first {_MOST_PARTS} tasks and calls are read"
+            self.book.defect(task, where, problem, "do less, or make plans that follow each other")
+        return listed[:room]
+
+    def plan(self, value: Mapping[str, Json], query: str) -> TaskPlan:
+        """Return the whole plan."""
+        given = self.fields(0, "", value, _PLAN)
+        tasks = self.tasks(given.get("tasks"))
+        asked, goal = self.text(0, "query", given.get("query")) or scrub(query), self.text(0, "goal", given.get("goal"))
+        if not goal:
+            goal = asked or next((task.reason for task in tasks if task.reason), "")
+            self.book.note("the goal was missing; it is the request" if asked else "the goal was missing")
+        if given.get("version") not in (None, 1) or isinstance(given.get("version"), bool):
+            self.book.defect(0, "version", "the plan is of another version", "write `version: 1`, or leave it out")
+        confirmation, on_failure = given.get("requires_confirmation"), given.get("on_failure")
+        if confirmation is not None and not isinstance(confirmation, bool):
+            self.book.defect(0, "requires_confirmation", "it is neither true nor false", "write true or false")
+            confirmation = True
+        choices: tuple[OnFailure, ...] = get_args(OnFailure)
+        chosen = next((choice for choice in choices if choice == on_failure), None)
+        if on_failure is not None and chosen is None:
+            allowed = ", ".join(f"`{choice}`" for choice in choices)
+            self.book.defect(
+                0, "on_failure", f"`{shown(on_failure, 40)}` is no way to go on", f"write one of {allowed}"
+            )
+        plan = TaskPlan(
+            id="",
+            query=asked,
+            goal=goal,
+            tasks=tasks,
+            estimated_duration=self.duration(given.get("estimated_duration")),
+            requires_confirmation=True if confirmation is None else confirmation,
+            on_failure=chosen or "continue_independent",
+            metadata=self.mapping(0, "metadata", given.get("metadata")),
+        )
+        named = self.text(0, "id", given.get("id"))
+        if _ID.fullmatch(named):
+            return replace(plan, id=named)
+        if named:
+            self.book.note("the plan's id held characters an id cannot have, or too many; it has a new one")
+        return with_own_id(plan)
+
+    def tasks(self, value: Json) -> tuple[PlanTask, ...]:
+        """Return the tasks in the order they are written."""
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            self.book.defect(0, "tasks", "the tasks are not a list", "write a list of tasks")
+            return ()
+        found = []
+        for place, item in enumerate(self.within(0, "tasks", value), 1):
+            if isinstance(item, dict):
+                found.append(self.task(place, item))
+            else:
+                self.book.defect(place, "task", "the task is not a mapping", "write a mapping with `action` or `calls`")
+                found.append(PlanTask(place))
+        return self.expected_failures(found, value)
+
+    def expected_failures(self, tasks: list[PlanTask], value: list[Json]) -> tuple[PlanTask, ...]:
+        """Return the tasks, where one that says nothing of it may fail if a later one is there to look at its failure.
+
+        That is one that depends on it and analyses an error, or whose condition asks how its command ended.
+        """
+        silent = {
+            task.id
+            for task, item in zip(tasks, value, strict=False)
+            if not (isinstance(item, dict) and item.get("may_fail") is not None)
+        }
+        looked_at = set[int]()
+        for task in tasks:
+            if _ANALYSIS in (task.action, *(call.tool for call in task.calls)):
+                looked_at |= set(task.depends_on)
+            looked_at |= asked_how_ended(task.when or {})
+        for number in sorted(looked_at & silent):
+            self.book.note("a command of it may end with an error, which a later task looks at", number)
+        return tuple(replace(task, may_fail=True) if task.id in looked_at & silent else task for task in tasks)
+
+    def task(self, place: int, value: Mapping[str, Json]) -> PlanTask:
+        """Return one task; without a number it has that of its place."""
+        number = self.number(place, value)
+        given = self.fields(number, "", value, _TASK)
+        calls = self.calls(number, given)
+        reason = self.text(number, "reason", given.get("reason"))
+        action = self.text(number, "action", given.get("action")).strip()
+        target = self.text(number, "target", given.get("target"))
+        ours = aliases.tool_of(action, self.catalogue)
+        if ours != action:
+            self.book.note(f"the action `{action}` is our `{ours}`", number)
+        if not reason:
+            said = next((call.description for call in calls if call.description), "")
+            reason = said or " ".join(filter(None, (ours or ", ".join(call.tool for call in calls), target)))
+            self.book.note(
+                "the reason was missing; it is the first call's description" if said else "the reason was missing",
+                number,
+            )
+        return PlanTask(
+            number,
+            ours,
+            target,
+            reason,
+            self.text(number, "expected_outcome", given.get("expected_outcome")),
+            self.dependencies(number, given.get("depends_on")),
+            self.mapping(number, "params", given.get("params")),
+            calls,
+            self.mapping(number, "when", given.get("when")) or None,
+            self.yes_or_no(number, "may_fail", given.get("may_fail")),
+        )
+
+    def yes_or_no(self, number: int, where: str, value: Json) -> bool:
+        """Return a flag, no where it is missing; anything else is a defect."""
+        if value is not None and not isinstance(value, bool):
+            self.book.defect(number, where, "it is neither true nor false", "write true or false")
+        return value is True
+
+    def number(self, place: int, value: Mapping[str, Json]) -> int:
+        """Return a task's number."""
+        number = next((value[key] for key in _TASK["id"] if value.get(key) is not None), None)
+        if number is None:
+            self.book.note("the number was missing; it is the place in the list", place)
+            return place
+        if is_number(number) and number > 0:
+            return number
+        self.book.defect(place, "id", f"`{shown(number, 40)}` is no number of a task", f"number the task {place}")
+        return place
+
+    def dependencies(self, task: int, value: Json) -> tuple[int, ...]:
+        """Return the numbers of the tasks a task depends on: none, one, or a list of them."""
+        listed = [] if value is None else value if isinstance(value, list) else [value]
+        for item in listed:
+            if not is_number(item):
+                problem = f"`{shown(item, 40)}` is no number of a task"
+                self.book.defect(task, "depends_on", problem, "list numbers of earlier tasks")
+        return tuple(item for item in listed if is_number(item))
+
+    def calls(self, task: int, given: Mapping[str, Json]) -> tuple[PlannedCall, ...]:
+        """Return the calls a task lists: in a list, as one mapping, or as the task's own `tool` and `args`."""
+        value = given.get("calls")
+        single = {key: given[key] for key in ("tool", "arguments") if given.get(key) is not None}
+        if single:
+            if value:
+                problem = "the task names a tool of its own and lists calls as well"
+                self.book.defect(task, "calls", problem, "keep the list of calls and take the other out")
+            else:
+                value = [{**single, "description": given.get("reason")}]
+        if isinstance(value, dict):
+            value = [value]
+        if value is not None and not isinstance(value, list):
+            self.book.defect(task, "calls", "the calls are not a list", "write a list of calls")
+        listed = self.within(task, "calls", value) if isinstance(value, list) else []
+        return tuple(self.call(task, place, item) for place, item in enumerate(listed, 1))
+
+    def call(self, task: int, place: int, value: Json) -> PlannedCall:
+        """Return one call under our names of tool and parameters."""
+        where = f"calls.{place}"
+        if not isinstance(value, dict):
+            self.book.defect(task, where, "the call is not a mapping", "write `tool`, `arguments` and `description`")
+            return PlannedCall("")
+        given = self.fields(task, f"{where}.", value, _CALL)
+        named = self.text(task, f"{where}.tool", given.get("tool")).strip()
+        tool = aliases.tool_of(named, self.catalogue)
+        if tool != named:
+            self.book.note(f"the tool `{named}` is our `{tool}`", task)
+        arguments, said = aliases.arguments_of(
+            named, tool, self.mapping(task, f"{where}.arguments", given.get("arguments")), self.catalogue
+        )
+        for sentence in said:
+            self.book.note(sentence, task)
+        return PlannedCall(tool, arguments, self.text(task, f"{where}.description", given.get("description")))
+
+    def fields(
+        self, task: int, where: str, value: Mapping[str, Json], names: Mapping[str, tuple[str, ...]]
+    ) -> dict[str, Json]:
+        """Return what a mapping gives under our names of its keys; a key nobody knows is a defect, not passed over."""
+        ours = {foreign: name for name, every in names.items() for foreign in every}
+        given: dict[str, Json] = {}
+        unknown = 0
+        for key, inner in value.items():
+            name = ours.get(key)
+            if name is None:
+                unknown += 1
+                if unknown <= _MOST_KEYS:
+                    remedy = self.book.nearest(key, ours, "take it out")
+                    self.book.defect(task, where + shown(key, 40), "nobody knows this key", remedy)
+            elif name not in given or given[name] is None:
+                given[name] = inner
+            elif inner is not None:
+                problem = f"`{name}` is given twice, under different names"
+                self.book.defect(task, where + key, problem, "keep one of them")
+        return given
+
+    def text(self, task: int, where: str, value: Json) -> str:
+        """Return a text, "" for null."""
+        if value is None or isinstance(value, str):
+            return value or ""
+        self.book.defect(task, where, f"`{shown(value, 40)}` is not text", "write text")
+        return ""
+
+    def mapping(self, task: int, where: str, value: Json) -> dict[str, Json]:
+        """Return a mapping that may be written as JSON text."""
+        try:
+            return mapping_of(value)
+        except InvalidJson as error:
+            self.book.defect(task, where, shown(error, 200), "write an object, or an object as JSON text")
+            return {}
+
+    def duration(self, value: Json) -> int:
+        """Return seconds, 0 for unknown: a number, or a text such as `5 seconds`."""
+        if value is None or (is_number(value) and value >= 0):
+            return value or 0
+        match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+        if match is not None:
+            return min(int(match[1]) * _SECONDS[match[2][0].lower()], _LARGEST)
+        self.book.note("the estimated duration cannot be read as seconds; it counts as unknown")
+        return 0
+
+
+def is_number(value: Json) -> TypeGuard[int]:
+    """Whether a value may be the number of a task; which numbers a plan has is for the validator to say."""
+    return isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST

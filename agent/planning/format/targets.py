@@ -1,0 +1,176 @@
+"""Where a plan's paths lead: every one inside the workspace, and a part of a path to the one file it can mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from foregate.agent.planning.format.notebook import Notebook
+from foregate.agent.workspace import directory
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.risk.globs import matches
+from foregate.policy.source.strict_yaml import shown
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+
+PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY)
+"""The kinds of resources that are paths of the workspace."""
+
+_MOST_ENTRIES = 20_000
+_MOST_GLOBS = 64
+_MOST_STEPS = 10_000
+"""Folders and files of a plan's paths that are looked up: each is a question to the file system."""
+_GLOB = frozenset("*?")
+_NO_PATH = ("://", "::", "\n", "\0")
+_LONGEST = 4096
+_ELSEWHERE = re.compile(r"~[^/]*(?:/|\Z)|[A-Za-z]:[\\/]|\\\\|(?:.*\\)?\.\.\\|[A-Za-z][A-Za-z0-9+.-]*://", re.DOTALL)
+"""What leads outside where others read paths: a home folder, a drive, a share, a step up, an address."""
+
+
+class Place(NamedTuple):
+    """Where a path stands in a plan, and what will be done there."""
+
+    task: int
+    field: str
+    access: Effect
+
+    @property
+    def resolvable(self) -> bool:
+        """Whether a part of a path may stand for the file: never where something is made, moved or taken away."""
+        return self.access in (Effect.OBSERVATION, Effect.EDIT)
+
+
+class Targets:
+    """Looks up the paths of one plan, tasks in order; what lies in the workspace is listed once, and only if needed."""
+
+    def __init__(self, workspace: Workspace, book: Notebook, *, strict: bool) -> None:
+        self.workspace = workspace
+        self.book = book
+        self.strict = strict
+        self.made: set[str] = set()
+        """What earlier tasks put there."""
+        self.anything = False
+        """Whether an earlier task may have put anything anywhere, as a command can."""
+        self._known: dict[str, tuple[str, bool]] = {}
+        self._entries: tuple[str, ...] | None = None
+        self._named: dict[str, list[str]] = {}
+        self._globs = 0
+        self._steps = 0
+
+    def path(self, place: Place, path: str) -> str:
+        """Return a path of a call as it should be written; a defect where it leads outside."""
+        try:
+            found, there = self.looked_up(path)
+        except WorkspaceError as error:
+            self.book.defect(place.task, place.field, shown(error, 200), "name a path inside the workspace")
+            return path
+        if not there and _ELSEWHERE.match(path):
+            problem = (
+                f"`{shown(path, 60)}` is written as what leads outside the workspace, and nothing here has that name"
+            )
+            self.book.defect(place.task, place.field, problem, "write the path relative to the workspace, with `/`")
+            return path
+        if place.access is Effect.CREATE:
+            self.made.add(found)
+        if there or not place.resolvable or found in self.made:
+            return path
+        return self.meant(place, path, found)
+
+    def target(self, place: Place, target: str) -> str:
+        """Return the target of a task without calls, resolved; globs stay, what is no path is odd."""
+        if any(mark in target for mark in _NO_PATH) or len(target) > _LONGEST:
+            self.odd(place, f"`{shown(target, 60)}` is no path", "name a file or folder of the workspace")
+            return target
+        if _GLOB & set(target) and not self.exists(target):
+            self.glob(place, target)
+            return target
+        path = self.path(place, target)
+        found = self._known.get(path, (path, False))[0]
+        if found != path and place.resolvable:
+            self.book.note(f"the target `{shown(path, 120)}` is `{shown(found, 200)}`", place.task)
+            return found
+        return path
+
+    def exists(self, path: str) -> bool:
+        """Whether something is at a path of the workspace."""
+        try:
+            return self.looked_up(path)[1]
+        except WorkspaceError:
+            return False
+
+    def looked_up(self, path: str) -> tuple[str, bool]:
+        """Return the canonical id of a path and whether something is there; raise WorkspaceError outside."""
+        known = self._known.get(path)
+        if known is None:
+            self._steps += 1 + path.count("/")
+            if self._steps > _MOST_STEPS:
+                raise WorkspaceError("the plan names too many paths to look this one up")
+            found = self.workspace.resolve(path)
+            known = self._known[path] = (found, self.workspace.look(found).kind != "")
+        return known
+
+    def meant(self, place: Place, path: str, found: str) -> str:
+        """Return the one file whose path ends with `found`; where there is none, or more than one, that is odd."""
+        ending = f"/{found}"
+        candidates = [entry for entry in self.named(found.rpartition("/")[2]) if entry.endswith(ending)]
+        if len(candidates) == 1:
+            self.book.note(
+                f"the path `{shown(path, 120)}` is `{shown(candidates[0], 200)}`, the only one that ends so", place.task
+            )
+            return candidates[0]
+        if candidates:
+            named = ", ".join(f"`{shown(one, 60)}`" for one in candidates[:3])
+            self.odd(place, f"`{shown(path, 60)}` may be any of {named}", "write the whole path")
+        elif not self.anything:
+            self.odd(
+                place, f"there is nothing at `{shown(path, 60)}`", "check the path, or let an earlier task make it"
+            )
+        return path
+
+    def glob(self, place: Place, pattern: str) -> None:
+        """Say so when a glob leads outside or matches nothing."""
+        if pattern.startswith("/") or ".." in pattern.split("/"):
+            problem = f"the glob `{shown(pattern, 60)}` may lead outside the workspace"
+            self.book.defect(place.task, place.field, problem, "write it relative to the workspace")
+            return
+        self._globs += 1
+        if self._globs > _MOST_GLOBS:
+            self.odd(place, "the plan has too many globs to look them all up", f"use at most {_MOST_GLOBS}")
+            return
+        try:
+            hit = any(matches(pattern, path) for path in (*self.entries(), *self.made))
+        except ValueError as error:
+            self.odd(place, str(error), "write a shorter glob")
+            return
+        if not hit and not self.anything:
+            self.odd(place, f"the glob `{shown(pattern, 60)}` matches nothing", "check it, or name the files")
+
+    def odd(self, place: Place, problem: str, remedy: str) -> None:
+        """Add a warning, or a defect where targets are taken strictly."""
+        (self.book.defect if self.strict else self.book.warning)(place.task, place.field, problem, remedy)
+
+    def entries(self) -> tuple[str, ...]:
+        """Return the paths in the workspace; none when there are too many to say that one is the only one."""
+        if self._entries is None:
+            try:
+                found = directory.walk(self.workspace, ".", enter=lambda entry: entry.name != ".git")
+                listed = tuple(islice((entry.path for entry in found if entry.readable), _MOST_ENTRIES + 1))
+            except WorkspaceError:
+                listed = ()
+            self._entries = listed if len(listed) <= _MOST_ENTRIES else ()
+            for path in self._entries:
+                self._named.setdefault(path.rpartition("/")[2], []).append(path)
+        return self._entries
+
+    def named(self, name: str) -> Sequence[str]:
+        """Return the paths whose last component is `name`."""
+        return self._named.get(name, ()) if self.entries() else ()
+
+
+def path_parameters(spec: ToolSpec) -> Sequence[TargetParameter]:
+    """Return the parameters of a tool that name paths of the workspace."""
+    return [parameter for parameter in spec.targets if parameter.kind in PATHS]

@@ -1,0 +1,190 @@
+"""What becomes of a plan's results: the planning model answers the person, or proposes a further plan."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec.structs import replace
+
+from foregate.agent.loop import budget
+from foregate.agent.planning.ask.asking import Got, Taken, ask
+from foregate.agent.planning.ask.planner import Planning, sentence, tools_of, weighed
+from foregate.agent.planning.ask.prompts import RESULTS, RESULTS_AGAIN
+from foregate.agent.planning.ask.proposal import FROM_FILE, propose
+from foregate.agent.planning.ask.rewording import MODEL
+from foregate.agent.planning.format.configuration import Configuration, ModelConfiguration
+from foregate.agent.planning.run.plan_report import PlanReport
+from foregate.agent.planning.run.wire_answer import NAME, Conclusion, conclusion_of, results_schema
+from foregate.agent.session.elide_results import result_text
+from foregate.agent.session.session import Session
+from foregate.evidence.state.plan import CallState, PlanState, StepState
+from foregate.evidence.state.tokens import tokens_of
+from foregate.evidence.state.truncate import cut
+from foregate.schemas import codec, strict_json
+from foregate.schemas.json_object import get_text
+from foregate.schemas.message import Message, ModelRequest
+from foregate.schemas.protocols import Model
+from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import PlanDefect, PlannedCall
+from foregate.schemas.tool_result import ToolResult
+
+GATE = "plan_results"
+"""Under this name what is asked about a plan's results stands in the log."""
+_ENDS = ("completed", "failed", "blocked")
+"""Ends of a run the model is told; who cancels, and a limit that is reached, want no further request."""
+_SHORTEST = 200
+"""Characters of an output that are shown however many there are."""
+_BEFORE = 20_000
+"""Characters of an unusable answer the model is shown again."""
+
+
+async def concluded(
+    session: Session, state: PlanState, configuration: Configuration, model: Model, report: PlanReport
+) -> PlanReport:
+    """Return the report with the model's answer, or with the further plan that was proposed, or why there is neither.
+
+    The status is that of the run, whatever the model says.
+    """
+    if not due(session, state, configuration, report):
+        return report
+    try:
+        return await answered(session, state, configuration, model, report)
+    except asyncio.CancelledError:
+        return replace(report, unanswered="the person did not wait for the answer")
+
+
+def due(session: Session, state: PlanState, configuration: Configuration, report: PlanReport) -> bool:
+    """Whether the model is asked about the results of a run."""
+    task = session.state.task
+    assert task is not None
+    if state.dry_run or report.status not in _ENDS or budget.reached(task, session.policy, session.clock):
+        return False
+    match configuration.planning.answer:
+        case "always":
+            return True
+        case "failed":
+            return report.status != "completed"
+        case "requested":
+            return task.messages[0].text not in ("", FROM_FILE)
+        case "never":
+            return False
+
+
+async def answered(
+    session: Session, state: PlanState, configuration: Configuration, model: Model, report: PlanReport
+) -> PlanReport:
+    """Ask until an answer can be used, at most `planning.planning_tries` times."""
+    left = max(0, configuration.planning.max_plans - state.number)
+    defects: tuple[PlanDefect, ...] = ()
+    before = ""
+    for number in range(1, configuration.planning.planning_tries + 1):
+        request = results_request(session, state, configuration, report, left)
+        if defects:
+            request["defects"] = [codec.dump(defect) for defect in defects]
+            request["before"] = before[:_BEFORE]
+        said, before = await asked(session, model, configuration.models.planning, request, number, left)
+        if said.reading is None and not said.defects:
+            return replace(report, answer=said.answer)
+        planning = weighed(session, said.reading, configuration, number) if said.reading else Planning(None)
+        if planning.plan is not None and planning.plan.digest == state.digest:
+            again = PlanDefect(0, "plan", "this very plan has run", "plan only what is left, or answer in words")
+            planning = Planning(None, (again,))
+        if planning.plan is not None:
+            await propose(session, planning.plan, notes=planning.notes, number=state.number + 1)
+            return replace(report, answer=said.answer, further=planning.plan)
+        defects = (*said.defects, *planning.defects)
+        if any(defect.field == MODEL for defect in defects):
+            break
+    return replace(report, unanswered=f"the model gave no usable answer ({sentence(defects[0])[:300]})")
+
+
+async def asked(
+    session: Session, model: Model, shape: ModelConfiguration, request: dict[str, Json], number: int, left: int
+) -> tuple[Conclusion, str]:
+    """Ask once; return what the answer holds, and its text."""
+
+    def take(got: Got) -> Taken[Conclusion]:
+        if got.wrong is not None:
+            return Taken(Conclusion(defects=(got.wrong,)), None, sentence(got.wrong))
+        found = conclusion_of(got.text, left, query=get_text(request, "request"), catalogue=session.catalogue)
+        plan = found.reading.plan if found.reading is not None else None
+        wrong = (*found.defects, *(found.reading.defects if found.reading is not None else ()))
+        value: dict[str, Json] = {
+            "answer": found.answer or None,
+            "plan": codec.dump(plan) if plan is not None else None,
+        }
+        return Taken(found, None if wrong else value, "; ".join(map(sentence, wrong)))
+
+    prompt = f"{RESULTS}\n{RESULTS_AGAIN}" if number > 1 else RESULTS
+    put = ModelRequest(
+        [Message("system", prompt), Message("user", strict_json.canonical(request).decode())],
+        words_only=True,
+        schema_name=NAME,
+        schema=results_schema(left),
+        purpose="plan_results",
+        temperature=shape.temperature,
+        max_tokens=shape.max_tokens,
+    )
+    return await ask(session, model, f"{GATE}:{number}", put, take)
+
+
+def results_request(
+    session: Session, state: PlanState, configuration: Configuration, report: PlanReport, left: int
+) -> dict[str, Json]:
+    """Return what the model is told: what was asked for, what each task was to do, and what came of it."""
+    task = session.state.task
+    assert task is not None
+    said = [message.text for message in task.messages if message.text != FROM_FILE]
+    most = room(state, configuration)
+    request: dict[str, Json] = {
+        "request": "\n".join(said),
+        "goal": state.known.goal,
+        "status": report.status,
+        "reason": report.reason,
+        "results": [result(session, step, most) for step in state.steps.values()],
+        "plans_left": left,
+    }
+    if left:
+        request["tools"] = tools_of(session)
+    return request
+
+
+def room(state: PlanState, configuration: Configuration) -> int:
+    """Return how many characters one output may take, so that all of them stay within `context.max_tokens`."""
+    outputs = [call.text for step in state.steps.values() for call in step.calls if call.text]
+    shaped, bound = configuration.formatting, configuration.context.max_tokens
+    most = shaped.max_content_length if shaped.truncate_large_outputs else max(map(len, outputs), default=0)
+    while most > _SHORTEST and sum(tokens_of(text[:most]) for text in outputs) > bound:
+        most = max(_SHORTEST, most // 2)
+    return max(most, 1)
+
+
+def result(session: Session, step: StepState, most: int) -> Json:
+    """Return what came of a task."""
+    task = step.task
+    body: dict[str, Json] = {
+        "task": task.id,
+        "asked": task.reason or f"{task.action} {task.target}".strip(),
+        "status": step.status,
+        "calls": [call_result(session, call, task.calls, most) for call in step.calls],
+    }
+    if step.words.strip():
+        body["words"] = cut(step.words, most)[0]
+    if step.reason and step.status != "done":
+        body["why"] = step.reason
+    return body
+
+
+def call_result(session: Session, call: CallState, planned: tuple[PlannedCall, ...], most: int) -> Json:
+    """Return what came of a call: its output as text by the kind of its tool, or why there is none."""
+    body: dict[str, Json] = {"tool": call.tool, "target": call.target, "status": call.status}
+    if 0 <= call.position < len(planned):
+        arguments = strict_json.canonical(dict(planned[call.position].arguments)).decode()
+        body["arguments"] = cut(arguments, most)[0]
+    spec = session.catalogue.get(call.tool)
+    if spec is not None and call.status in ("done", "failed"):
+        gave = ToolResult(call.status == "done", call.text, error=call.code, exit_code=call.exit_code)
+        body["result"] = result_text(spec, call.target, gave, most)
+    if call.why:
+        body["error"] = call.why
+    return body

@@ -1,0 +1,67 @@
+"""Taking back what a plan did, newest first, by the same undo as everywhere."""
+
+from __future__ import annotations
+
+from foregate.agent.effects.reconcile import find_out
+from foregate.agent.effects.undo import undo
+from foregate.agent.session.session import Session
+from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState
+from foregate.schemas.call_events import ToolStarted
+from foregate.schemas.event import Draft
+from foregate.schemas.plan_events import PlanStepChanged
+from foregate.schemas.task_plan import TaskStatus
+
+
+async def take_back(session: Session, state: PlanState, *, whole: bool = False) -> list[str]:
+    """Undo every call of the plan that changed something, in reverse; return what could not be undone.
+
+    With `whole` that goes for the plans before it that were for the same request, too.
+
+    A task of which something was undone is `aborted`, so that a retry may do that again, and only that; one of which
+    everything stays keeps its status.
+    """
+    await find_out(session)
+    changed = await changing(session)
+    left: list[str] = []
+    steps = [*(state.earlier if whole else ()), *state.steps.values()]
+    for step in sorted(steps, key=lambda step: began(step), reverse=True):
+        if step.status not in ("done", "failed", "aborted"):
+            continue
+        stays: list[str] = []
+        effects = [call for call in step.calls if call.id in changed]
+        for call in reversed(effects):
+            if call.status not in ("done", "unknown"):
+                continue
+            report = await undo(session, call.id)
+            if not report.done:
+                stays.append(f"{call.tool} {call.target}".strip() + f" ({report.reason})")
+        left += stays
+        undone = any(call.status == "undone" for call in effects)
+        of_this_plan = any(step is mine for mine in state.steps.values())
+        if of_this_plan and (stays or (undone and step.status == "done")):
+            status: TaskStatus = "aborted" if undone and step.status == "done" else step.status
+            begin = f"{ROLLED_BACK}, except" if undone else "not undone"
+            why = f"{begin}: {'; '.join(stays)}" if stays else ROLLED_BACK
+            await session.record(told(state, step, status, why[:400]))
+    return left
+
+
+async def changing(session: Session) -> set[str]:
+    """Return the calls of the session that had an effect, or may have had one."""
+    events = await session.log.read(session.lease.session)
+    bodies = (event.body for event in events)
+    return {body.call for body in bodies if isinstance(body, ToolStarted) and body.side_effect != "pure"}
+
+
+def began(step: StepState) -> int:
+    """Return where in the log the newest call of a task stands: calls are named by the event that holds them."""
+    places = [call.id.removeprefix("c").partition(".")[0] for call in step.calls]
+    return max((int(place) for place in places if place.isdecimal()), default=0)
+
+
+def told(state: PlanState, step: StepState, status: TaskStatus, why: str) -> Draft:
+    """Return the event of a task after its changes were taken back, or were not."""
+    body = PlanStepChanged(
+        plan=state.digest, step=step.task.id, status=status, reason=why, final=step.final, choice=step.choice
+    )
+    return Draft(body, "foregate")

@@ -1,0 +1,334 @@
+"""Running a confirmed plan, one step the state asks for after another; so a later process goes on where one ended."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from foregate.agent.effects.reconcile import find_out
+from foregate.agent.loop import budget
+from foregate.agent.loop.dispatch import give_up
+from foregate.agent.loop.runner import step as take_step
+from foregate.agent.loop.verification import remark
+from foregate.agent.planning.format.configuration import Configuration
+from foregate.agent.planning.run.answering import concluded
+from foregate.agent.planning.run.failure_choice import decide
+from foregate.agent.planning.run.filling import ask_for_calls
+from foregate.agent.planning.run.looks import Place, companions, next_places
+from foregate.agent.planning.run.next_step import aborts, ending_of, ready, undecided
+from foregate.agent.planning.run.plan_report import PlanReport, report_of
+from foregate.agent.planning.run.rollback import take_back
+from foregate.agent.planning.run.task_context import request_for, said
+from foregate.agent.planning.run.weighing import ENDING, FILLED_IN, lacking, may_go_again
+from foregate.agent.session.result import Outcome
+from foregate.agent.session.session import Session
+from foregate.agent.workspace.workspace import Workspace
+from foregate.evidence.state.plan import CallState, PlanState, StepState, named
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.event import Draft
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.plan_events import FillRequest, PlanStepChanged
+from foregate.schemas.protocols import Model
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.task_events import Report, Status
+from foregate.schemas.task_plan import FailureChoice, PlanTask, TaskStatus
+from foregate.schemas.tool_call import ToolCall
+
+Before = Callable[[PlanTask], Awaitable[bool]]
+"""Asked before each task where a person confirms step by step; no is a pause."""
+OnFailure = Callable[[StepState], Awaitable[FailureChoice | None]]
+"""Asked after a task failed where the plan says so; None is not now."""
+
+
+@dataclass
+class PlanRun:
+    """A plan under way in a session. `state` is folded from the session's events, so nothing here must be kept.
+
+    The `planner` is told the results; without one nobody is. `outcome` is how the session's task ended or paused.
+    """
+
+    session: Session
+    state: PlanState
+    configuration: Configuration
+    model: Model | None = None
+    before: Before | None = None
+    on_failure: OnFailure | None = None
+    planner: Model | None = None
+    outcome: Outcome | None = field(default=None, init=False)
+    pausing: bool = field(default=False, init=False)
+    _asked: set[int] = field(default_factory=set, init=False)
+
+    def pause(self) -> None:
+        """Pause after the call in hand."""
+        self.pausing = True
+
+    async def run(self) -> PlanReport:
+        """Work on the plan until it ends or pauses. Cancelling leaves every call answered and ends the plan."""
+        try:
+            while (report := await self.advance()) is None:  # noqa: ASYNC110 - it works, it does not poll
+                await asyncio.sleep(0)
+            return report
+        except asyncio.CancelledError:
+            return await self.cancelled()
+
+    async def advance(self) -> PlanReport | None:
+        """Take the one step the state asks for."""
+        open_turn = self.session.state.open
+        if open_turn is not None and open_turn.response.calls:
+            outcome = await take_step(self.session)
+            return self.waits(outcome) if outcome is not None else None
+        if report := await self.interrupted():
+            return report
+        steps = self.state.in_hand
+        if not steps:
+            return await self.choose()
+        if paused := [step for step in steps if step.status == "paused"]:
+            await self.session.record(*(self.changed(step, "running", "resumed") for step in paused))
+        else:
+            await (self.send(steps) if steps[0].task.calls else self.fill(steps[0]))
+        return None
+
+    async def interrupted(self) -> PlanReport | None:
+        """Stop for what stands in the way of any further call: a question, a limit, a lost workspace, a pause."""
+        task = self.session.state.task
+        assert task is not None
+        if task.question:
+            return self.waits(await self.session.paused(Outcome("needs_input", task.question)))
+        if why := damage(self.session.workspace):
+            return await self.broken_off("failed", why)
+        if limit := budget.reached(task, self.session.policy, self.session.clock):
+            return await self.broken_off("budget_exhausted", limit)
+        if self.pausing:
+            self.pausing = False
+            steps = self.state.in_hand
+            await self.session.record(*(self.changed(step, "paused", "paused by the person") for step in steps))
+            return await self.paused("paused by the person")
+        return None
+
+    async def choose(self) -> PlanReport | None:
+        """Abort what cannot run any more, begin the next task, or end the plan."""
+        strict = self.configuration.execution.strict_dependencies
+        if failed := undecided(self.state):
+            return await self.ask_person(failed[0])
+        gone = list(aborts(self.state, strict))
+        if gone:
+            await self.session.record(*(self.changed(step, "aborted", why) for step, why in gone))
+            return None
+        following = ready(self.state)
+        if following is None:
+            return await self.finished()
+        if following.skipped:
+            await self.change(following.step, "skipped", following.skipped)
+            return None
+        number = following.step.task.id
+        if self.before is not None and number not in self._asked:
+            if not await self.before(following.step.task):
+                return await self.paused(f"task {number} was not confirmed")
+            self._asked.add(number)
+        begun = [following.step]
+        if self.before is None:
+            begun += companions(self.state, following.step, self.session.catalogue, self.at_once)
+        await self.session.record(*(self.changed(step, "running", attempt=step.attempt + 1) for step in begun))
+        return None
+
+    async def ask_person(self, step: StepState) -> PlanReport | None:
+        """Have a person choose how to go on after a failure; where nobody does, the plan pauses."""
+        report = await self.paused(f"task {step.task.id} failed: {step.reason}")
+        choice = await self.on_failure(step) if self.on_failure is not None else None
+        if choice is None:
+            return report
+        await decide(self.session, self.state, step, choice)
+        return None
+
+    @property
+    def at_once(self) -> int:
+        """How many observations may run together."""
+        if not self.configuration.execution.parallel_observations:
+            return 1
+        bounds = self.session.policy.limits
+        return min(bounds.parallel_calls, bounds.calls_per_response or sys.maxsize)
+
+    async def send(self, steps: list[StepState]) -> None:
+        """Say what came of one of the tasks in hand, or send the next calls of all of them."""
+        for step in steps:
+            if await self.concluded(step):
+                return
+        if ending := ending_of(self.state):
+            await self.session.record(*(self.changed(step, "aborted", ending) for step in steps))
+        else:
+            await self.send_places(next_places(steps, self.session.catalogue, self.at_once))
+
+    async def concluded(self, step: StepState) -> bool:
+        """Say what came of a task that lists its calls; return whether there was anything to say."""
+        left, unknown = step.left, [call for call in step.calls if call.status == "unknown"]
+        if unknown:
+            await self.unsure(step, unknown[0])
+        elif not left:
+            await self.done(step)
+        elif (stopped := next((call for call in step.newest if not may_go_again(call, step)), None)) is not None:
+            await self.failed(step, stopped.why, stopped.code)
+        else:
+            return False
+        return True
+
+    async def send_places(self, places: list[Place]) -> None:
+        """Record tasks' own calls as the response whose calls the judge judges."""
+        planned = [step.task.calls[place] for step, place in places]
+        calls = tuple(ToolCall.of(call.tool, call.arguments) for call in planned)
+        tasks = {step.task.id: step.task for step, _ in places}.values()
+        text = "\n".join(said(task, len(self.state.steps)) for task in tasks)
+        response = ModelResponse(text, calls, finish_reason="tool_calls", model="plan")
+        body = ModelResponded.of(
+            response.stamped(self.session.state.seq + 1),
+            places=[place for _, place in places],
+            tasks=[step.task.id for step, _ in places],
+        )
+        await self.session.record(Draft(body, "planner"))
+
+    async def fill(self, step: StepState) -> None:
+        """Have the execution model fill in the calls of a task that lists none, or say what came of them."""
+        if not step.asks:
+            await self.ask(step, "")
+        elif not step.responded:
+            model = self.model or self.session.model
+            if error := await ask_for_calls(self.session, model, step, self.configuration):
+                await self.ask_again(step, error)
+        else:
+            await self.weigh(step)
+
+    async def weigh(self, step: StepState) -> None:
+        """Say what came of the filled-in calls, or ask once more with the reason."""
+        wrong = next((call for call in step.newest if not call.settled), None)
+        if wrong is not None and wrong.status == "unknown":
+            await self.unsure(step, wrong)
+        elif wrong is not None and wrong.status in ("failed", "denied"):
+            await self.failed(step, wrong.why, wrong.code)
+        elif missing := wrong.why if wrong is not None else lacking(step, self.session.catalogue):
+            await self.ask_again(step, missing, wrong.code if wrong is not None else "")
+        else:
+            await self.done(step)
+
+    async def unsure(self, step: StepState, call: CallState) -> None:
+        """Look what came of a call with an unknown outcome; where looking does not tell, the task failed."""
+        if call.code in ENDING or all(found.call != call.id for found in await find_out(self.session)):
+            await self.failed(step, f"nobody knows whether {named(call)} took effect ({call.why})", call.code)
+
+    async def ask_again(self, step: StepState, why: str, code: str = "") -> None:
+        """Have a task filled in once more, with the reason; one that was asked for often enough failed."""
+        await (self.ask(step, why) if step.asks < FILLED_IN else self.failed(step, why, code))
+
+    async def ask(self, step: StepState, why: str) -> None:
+        """Record what the execution model is asked; `why` says what was wrong with its first answer."""
+        model = (self.model or self.session.model).name
+        request = await request_for(self.session, self.state, step, self.configuration, model, why)
+        await self.session.record(self.changed(step, "running", why, ask=request))
+
+    async def done(self, step: StepState) -> None:
+        """Record that a task is done; in a dry run nothing is."""
+        dry = any(call.status == "judged_dry" for call in step.calls)
+        await self.change(step, "skipped" if dry else "done", "dry run: judged, and would have run" if dry else "")
+
+    async def failed(self, step: StepState, why: str, code: str = "") -> None:
+        """Record that a task failed; a denial by rule and a lost runtime end the whole plan."""
+        final = f"task {step.task.id} {ENDING[code]}" if code in ENDING else ""
+        await self.change(step, "failed", why, final)
+
+    async def finished(self) -> PlanReport:
+        """End a plan of which nothing is left to do, rolled back where it says so."""
+        failed = [step for step in self.state.steps.values() if step.status == "failed"]
+        final = next((step.final for step in failed if step.final), "")
+        why = final or "; ".join(f"task {step.task.id} failed: {step.reason}" for step in failed)
+        rest = [step for step in self.state.steps.values() if step.status == "aborted"]
+        status: Status = "blocked" if final else "failed" if failed or rest else "completed"
+        back = self.state.known.on_failure == "rollback" or any(step.choice == "roll_back" for step in failed)
+        if failed and back and not self.state.dry_run:
+            left = await take_back(self.session, self.state)
+            why += "; what was done was taken back" + (f", except: {'; '.join(left)}" if left else "")
+        return await self.end(status, why)
+
+    async def broken_off(self, status: Status, why: str) -> PlanReport:
+        """End the plan for something that no task is to blame for."""
+        await give_up(self.session, "not_run_cancelled", why)
+        open_ = [step for step in self.state.steps.values() if step.status in ("pending", "running", "paused")]
+        await self.session.record(*(self.changed(step, "aborted", why) for step in open_))
+        return await self.end(status, why)
+
+    async def cancelled(self) -> PlanReport:
+        """End the plan because the person cancelled it."""
+        return await self.broken_off("cancelled", "the person cancelled")
+
+    async def end(self, status: Status, why: str) -> PlanReport:
+        """End the session's task with the planner's answer, or the report in words; a further plan keeps it open."""
+        report = self.reported(status, why)
+        if self.planner is not None:
+            report = await concluded(self.session, self.state, self.configuration, self.planner, report)
+        if report.further is None:
+            task = self.session.state.task
+            marked = remark(task) if report.answer and task is not None else ""
+            need = "`plans retry` or another plan"
+            text = report.answer or summary(report)
+            self.outcome = await self.session.end(status, text, remark=marked, blocker=why, need=need)
+        return report
+
+    async def paused(self, why: str) -> PlanReport:
+        """Record that the plan waits for a person."""
+        goes_on = f"/execute in a chat, or `foregate plans resume {self.session.lease.session}`, goes on"
+        self.outcome = Outcome("paused", why, Report(blocker=why, next_step=goes_on))
+        await self.session.paused(self.outcome)
+        return self.reported("paused", why)
+
+    def waits(self, outcome: Outcome) -> PlanReport:
+        """Return the report of a plan that a question or an approval paused, or that the loop ended."""
+        self.outcome = outcome
+        return self.reported(outcome.status, outcome.text or outcome.report.blocker)
+
+    def reported(self, status: str, why: str) -> PlanReport:
+        """Return the report of the plan as it stands, written as the configuration says."""
+        return report_of(self.state, self.configuration.formatting, status, why)
+
+    async def change(self, step: StepState, status: TaskStatus, why: str = "", final: str = "") -> None:
+        """Record where a task stands."""
+        await self.session.record(self.changed(step, status, why, final=final))
+
+    def changed(
+        self,
+        step: StepState,
+        status: TaskStatus,
+        why: str = "",
+        *,
+        attempt: int = 0,
+        ask: FillRequest | None = None,
+        final: str = "",
+    ) -> Draft:
+        """Return the event of a task that stands differently."""
+        body = PlanStepChanged(
+            plan=self.state.digest,
+            step=step.task.id,
+            status=status,
+            reason=why or None,
+            attempt=attempt,
+            ask=ask,
+            final=final,
+        )
+        return Draft(body, "foregate")
+
+
+def damage(workspace: Workspace) -> str:
+    """Return why no further call may touch the workspace, "" while it stands."""
+    try:
+        workspace.standing()
+    except WorkspaceError as error:
+        return str(error)
+    return ""
+
+
+def summary(report: PlanReport) -> str:
+    """Return the report as the text the session's task ends with."""
+    counts: dict[str, int] = {}
+    for task in report.tasks:
+        counts[task.status] = counts.get(task.status, 0) + 1
+    told = ", ".join(f"{count} {status}" for status, count in counts.items())
+    sentences = [f"Plan `{report.plan.goal[:200]}`: {told}.", report.reason, report.unanswered]
+    return " ".join(sentence for sentence in sentences if sentence)

@@ -1,1 +1,0 @@
-"""Using the tools of another process over a WebSocket."""

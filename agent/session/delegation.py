@@ -1,0 +1,93 @@
+"""The tool `delegate`: how a model hands a part of its work to a child task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from foregate.agent.session.result import Outcome
+from foregate.agent.tools.tool import found_there, implied_by
+from foregate.policy.policy import Policy
+from foregate.schemas.capabilities import OBSERVER
+from foregate.schemas.effect import Effect
+from foregate.schemas.evidence_record import Origin
+from foregate.schemas.json_object import get_text
+from foregate.schemas.protocols import ToolSource
+from foregate.schemas.strict_json import Json
+from foregate.schemas.survey import Survey
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import ToolSpec
+
+DELEGATE = ToolSpec(
+    "delegate",
+    "Hand a self-contained part of the work to a helper with the same tools and rules; it answers in words.",
+    {
+        "type": "object",
+        "properties": {
+            "task": {"type": "string", "minLength": 1, "description": "What to do, with all it needs to know."}
+        },
+        "required": ["task"],
+    },
+    Effect.OBSERVATION,
+    OBSERVER,
+    (),
+    "builtin",
+    timeout=24 * 3600,
+)
+"""An observation of its own: each call of the child is judged in the child's log."""
+
+
+def may_delegate(policy: Policy, depth: int = 0) -> bool:
+    """Whether a task `depth` levels below a person's has `delegate`."""
+    return depth < policy.limits.child_depth
+
+
+class ChildPaused(BaseException):
+    """A child waits for a person, so its parent pauses; no error, and nothing that handles errors may stop it."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.status)
+        self.outcome = outcome
+
+
+class RunChild(Protocol):
+    """Runs a task one deeper than a session's own."""
+
+    async def __call__(self, text: str, *, name: str = "") -> Outcome:
+        """Run `text` in the log `name`, which may be there already; return how it ended or paused."""
+
+
+class Delegating:
+    """A tool source with `delegate` added, whose children have logs named after `session`, the one that asks."""
+
+    def __init__(self, tools: ToolSource, session: str, run: RunChild) -> None:
+        self._tools, self._session, self._run = tools, session, run
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """Return the tools of the source, and `delegate`."""
+        return [*self._tools.specs(), DELEGATE]
+
+    def classify(self, call: ToolCall) -> Effect | None:
+        """Return the source's view; `delegate` has none."""
+        return None if call.name == DELEGATE.name else self._tools.classify(call)
+
+    def implied(self, call: ToolCall) -> Mapping[str, Json]:
+        """Return what the source's tool would fill into a call; `delegate` fills in nothing."""
+        return {} if call.name == DELEGATE.name else implied_by(self._tools, call)
+
+    def found_there(self, call: ToolCall) -> Survey | None:
+        """Return what the source found where its tools run."""
+        return found_there(self._tools, call)
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Run the call, or the child task it asks for; a child's name follows from the call, so it can be resumed."""
+        if call.name != DELEGATE.name:
+            return await self._tools.run(call)
+        assert call.arguments is not None
+        outcome = await self._run(get_text(call.arguments, "task"), name=f"{self._session}.{call.id}")
+        if outcome.paused:
+            raise ChildPaused(outcome)
+        ok = outcome.status == "completed"
+        text = outcome.text if ok else f"{outcome.status}: {outcome.report.blocker or outcome.text}"
+        return ToolResult(ok, text, origin=Origin.EXTERNAL, error="" if ok else outcome.status, used=outcome.used)

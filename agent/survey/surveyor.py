@@ -1,0 +1,378 @@
+"""The only place that looks at the world before a call is judged."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from foregate.agent.survey.remote_look import looked_there
+from foregate.agent.survey.secret_scan import Leaks
+from foregate.agent.tools.builtin.commands import operands
+from foregate.agent.tools.builtin.http_address import address_of
+from foregate.agent.tools.tool import implied_by
+from foregate.agent.workspace import directory, git_repository
+from foregate.agent.workspace.workspace import Look, Workspace
+from foregate.evidence.state.session import SessionState
+from foregate.policy.policy import Policy
+from foregate.policy.risk import commands
+from foregate.policy.risk.protection import beneath, protection
+from foregate.schemas import codec, strict_json
+from foregate.schemas.effect import Effect, worst
+from foregate.schemas.errors import NotText, WorkspaceError
+from foregate.schemas.protocols import ToolSource
+from foregate.schemas.resource import Resource, ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.survey import Command, Survey, SurveyedResource
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import Catalogue, TargetParameter, ToolSpec
+
+_ON_LINKS = (Effect.DELETE, Effect.MOVE)
+"""Effects that act on a link itself and not on what it points to."""
+_PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
+_OPERANDS = 16
+"""Words of a command that are looked up: a sheet that names more is read by nobody."""
+_KINDS = {"directory": ResourceKind.DIRECTORY, "file": ResourceKind.FILE, "link": ResourceKind.FILE}
+_MAX_NAME = 512
+
+
+class Surveyor:
+    """Looks at what each call names: files and directories of the workspace, repositories, commands, hosts.
+
+    Looking runs nothing of a repository, opens nothing but regular files and follows no link out.
+    """
+
+    def __init__(self, workspace: Workspace, tools: ToolSource, policy: Policy, catalogue: Catalogue) -> None:
+        self._workspace, self._tools, self._policy, self._catalogue = workspace, tools, policy, catalogue
+        self._leaks = Leaks(workspace, policy)
+
+    def survey(self, calls: Sequence[ToolCall], state: SessionState) -> tuple[Survey, ...]:
+        """Return what looking finds for each call."""
+        return tuple(self.look(call, state) for call in calls)
+
+    def again(self, call: ToolCall, state: SessionState) -> Survey:
+        """Return the resources of a call as they are now, and nothing else: whether they are still as judged."""
+        spec = self._catalogue.get(call.name)
+        if spec is None or call.arguments is None:
+            return Survey(call.id)
+        if spec.elsewhere:
+            return looked_there(self._tools, spec, call, state, self._policy)
+        try:
+            meant = self.meant(call)
+            return Survey(call.id, resources=tuple(self.resources(spec, meant, self._tools.classify(call), state)))
+        except WorkspaceError as error:
+            return Survey(call.id, problem=str(error))
+
+    def look(self, call: ToolCall, state: SessionState) -> Survey:
+        """Return what looking finds for one call; what prevents looking is said in `problem`."""
+        spec = self._catalogue.get(call.name)
+        if spec is None or call.arguments is None:
+            return Survey(call.id)
+        if spec.elsewhere:
+            return looked_there(self._tools, spec, call, state, self._policy)
+        declared = self._tools.classify(call)
+        try:
+            meant = self.meant(call)
+            resources = tuple(self.resources(spec, meant, declared, state))
+            command = self.command(spec, meant, state)
+            found = Survey(
+                call.id,
+                declared_effect=declared,
+                resources=resources,
+                command=command,
+                atoms=state.atoms.of_arguments(call.arguments, [*(r.id for r in resources), *words_of(command)]),
+                secrets=self.secrets(spec, call, resources, declared, command),
+            )
+        except WorkspaceError as error:
+            return Survey(call.id, declared_effect=declared, problem=str(error))
+        bound = self._policy.files.max_survey
+        size = roughly(found)
+        if size > bound // 2:
+            size = len(strict_json.canonical(codec.dump(found)))
+        if size > bound:
+            why = f"the call names too much to be looked at ({size} of {bound} bytes); split it into smaller calls"
+            return Survey(call.id, declared_effect=declared, problem=why)
+        return found
+
+    def meant(self, call: ToolCall) -> Mapping[str, Json]:
+        """Return a call's arguments with what its tool fills in: what would happen is judged, not what is left out."""
+        given, implied = call.arguments or {}, implied_by(self._tools, call)
+        return {**given, **implied} if implied else given
+
+    def resources(
+        self, spec: ToolSpec, arguments: Mapping[str, Json], declared: Effect | None, state: SessionState
+    ) -> Iterable[SurveyedResource]:
+        """Yield the resources the arguments name, as they are now."""
+        for target in self.targets(spec):
+            given = arguments.get(target.parameter, target.default)
+            if target.kind is ResourceKind.PROCESS:
+                yield from self.process(target, given, arguments, state)
+                continue
+            for name in [given] if isinstance(given, str) else given if isinstance(given, list) else []:
+                if isinstance(name, str) and name:
+                    yield from self.resource(spec, target, name, declared, state)
+
+    def targets(self, spec: ToolSpec) -> Iterable[TargetParameter]:
+        """Return the operator's targets for a tool, else the tool's own."""
+        entry = self._policy.tools.get(spec.name)
+        if entry is not None and entry.targets is not None:
+            return tuple(TargetParameter(name, t.kind, t.access) for name, t in entry.targets.items())
+        return spec.targets
+
+    def resource(
+        self, spec: ToolSpec, target: TargetParameter, name: str, declared: Effect | None, state: SessionState
+    ) -> Iterable[SurveyedResource]:
+        """Yield what one name stands for, with the evidence this session has of it."""
+        if target.kind in _PATHS:
+            follow = target.access not in _ON_LINKS and spec.effect not in _ON_LINKS
+            yield self.path(target.kind, target.access, name, state, follow=follow)
+        elif target.kind is ResourceKind.REPOSITORY:
+            yield self.repository(target.access, name, state)
+        else:
+            access = worst(target.access, declared) if declared is not None else target.access
+            yield from (self.bare(resource, access, state) for resource in plain(target.kind, name))
+
+    def bare(self, resource: Resource, access: Effect, state: SessionState) -> SurveyedResource:
+        """Return a resource that cannot be looked at, only named."""
+        return SurveyedResource(resource.kind, resource.id, access, exists=True, evidence=state.ledger.seen(resource))
+
+    def path(
+        self, kind: ResourceKind, access: Effect, name: str, state: SessionState, *, follow: bool = True
+    ) -> SurveyedResource:
+        """Return a path of the workspace as it is now; one outside is named, never looked at."""
+        try:
+            path = self._workspace.resolve(name, follow=follow)
+        except NotText:
+            raise
+        except WorkspaceError:
+            return SurveyedResource(kind, name[:_MAX_NAME], access, protected="outside_workspace")
+        found = self._workspace.look(path, max_hash=self._policy.files.max_hash)
+        kind = _KINDS.get(found.kind, ResourceKind.OTHER if found.kind else kind)
+        resource = Resource(kind, path)
+        surveyed = SurveyedResource(
+            kind,
+            path,
+            access,
+            exists=bool(found.kind),
+            hash=found.hash,
+            size=found.size,
+            links=found.links,
+            protected=protection(path, self._policy),
+            changed_before=state.task is not None and resource in state.task.changed,
+            restorable=restorable(found, self._policy),
+            evidence=state.ledger.seen(resource),
+        )
+        return self.folder(surveyed) if found.kind == "directory" and access in _ON_LINKS else surveyed
+
+    def folder(self, surveyed: SurveyedResource) -> SurveyedResource:
+        """Return a directory that would be deleted or moved with what is in it; one protected thing protects it."""
+        listed = directory.listing(self._workspace, surveyed.id, self._policy.files.max_entries)
+        inside = next(
+            (why for entry in listed.entries if (why := protection(strict_json.scrub(entry.path), self._policy))), ""
+        )
+        kept = (
+            listed.complete
+            if surveyed.access is Effect.MOVE
+            else directory.restorable(listed, self._policy.files.max_hash)
+        )
+        return replace(
+            surveyed,
+            hash=listed.hash,
+            entries=len(listed.entries),
+            protected=surveyed.protected or inside,
+            restorable=kept,
+        )
+
+    def repository(self, access: Effect, name: str, state: SessionState) -> SurveyedResource:
+        """Return the repository a path lies in, for a change with the hash of its state."""
+        try:
+            self._workspace.resolve(name)
+        except NotText:
+            raise
+        except WorkspaceError:
+            return SurveyedResource(ResourceKind.REPOSITORY, name[:_MAX_NAME], access, protected="outside_workspace")
+        try:
+            found = git_repository.find(self._workspace, self._policy, name)
+        except WorkspaceError:
+            if access.changes:
+                raise
+            return SurveyedResource(ResourceKind.REPOSITORY, name[:_MAX_NAME], access)
+        if access.changes:
+            found.safe()
+        resource = Resource(ResourceKind.REPOSITORY, found.id)
+        return SurveyedResource(
+            resource.kind,
+            resource.id,
+            access,
+            exists=True,
+            hash=found.state() if access.changes else "",
+            changed_before=state.task is not None and resource in state.task.changed,
+            evidence=state.ledger.seen(resource),
+        )
+
+    def process(
+        self, target: TargetParameter, given: Json, arguments: Mapping[str, Json], state: SessionState
+    ) -> Iterable[SurveyedResource]:
+        """Yield a command as its words; of one that only observes also the files it names."""
+        command = command_of(given)
+        if command is None:
+            return
+        text = command.shell or shlex.join(command.argv)
+        yield self.bare(Resource(ResourceKind.PROCESS, text), target.access, state)
+        if commands.effect_of(command, self._policy).changes:
+            return
+        cwd, beneath_too = arguments.get("cwd"), commands.reads_beneath(command, self._policy)
+        for word in dict.fromkeys(operands(command.argv)):
+            below = word if word.startswith("/") or not isinstance(cwd, str) else f"{cwd}/{word}"
+            named = self.path(ResourceKind.FILE, Effect.OBSERVATION, below, state)
+            if named.exists or named.protected:
+                yield self.searched(named) if beneath_too else named
+        if beneath_too and len(commands.bare_words(command, self._policy)) < 2:
+            here = cwd if isinstance(cwd, str) else "."
+            yield self.searched(self.path(ResourceKind.DIRECTORY, Effect.OBSERVATION, here, state))
+
+    def searched(self, surveyed: SurveyedResource) -> SurveyedResource:
+        """Return a directory whose files a command reads; one that usually holds secrets, or too much, protects it."""
+        if surveyed.kind is not ResourceKind.DIRECTORY or not surveyed.exists or surveyed.protected:
+            return surveyed
+        listed = directory.listing(self._workspace, surveyed.id, self._policy.files.max_entries)
+        names = (strict_json.scrub(entry.path) for entry in listed.entries)
+        holds = not listed.complete or any(protection(name, self._policy) == "secret" for name in names)
+        return replace(surveyed, protected="secret" if holds else "")
+
+    def command(self, spec: ToolSpec, arguments: Mapping[str, Json], state: SessionState) -> Command | None:
+        """Return the command a call would run and where, None for a call that runs none."""
+        for target in self.targets(spec):
+            if target.kind is ResourceKind.PROCESS:
+                command = command_of(arguments.get(target.parameter)) or Command(problem="no command was given")
+                cwd = arguments.get("cwd")
+                here = (
+                    self.path(ResourceKind.DIRECTORY, Effect.OBSERVATION, cwd, state).id if isinstance(cwd, str) else ""
+                )
+                return replace(command, folder="" if here == "." else here, there=self.there(command, cwd))
+        return None
+
+    def there(self, command: Command, cwd: Json) -> tuple[str, ...]:
+        """Return the paths a changing command names that lead to something, also what lies in a folder it names last
+        under the name of another of them: `mv a.txt old/` replaces `old/a.txt`."""
+        if not command.argv or not commands.effect_of(command, self._policy).changes:
+            return ()
+        words = list(dict.fromkeys(operands(command.argv)))[:_OPERANDS]
+        inside = [f"{words[-1].rstrip('/')}/{word.rstrip('/').rpartition('/')[2]}" for word in words[:-1]]
+        found: dict[str, None] = {}
+        for word in (*words, *inside):
+            below = word if word.startswith("/") or not isinstance(cwd, str) else f"{cwd}/{word}"
+            try:
+                path = self._workspace.resolve(below, follow=False)
+                if path != "." and self._workspace.look(path).kind:
+                    found[path] = None
+            except WorkspaceError:
+                continue
+        return tuple(found)
+
+    def secrets(
+        self,
+        spec: ToolSpec,
+        call: ToolCall,
+        resources: Iterable[SurveyedResource],
+        declared: Effect | None,
+        command: Command | None,
+    ) -> tuple[str, ...]:
+        """Return which kinds of secrets a commit or a send would carry, never the secrets themselves."""
+        found: list[str] = []
+        for resource in resources:
+            if resource.kind is ResourceKind.REPOSITORY and resource.access is Effect.COMMIT and not resource.protected:
+                found += self._leaks.of_staged(git_repository.find(self._workspace, self._policy, resource.id))
+            if resource.kind is ResourceKind.REPOSITORY and spec.effect is Effect.SEND:
+                found += self._leaks.of_push(resource.id, (call.arguments or {}).get("branch"))
+        if command is not None:
+            cwd = (call.arguments or {}).get("cwd")
+            found += self._leaks.of_command(command, cwd if isinstance(cwd, str) else ".")
+        if Effect.SEND in (spec.effect, declared) or any(r.kind is ResourceKind.URL for r in resources):
+            found += self._leaks.of_call(call)
+        return tuple(dict.fromkeys(found))
+
+
+def plain(kind: ResourceKind, name: str) -> tuple[Resource, ...]:
+    """Return the resources a name stands for: a URL also names its host; raise WorkspaceError for an unclear URL."""
+    if kind is not ResourceKind.URL:
+        return (Resource(kind, name),)
+    address = address_of(name)
+    return Resource(kind, address.url), Resource(ResourceKind.HOST, address.host)
+
+
+def command_of(given: Json) -> Command | None:
+    """Return the command an argument holds: a list of words runs as it is, a text is for a shell; None for neither."""
+    if isinstance(given, str) and given:
+        return Command(shell=given)
+    if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
+        return Command(tuple(given))
+    return None
+
+
+def restorable(found: Look, policy: Policy) -> bool:
+    """Whether a before-image of what was found can be kept."""
+    if found.kind == "file":
+        return found.size <= policy.files.max_hash
+    return found.kind != "other"
+
+
+def words_of(command: Command | None) -> tuple[str, ...]:
+    """Return the words of a command, whose origins tell who asked for it."""
+    return command.argv[:16] if command is not None else ()
+
+
+def roughly(survey: Survey) -> int:
+    """Return more bytes than the recorded form of a small survey has, without writing it."""
+    resources = sum(4 * len(resource.id) + 250 * (1 + len(resource.evidence)) for resource in survey.resources)
+    atoms = sum(4 * len(atom.text) + 60 for atom in survey.atoms)
+    command = (
+        sum(4 * len(word) + 4 for word in (*survey.command.argv, *survey.command.there)) + 4 * len(survey.command.shell)
+        if survey.command
+        else 0
+    )
+    secrets = sum(4 * len(word) + 4 for word in survey.secrets)
+    return resources + atoms + command + secrets + 400
+
+
+def moved_on(judged: Survey, now: Survey, own: Mapping[Resource, str]) -> str:
+    """Return the first resource that is not as judged, "" when all are; changes of the same response are expected."""
+    found: Sequence[SurveyedResource] = now.resources
+    if len(judged.resources) != len(found):
+        found = [resource for resource in found if not made_meanwhile(resource, judged, own)]
+    if now.problem or len(judged.resources) != len(found):
+        return now.problem or "the resources of the call"
+    for before, after in zip(judged.resources, found, strict=True):
+        same = (before.id, before.exists, before.hash, before.protected) == (
+            after.id,
+            after.exists,
+            after.hash,
+            after.protected,
+        )
+        if not same and not (before.id == after.id and expected(before, after, own)):
+            return after.id
+    return ""
+
+
+def made_meanwhile(resource: SurveyedResource, judged: Survey, own: Mapping[Resource, str]) -> bool:
+    """Whether a resource was no part of the call when it was judged, and is one now because the same response made it.
+
+    A word of a command names a file once there is one. Only a look at it is as harmless as it was before.
+    """
+    known = any((one.kind, one.id) == (resource.kind, resource.id) for one in judged.resources)
+    looks = not resource.access.changes and not resource.protected
+    return not known and looks and bool(resource.hash) and own.get(resource.resource) == resource.hash
+
+
+def expected(before: SurveyedResource, after: SurveyedResource, own: Mapping[Resource, str]) -> bool:
+    """Whether the session's own changes of the same response explain that a resource differs."""
+    if own.get(after.resource) == after.hash:
+        return True
+    if after.kind is not ResourceKind.DIRECTORY or before.protected != after.protected:
+        return False
+    prefix = f"{after.id}/"
+    return any(changed.kind in _PATHS and changed.id.startswith(prefix) for changed in own)
+
+
+__all__ = ["Surveyor", "beneath", "moved_on"]

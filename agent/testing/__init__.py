@@ -1,0 +1,1 @@
+"""A model and a person that follow a script, for tests."""

@@ -1,0 +1,1 @@
+"""The tools that come with Foregate: files, folders, commands, git, HTTP, memory."""

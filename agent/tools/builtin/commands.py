@@ -1,0 +1,219 @@
+"""Tools that run programs: an argument vector, or a line for the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from foregate.agent.tools.arguments import get_count
+from foregate.agent.tools.tool import Tool
+from foregate.agent.workspace.confine import readable
+from foregate.agent.workspace.process import Home, Ran, environment_of, run_program
+from foregate.agent.workspace.workspace import Look, Workspace
+from foregate.policy.policy import Policy
+from foregate.policy.risk import commands
+from foregate.schemas.capabilities import Capabilities
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
+from foregate.schemas.json_object import get_text, texts
+from foregate.schemas.resource import Resource, ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.survey import Command
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+
+RUNNER = Capabilities(read_only=False, external_side_effect=True, needs_approval=False, reversible=False)
+SHELL = Capabilities(
+    read_only=False, external_side_effect=True, needs_approval=True, high_impact_write=True, reversible=False
+)
+_GRACE = 15
+"""Seconds beyond the policy's own limit before the executor gives up on a command."""
+TIMEOUT: Mapping[str, Json] = {
+    "type": "integer",
+    "minimum": 1,
+    "description": "Milliseconds after which it is stopped; no longer than the policy allows.",
+}
+CWD: Mapping[str, Json] = {
+    "type": "string",
+    "minLength": 1,
+    "description": "Folder to run in, relative to the workspace; the workspace itself when left out.",
+}
+
+
+def run_command(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that runs a program with its arguments, without a shell."""
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        return await run_words(workspace, policy, texts(arguments.get("argv"), "argv"), arguments)
+
+    description = (
+        "Run one program. `argv` is the program and its arguments, each a word of its own; there is no shell, so "
+        "no pipes, globs or variables. Output and errors come back together."
+    )
+    return Tool(runner_spec(policy, "run_command", description, ("argv",)), run)
+
+
+def runner_spec(policy: Policy, name: str, description: str, required: Sequence[str] = ()) -> ToolSpec:
+    """Return the specification of a tool that runs an argument vector."""
+    return ToolSpec(
+        name,
+        description,
+        {
+            "type": "object",
+            "properties": {
+                "argv": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "minItems": 1,
+                    "description": 'Program and arguments, such as ["ls", "-l", "src"].',
+                },
+                "cwd": CWD,
+                "timeout_ms": TIMEOUT,
+            },
+            "required": list(required),
+            "additionalProperties": False,
+        },
+        Effect.EXECUTE,
+        RUNNER,
+        (
+            TargetParameter("argv", ResourceKind.PROCESS, Effect.EXECUTE),
+            TargetParameter("cwd", ResourceKind.DIRECTORY, Effect.OBSERVATION),
+        ),
+        "builtin",
+        timeout=policy.commands.timeout + _GRACE,
+    )
+
+
+async def run_words(
+    workspace: Workspace, policy: Policy, words: Sequence[str], arguments: Mapping[str, Json]
+) -> ToolResult:
+    """Run an argument vector in the folder and for the time a call says, with evidence where it merely looks."""
+    if any("\0" in word for word in words) or not words[0]:
+        raise WorkspaceError("a word of `argv` holds a null byte, or the program has no name; correct it")
+    cwd = folder(workspace, arguments)
+    observes = not commands.effect_of(Command(tuple(words)), policy).changes
+    operands = operand_files(workspace, words, cwd) if observes else []
+    if observes:
+        for path in operands:
+            readable(workspace, path)
+    before = [workspace.look(path, max_hash=policy.files.max_hash) for path in operands]
+    seconds = seconds_of(arguments, policy.commands.timeout)
+    with Home() as home:
+        environment = environment_of(policy, workspace, home, trusted_only=observes)
+        ran = await run_program(
+            words, workspace, cwd=cwd, environment=environment, timeout=seconds, cap=policy.files.max_output
+        )
+    records: list[EvidenceRecord] = []
+    if observes and ran.code == 0 and not ran.out.parts()[2]:
+        records = [observed(workspace, policy, words[0], *pair) for pair in zip(operands, before, strict=True)]
+    return outcome(ran, tuple(records), seconds, observes)
+
+
+def seconds_of(arguments: Mapping[str, Json], most: int) -> float:
+    """Return how long a call may take: what it asks for, and never more than the policy's seconds."""
+    return min(get_count(arguments, "timeout_ms") / 1000, most) if "timeout_ms" in arguments else most
+
+
+def run_shell(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that hands a line to the shell; what it does can never be known beforehand."""
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        line = get_text(arguments, "command")
+        if "\0" in line:
+            raise WorkspaceError("the command holds a null byte; correct it")
+        cwd = folder(workspace, arguments)
+        seconds = seconds_of(arguments, policy.commands.timeout)
+        with Home() as home:
+            ran = await run_program(
+                ["/bin/sh", "-c", line],
+                workspace,
+                cwd=cwd,
+                environment=environment_of(policy, workspace, home, trusted_only=False),
+                timeout=seconds,
+                cap=policy.files.max_output,
+            )
+        return outcome(ran, (), seconds, False)
+
+    return Tool(
+        ToolSpec(
+            "run_shell",
+            "Run a line in the shell (sh). It always counts as something that cannot be undone; where one program is "
+            "enough, use run_command.",
+            {
+                "type": "object",
+                "properties": {
+                    "command": {"type": "string", "minLength": 1, "description": "The line to run."},
+                    "cwd": CWD,
+                    "timeout_ms": TIMEOUT,
+                },
+                "required": ["command"],
+                "additionalProperties": False,
+            },
+            Effect.EXECUTE,
+            SHELL,
+            (
+                TargetParameter("command", ResourceKind.PROCESS, Effect.EXECUTE),
+                TargetParameter("cwd", ResourceKind.DIRECTORY, Effect.OBSERVATION),
+            ),
+            "builtin",
+            timeout=policy.commands.timeout + _GRACE,
+        ),
+        run,
+    )
+
+
+def observed(workspace: Workspace, policy: Policy, program: str, path: str, before: Look) -> EvidenceRecord:
+    """Return what a finished look says of one operand: `cat` shows the whole content, others that it is there."""
+    if before.kind == "directory":
+        return EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, Resource(ResourceKind.DIRECTORY, path), trust=Trust.INFERRED)
+    resource = Resource(ResourceKind.FILE, path)
+    same = before.hash and workspace.look(path, max_hash=policy.files.max_hash).hash == before.hash
+    if same and program == "cat":
+        return EvidenceRecord(EvidenceKind.FILE_READ, resource, before.hash)
+    return EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, resource, trust=Trust.INFERRED)
+
+
+def folder(workspace: Workspace, arguments: Mapping[str, Json]) -> str:
+    """Return the canonical id of the folder a call runs in."""
+    path = readable(workspace, get_text(arguments, "cwd")) if arguments.get("cwd") is not None else "."
+    if workspace.look(path).kind != "directory":
+        raise WorkspaceError(f"`{path[:80]}` is not a folder; name one as `cwd`")
+    return path
+
+
+def operand_files(workspace: Workspace, words: Sequence[str], cwd: str) -> list[str]:
+    """Return the files and folders of the workspace that words of a command name, canonical, without repetition.
+
+    Raises WorkspaceError for a word that names something outside the workspace.
+    """
+    found: dict[str, None] = {}
+    for word in operands(words):
+        path = workspace.resolve(word if word.startswith("/") or cwd == "." else f"{cwd}/{word}")
+        if workspace.look(path).kind in ("file", "directory"):
+            found[path] = None
+    return list(found)
+
+
+def operands(words: Sequence[str]) -> list[str]:
+    """Return the words of a command after the program that are no options."""
+    rest = list(words[1:])
+    found: list[str] = []
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return found + [word for word in rest if word]
+        if word and not word.startswith("-"):
+            found.append(word)
+    return found
+
+
+def outcome(ran: Ran, records: tuple[EvidenceRecord, ...], seconds: float, observes: bool) -> ToolResult:
+    """Return what a command said and how it ended, so that a model reads both."""
+    text, dropped = ran.out.text()
+    if ran.timed_out:
+        text += f"\nstopped after {seconds:g} seconds, with everything it had started"
+        return ToolResult(False, text, error="timeout", dropped=dropped, unknown=not observes)
+    if ran.code == 0:
+        return ToolResult(True, text, records, dropped=dropped, exit_code=0)
+    why = f"exit code {ran.code}" if ran.code is not None and ran.code >= 0 else f"ended by signal {-(ran.code or 0)}"
+    return ToolResult(False, f"{text}\n{why}".lstrip("\n"), error="exit_code", dropped=dropped, exit_code=ran.code)

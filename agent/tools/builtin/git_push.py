@@ -1,0 +1,237 @@
+"""The tool that pushes one branch to one remote: to the address that was judged, and nowhere a setting points instead.
+
+Git is given the address itself and not the remote's name, so that nothing the repository says of the remote counts.
+Nobody is asked for a password: ssh uses its own keys, https only what needs none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from foregate.agent.tools.builtin.git import commit_of, opened
+from foregate.agent.tools.tool import Tool
+from foregate.agent.workspace.confine import as_judged
+from foregate.agent.workspace.git_repository import Repository, known, whole
+from foregate.agent.workspace.process import Ran, environment_of
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.policy.risk.protection import off_limits
+from foregate.schemas.capabilities import Capabilities
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.json_object import get_bool, get_text
+from foregate.schemas.resource import Resource, ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_result import Change, ToolResult
+from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+
+PUSHER = Capabilities(
+    read_only=False, external_side_effect=True, needs_approval=True, high_impact_write=True, reversible=False
+)
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})"
+_USER = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@"
+_PATH = r"[A-Za-z0-9_.~/+@%-]{1,1024}"
+_FORMS = (
+    ("https", re.compile(rf"https://{_HOST}(?::[0-9]{{1,5}})?/{_PATH}\Z")),
+    ("ssh", re.compile(rf"ssh://(?:{_USER})?{_HOST}(?::[0-9]{{1,5}})?/{_PATH}\Z")),
+    ("ssh", re.compile(rf"(?:{_USER})?{_HOST}:(?!//){_PATH}\Z")),
+)
+_REMOTE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z")
+_BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}\Z")
+_LEADS_ELSEWHERE = re.compile(r"(url\..*\.(insteadof|pushinsteadof)|http\..*|credential\..*\..*)\Z", re.DOTALL)
+_SETTINGS = (
+    "push.followTags=false",
+    "push.gpgSign=false",
+    "push.negotiate=false",
+    "push.recurseSubmodules=no",
+    "push.pushOption=",
+    "ssh.variant=ssh",
+)
+_SSH = "ssh -oBatchMode=yes -oStrictHostKeyChecking=yes -oPermitLocalCommand=no -oClearAllForwardings=yes"
+_LOCAL = (
+    "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.alternateRefsCommand=true -c gc.auto=0 "
+    "-c maintenance.auto=false -c receive.autogc=false -c receive.denyCurrentBranch=refuse receive-pack"
+)
+"""What receives a push in a repository on this machine: the same neutral settings on that side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a push goes: how git gets there, the text that is judged, and the one git is given."""
+
+    protocol: str
+    shown: str
+    given: str
+
+
+def git_push(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool. What is judged is the address behind the remote's name and the commit behind the branch's."""
+
+    def planned(arguments: Mapping[str, Json]) -> tuple[Repository, Address, str]:
+        repository = opened(workspace, policy, arguments)
+        address = address_of(repository, get_text(arguments, "remote"))
+        branch = get_text(arguments, "branch")
+        if not _BRANCH.match(branch):
+            raise WorkspaceError("`branch` is no plain branch name; name one that git_status shows")
+        return repository, address, commit_of(repository, f"refs/heads/{branch}")
+
+    def implied(arguments: Mapping[str, Json]) -> Mapping[str, Json]:
+        _, address, commit = planned(arguments)
+        return {"remote": address.shown, "branch": at(get_text(arguments, "branch"), commit)}
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        repository, address, commit = await asyncio.to_thread(planned, arguments)
+        branch = get_text(arguments, "branch")
+        as_judged(address.shown, get_text(arguments, "remote"))
+        as_judged(at(branch, commit), branch)
+        ran = await repository.run_async(
+            "push",
+            "--porcelain",
+            "--no-verify",
+            "--recurse-submodules=no",
+            f"--receive-pack={_LOCAL if address.protocol == 'file' else 'git-receive-pack'}",
+            *(["--force"] if get_bool(arguments, "force", False) else []),
+            "--",
+            address.given,
+            f"{commit}:refs/heads/{branch}",
+            settings=_SETTINGS,
+            more=environment(policy, workspace, address),
+            check=False,
+        )
+        return told(ran, address, branch, commit)
+
+    return Tool(
+        ToolSpec(
+            "git_push",
+            "Push one branch to the branch of the same name at one remote. Without `force` a remote that has moved on "
+            "refuses it.",
+            {
+                "type": "object",
+                "properties": {
+                    "remote": {"type": "string", "minLength": 1, "description": "A remote's name, such as `origin`."},
+                    "branch": {"type": "string", "minLength": 1, "description": "A local branch, such as `main`."},
+                    "force": {
+                        "type": "boolean",
+                        "description": "Overwrite what is at the remote and not here. Default false.",
+                    },
+                    "path": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "A folder of the repository, relative to the workspace; default the workspace.",
+                    },
+                },
+                "required": ["remote", "branch"],
+                "additionalProperties": False,
+            },
+            Effect.SEND,
+            PUSHER,
+            (
+                TargetParameter("remote", ResourceKind.OTHER, Effect.SEND),
+                TargetParameter("branch", ResourceKind.OTHER, Effect.OBSERVATION),
+                TargetParameter("path", ResourceKind.REPOSITORY, Effect.OBSERVATION, "."),
+            ),
+            "builtin",
+            timeout=policy.commands.timeout + 15,
+        ),
+        run,
+        implied=implied,
+    )
+
+
+def at(branch: str, commit: str) -> str:
+    """Return a branch with the commit it stands on: another commit is another push."""
+    return f"{branch} at {commit}"
+
+
+def address_of(repository: Repository, remote: str) -> Address:
+    """Return where a remote's name leads; raise WorkspaceError where a setting could lead elsewhere."""
+    if not _REMOTE.match(remote):
+        raise WorkspaceError("`remote` is no plain name of a remote; name one of the repository, such as `origin`")
+    url = url_of(repository, remote)
+    listed = whole(repository.run("config", "--list", "--includes", "--name-only", "-z"), "its settings")
+    for name in listed.decode("utf-8", "replace").split("\0"):
+        if _LEADS_ELSEWHERE.match(name.lower()) or name.lower().startswith(f"remote.{url}.".lower()):
+            raise WorkspaceError(
+                f"the repository's setting `{name[:80]}` could lead a push elsewhere; remove it, or push it yourself"
+            )
+    for protocol, form in _FORMS:
+        if form.match(url):
+            return Address(protocol, url, url)
+    return on_this_machine(repository, url)
+
+
+def url_of(repository: Repository, remote: str) -> str:
+    """Return the one address a remote is pushed to."""
+    for key in ("pushurl", "url"):
+        ran = repository.run("config", "--includes", "-z", "--get-all", f"remote.{remote}.{key}", check=False)
+        urls = ran.out.text()[0].split("\0")[:-1] if ran.code == 0 else []
+        if len(urls) > 1:
+            raise WorkspaceError(f"the remote `{remote}` has several addresses; push it yourself, or leave it one")
+        if urls:
+            return urls[0]
+    raise WorkspaceError(f"the repository has no remote `{remote}`; add it, or name another one")
+
+
+def on_this_machine(repository: Repository, url: str) -> Address:
+    """Return the address of a bare repository, inside the workspace or outside; raise WorkspaceError for all else."""
+    workspace = repository.workspace
+    name = url.removeprefix("file://")
+    if ":" in name or "\n" in name or not name:
+        raise WorkspaceError(f"the address `{url[:80]!a}` is neither https nor ssh nor a path; push it yourself")
+    try:
+        path = workspace.resolve(name if name.startswith("/") or repository.id == "." else f"{repository.id}/{name}")
+    except WorkspaceError:
+        return outside(workspace, repository.id, name)
+    if off_limits(path, repository.policy) or workspace.look(f"{path}/HEAD").kind != "file":
+        raise not_bare(path)
+    known(workspace, repository.policy, path, path)
+    return Address("file", path, str(workspace.root / path))
+
+
+def outside(workspace: Workspace, beside: str, name: str) -> Address:
+    """Return the address of a bare repository outside the workspace, by its real path: that is what a yes is given to.
+
+    Nothing the agent may write lies there, so it is trusted as one behind https is; a way out that leads in again
+    would only go round what is looked at inside.
+    """
+    try:
+        real = (workspace.root / beside / name).resolve()
+        bare = real.name != ".git" and (real / "HEAD").is_file() and (real / "objects").is_dir()
+    except (OSError, RuntimeError, ValueError):
+        raise not_bare(name) from None
+    if real.is_relative_to(workspace.root.resolve()):
+        raise WorkspaceError(f"the remote `{name[:200]}` leads out of the workspace and in again; give its plain path")
+    if not bare:
+        raise not_bare(str(real))
+    return Address("file", str(real), str(real))
+
+
+def not_bare(path: str) -> WorkspaceError:
+    """Return the error for a place that is no repository to push to."""
+    return WorkspaceError(f"`{path[:200]}` is no bare repository; only such ones are pushed to")
+
+
+def environment(policy: Policy, workspace: Workspace, address: Address) -> dict[str, str]:
+    """Return what git may use for this one push: its protocol, and ssh without questions."""
+    more = {"GIT_ALLOW_PROTOCOL": address.protocol}
+    if address.protocol == "ssh":
+        more["GIT_SSH_COMMAND"] = _SSH
+        agent = environment_of(policy, workspace, "/dev/null", trusted_only=True).get("SSH_AUTH_SOCK")
+        more |= {"SSH_AUTH_SOCK": agent} if agent else {}
+    return more
+
+
+def told(ran: Ran, address: Address, branch: str, commit: str) -> ToolResult:
+    """Return what came of a push, with what both sides said."""
+    text = "\n".join(part for part in (ran.out.text()[0].strip(), ran.err.text()[0].strip()) if part)
+    if ran.timed_out or ran.code is None:
+        return ToolResult(False, f"the push did not end in time\n{text}", error="timeout", unknown=True)
+    if ran.code != 0:
+        return ToolResult(False, text or f"git ended with {ran.code}", error="not_pushed", exit_code=ran.code)
+    if "\n=\t" in f"\n{text}":
+        return ToolResult(True, f"`{address.shown}` has {at(branch, commit)} already\n{text}", exit_code=0)
+    change = Change(Resource(ResourceKind.OTHER, address.shown), "", commit)
+    return ToolResult(True, f"pushed {at(branch, commit)} to `{address.shown}`\n{text}", (), (change,), exit_code=0)

@@ -1,0 +1,249 @@
+"""Tools that list folders and search files of the workspace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import re2
+
+from foregate.agent.tools.arguments import get_count
+from foregate.agent.tools.tool import Tool
+from foregate.agent.workspace import directory
+from foregate.agent.workspace.confine import readable
+from foregate.agent.workspace.directory import Entry
+from foregate.agent.workspace.output import capped
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.policy.risk.globs import matches
+from foregate.policy.risk.protection import off_limits, protection
+from foregate.schemas import strict_json
+from foregate.schemas.capabilities import OBSERVER
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
+from foregate.schemas.json_object import get_bool, get_text
+from foregate.schemas.resource import Resource, ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+
+_FOLDER: Mapping[str, Json] = {
+    "type": "string",
+    "minLength": 1,
+    "description": "Folder relative to the workspace; the workspace itself when left out.",
+}
+_GLOB: Mapping[str, Json] = {
+    "type": "string",
+    "minLength": 1,
+    "description": "Glob such as `*.py` (compared with the name) or `src/**/*.py` (compared with the whole path).",
+}
+_HIDDEN: Mapping[str, Json] = {"type": "boolean", "description": "Also what begins with a dot. Default false."}
+
+
+def list_files(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that lists a folder."""
+
+    def look(arguments: Mapping[str, Json]) -> ToolResult:
+        path = readable(workspace, get_text(arguments, "path", "."))
+        glob, hidden = get_text(arguments, "glob", ""), get_bool(arguments, "hidden", False)
+        lines: list[str] = []
+        most = min(get_count(arguments, "max_results", policy.files.max_entries), policy.files.max_entries)
+        records, more = [seen(ResourceKind.DIRECTORY, path)], False
+        for entry in entries(workspace, policy, path, hidden, recursive=get_bool(arguments, "recursive", False)):
+            if glob and not fits(glob, entry, path):
+                continue
+            if len(lines) >= most:
+                more = True
+                break
+            lines.append(line_of(entry))
+            if entry.readable:
+                kind = ResourceKind.DIRECTORY if entry.kind == "directory" else ResourceKind.FILE
+                records.append(seen(kind, entry.path))
+        lines.append("") if lines else lines.append("nothing here")
+        if more:
+            lines.append(f"there is more: only {most} entries are listed; name a folder or a glob")
+        text, dropped = capped("\n".join(lines), policy.files.max_output)
+        return ToolResult(True, text, tuple(records) if not dropped else tuple(records[:1]), dropped=dropped)
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        return await asyncio.to_thread(look, arguments)
+
+    return Tool(
+        ToolSpec(
+            "list_files",
+            "List a folder: one line per entry, folders end with `/`, files show their size in bytes.",
+            {
+                "type": "object",
+                "properties": {
+                    "path": _FOLDER,
+                    "glob": _GLOB,
+                    "recursive": {"type": "boolean", "description": "Also what is in folders below. Default false."},
+                    "hidden": _HIDDEN,
+                    "max_results": {"type": "integer", "minimum": 1, "description": "Entries to return at most."},
+                },
+                "additionalProperties": False,
+            },
+            Effect.OBSERVATION,
+            OBSERVER,
+            (TargetParameter("path", ResourceKind.DIRECTORY, Effect.OBSERVATION, "."),),
+            "builtin",
+        ),
+        run,
+    )
+
+
+def entries(workspace: Workspace, policy: Policy, path: str, hidden: bool, *, recursive: bool) -> list[Entry]:
+    """Return what lies beneath `path`, one more than the policy's bound at most; protected folders stay closed."""
+
+    def enter(entry: Entry) -> bool:
+        return (hidden or not entry.name.startswith(".")) and not off_limits(entry.path, policy)
+
+    if workspace.look(path).kind != "directory":
+        raise WorkspaceError(f"`{path[:80]}` is not a folder; name one")
+    found = []
+    for entry in directory.walk(workspace, path, recursive=recursive, enter=enter):
+        if hidden or not entry.name.startswith("."):
+            found.append(entry)
+        if len(found) > 20 * policy.files.max_entries:
+            break
+    return found
+
+
+def fits(glob: str, entry: Entry, base: str) -> bool:
+    """Whether an entry matches a glob: by its name, or by its path when the glob holds a slash.
+
+    Raises WorkspaceError for a glob that is too long or too large.
+    """
+    try:
+        if "/" not in glob:
+            return matches(glob, entry.name)
+        below = entry.path if base == "." else entry.path[len(base) + 1 :]
+        return matches(glob, entry.path) or matches(glob, below)
+    except ValueError as error:
+        raise WorkspaceError(str(error)) from None
+
+
+def line_of(entry: Entry) -> str:
+    """Return one line of a listing."""
+    name = strict_json.scrub(entry.path)
+    shown = repr(name) if any(ord(char) < 32 for char in name) else name
+    match entry.kind:
+        case "directory":
+            return f"{shown}/"
+        case "file":
+            return f"{shown}  {entry.size}"
+        case _:
+            return f"{shown}  ({entry.kind})"
+
+
+def seen(kind: ResourceKind, path: str) -> EvidenceRecord:
+    """Return the record of a thing that was listed: it is there, its content is not known."""
+    return EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, Resource(kind, path), trust=Trust.INFERRED)
+
+
+def search_text(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that finds lines in files."""
+
+    def look(arguments: Mapping[str, Json]) -> ToolResult:
+        path = readable(workspace, get_text(arguments, "path", "."))
+        plain, any_case = not get_bool(arguments, "regex", False), not get_bool(arguments, "case_sensitive", True)
+        pattern = compiled(get_text(arguments, "pattern").encode(), literal=plain, any_case=any_case)
+        glob, most = get_text(arguments, "glob", ""), get_count(arguments, "max_results", policy.files.max_entries)
+        lines: list[str] = []
+        records: list[EvidenceRecord] = []
+        left, skipped = policy.files.max_hash, 0
+        for name in searched(workspace, policy, path, glob, get_bool(arguments, "hidden", False)):
+            if protection(name, policy) == "secret" and name != path:
+                skipped += 1
+                continue
+            try:
+                data = workspace.read(name, limit=left + 1)
+            except WorkspaceError:
+                skipped += 1
+                continue
+            left -= len(data)
+            if left < 0 or b"\0" in data[:8192]:
+                skipped += 1
+            elif hits := list(found_in(pattern, data, name, most - len(lines))):
+                lines.extend(hits)
+                whole = Resource(ResourceKind.FILE, name)
+                records.append(
+                    EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, whole, strict_json.sha256(data), Trust.INFERRED)
+                )
+            if left <= 0 or len(lines) >= most:
+                break
+        if not lines:
+            lines.append("nothing found")
+        if skipped:
+            lines.append(f"({skipped} files were not searched: binary, unreadable, too large, or usually secret)")
+        text, dropped = capped("\n".join(lines), policy.files.max_output)
+        return ToolResult(True, text, () if dropped else tuple(records), dropped=dropped)
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        return await asyncio.to_thread(look, arguments)
+
+    return Tool(
+        ToolSpec(
+            "search_text",
+            "Find lines in files: `path:line: text`. The pattern is plain text unless `regex` is true (RE2 syntax).",
+            {
+                "type": "object",
+                "properties": {
+                    "pattern": {"type": "string", "minLength": 1, "description": "What to find."},
+                    "regex": {"type": "boolean", "description": "Read the pattern as RE2. Default false."},
+                    "case_sensitive": {"type": "boolean", "description": "Default true."},
+                    "path": {**_FOLDER, "description": "File or folder to search; the workspace when left out."},
+                    "glob": _GLOB,
+                    "hidden": _HIDDEN,
+                    "max_results": {"type": "integer", "minimum": 1, "description": "Lines to return at most."},
+                },
+                "required": ["pattern"],
+                "additionalProperties": False,
+            },
+            Effect.OBSERVATION,
+            OBSERVER,
+            (TargetParameter("path", ResourceKind.DIRECTORY, Effect.OBSERVATION, "."),),
+            "builtin",
+        ),
+        run,
+    )
+
+
+def searched(workspace: Workspace, policy: Policy, path: str, glob: str, hidden: bool) -> list[str]:
+    """Return the files to search; a glob "" fits all."""
+    if workspace.look(path).kind == "file":
+        return [path]
+    return [
+        entry.path
+        for entry in entries(workspace, policy, path, hidden, recursive=True)
+        if entry.kind == "file" and entry.readable and (not glob or fits(glob, entry, path))
+    ]
+
+
+def compiled(pattern: str | bytes, *, literal: bool, any_case: bool, otherwise: str = "leave `regex` out") -> Any:
+    """Return the RE2 program, over what the pattern is of.
+
+    Raises WorkspaceError for a pattern RE2 cannot read; `otherwise` is what to do but correct it.
+    """
+    options = re2.Options()
+    options.log_errors = False
+    options.case_sensitive = not any_case
+    try:
+        return re2.compile(re2.escape(pattern) if literal else pattern, options)
+    except re2.error as error:
+        why = error.args[0]
+        reason = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
+        raise WorkspaceError(f"the pattern is not RE2 ({reason[:120]}); correct it, or {otherwise}") from None
+
+
+def found_in(pattern: Any, data: bytes, name: str, most: int) -> list[str]:
+    """Return the lines of a file the pattern is found in, at most `most`, each cut to a readable length."""
+    hits: list[str] = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if len(hits) >= most:
+            break
+        if pattern.search(line):
+            hits.append(f"{name}:{number}: {line[:400].decode('utf-8', 'replace').rstrip()}")
+    return hits

@@ -1,0 +1,132 @@
+"""The tool that lists this user's processes, with the command line only of those that work in the workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from foregate.agent.tools.arguments import get_count
+from foregate.agent.tools.tool import Tool
+from foregate.agent.workspace.output import capped
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.schemas import strict_json
+from foregate.schemas.capabilities import OBSERVER
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin, Trust
+from foregate.schemas.json_object import get_text
+from foregate.schemas.resource import Resource, ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import ToolSpec
+
+_PROC = Path("/proc")
+_READ = 4096
+"""Bytes of a command line that are read."""
+_LONGEST = 200
+"""Characters of a command line that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One running process. `words` is empty for one that works elsewhere: its arguments are nobody's business here."""
+
+    pid: int
+    parent: int
+    state: str
+    name: str
+    words: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """What stands for the process in a list, as one line."""
+        text = " ".join(strict_json.scrub(shlex.join(self.words) if self.words else self.name).split())
+        return f"{text[:_LONGEST]}..." if len(text) > _LONGEST else text
+
+
+def list_processes(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that lists processes."""
+
+    def look(arguments: Mapping[str, Json]) -> ToolResult:
+        wanted = get_text(arguments, "filter", "").casefold()
+        most = min(get_count(arguments, "limit", policy.files.max_entries), policy.files.max_entries)
+        found = [process for process in running(workspace) if wanted in process.shown.casefold()]
+        lines = [f"{process.pid}  {process.parent}  {process.state}  {process.shown}" for process in found[:most]]
+        if len(found) > most:
+            lines.append(f"there is more: only {most} of {len(found)} processes are listed; use a filter")
+        records = tuple(
+            EvidenceRecord(EvidenceKind.PROCESS_STATE, resource, trust=Trust.INFERRED, origin=Origin.EXTERNAL)
+            for resource in dict.fromkeys(
+                Resource(ResourceKind.PROCESS, strict_json.scrub(shlex.join(process.words)))
+                for process in found[:most]
+                if process.words
+            )
+        )
+        said = ["pid  parent  state  command", *lines] if lines else ["no such process"]
+        text, dropped = capped("\n".join(said), policy.files.max_output)
+        return ToolResult(True, text, records, origin=Origin.EXTERNAL, dropped=dropped)
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        return await asyncio.to_thread(look, arguments)
+
+    return Tool(
+        ToolSpec(
+            "list_processes",
+            "List the user's running processes: number, parent, state and name; of those that run in the workspace the "
+            "whole command.",
+            {
+                "type": "object",
+                "properties": {
+                    "filter": {
+                        "type": "string",
+                        "description": "Only processes whose line contains this; case does not matter.",
+                    },
+                    "limit": {"type": "integer", "minimum": 1, "description": "Processes to list at most."},
+                },
+                "additionalProperties": False,
+            },
+            Effect.OBSERVATION,
+            OBSERVER,
+            (),
+            "builtin",
+        ),
+        run,
+    )
+
+
+def running(workspace: Workspace) -> Iterator[Process]:
+    """Yield this user's processes by number; raise WorkspaceError where the system does not show them."""
+    if not (_PROC / "self/stat").exists():
+        raise WorkspaceError("this system does not show its processes under /proc; use run_command with `ps`")
+    for pid in sorted(int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()):
+        try:
+            if (_PROC / str(pid)).stat().st_uid == os.geteuid():
+                yield process_of(pid, workspace)
+        except (OSError, ValueError):
+            continue
+
+
+def process_of(pid: int, workspace: Workspace) -> Process:
+    """Return what the system says of a process; raise OSError or ValueError when it has gone."""
+    folder = _PROC / str(pid)
+    before, _, after = (folder / "stat").read_bytes().rpartition(b")")
+    state, parent = after.split()[:2]
+    name = before.partition(b"(")[2].decode("utf-8", "replace")
+    return Process(pid, int(parent), state.decode(), name, words_of(folder, workspace))
+
+
+def words_of(folder: Path, workspace: Workspace) -> tuple[str, ...]:
+    """Return the command line of a process that works in the workspace, nothing for any other."""
+    try:
+        if not (folder / "cwd").readlink().is_relative_to(workspace.root):
+            return ()
+        with (folder / "cmdline").open("rb") as stream:
+            data = stream.read(_READ)
+    except OSError:
+        return ()
+    return tuple(word.decode("utf-8", "replace") for word in data.rstrip(b"\0").split(b"\0")) if data else ()

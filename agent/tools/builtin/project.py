@@ -1,0 +1,103 @@
+"""Tools that run a project's tests and its build, by the command given or by what its files say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import re2
+
+from foregate.agent.tools.builtin.commands import folder, run_words, runner_spec
+from foregate.agent.tools.tool import Tool
+from foregate.agent.workspace.confine import command_as_judged
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson, WorkspaceError
+from foregate.schemas.json_object import texts
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_result import ToolResult
+
+Sign = tuple[str, str, Sequence[str]]
+"""A file, what it must hold (a target of a Makefile, a script of package.json; "" = anything), and the command."""
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_PYTHON = ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg", "setup.py", "conftest.py")
+_PYTEST = ("python3", "-m", "pytest")
+_TESTS: Sequence[Sign] = (
+    *((name, "test", ("make", "test")) for name in _MAKEFILES),
+    ("package.json", "test", ("npm", "test")),
+    ("Cargo.toml", "", ("cargo", "test")),
+    ("go.mod", "", ("go", "test", "./...")),
+    ("pom.xml", "", ("mvn", "--batch-mode", "test")),
+    ("gradlew", "", ("./gradlew", "test")),
+    ("build.gradle", "", ("gradle", "test")),
+    ("build.gradle.kts", "", ("gradle", "test")),
+    *((name, "", _PYTEST) for name in _PYTHON),
+)
+_BUILDS: Sequence[Sign] = (
+    *((name, "build", ("make", "build")) for name in _MAKEFILES),
+    *((name, "", ("make",)) for name in _MAKEFILES),
+    ("package.json", "build", ("npm", "run", "build")),
+    ("Cargo.toml", "", ("cargo", "build")),
+    ("go.mod", "", ("go", "build", "./...")),
+    ("pom.xml", "", ("mvn", "--batch-mode", "package")),
+    ("gradlew", "", ("./gradlew", "build")),
+    ("build.gradle", "", ("gradle", "build")),
+    ("build.gradle.kts", "", ("gradle", "build")),
+    ("pyproject.toml", "", ("python3", "-m", "build")),
+    ("setup.py", "", ("python3", "-m", "build")),
+)
+_LARGEST = 1 << 20
+"""Bytes of a file that are looked at."""
+
+
+def run_tests(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that runs a project's tests."""
+    return _runner(workspace, policy, "run_tests", "tests", _TESTS)
+
+
+def run_build(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that builds a project."""
+    return _runner(workspace, policy, "run_build", "build", _BUILDS)
+
+
+def _runner(workspace: Workspace, policy: Policy, name: str, what: str, signs: Sequence[Sign]) -> Tool:
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        if arguments.get("argv") is None:
+            words = command_as_judged(detected(workspace, arguments, what, signs))
+        else:
+            words = texts(arguments["argv"], "argv")
+        return await run_words(workspace, policy, words, arguments)
+
+    def implied(arguments: Mapping[str, Json]) -> Mapping[str, Json]:
+        return {} if "argv" in arguments else {"argv": detected(workspace, arguments, what, signs)}
+
+    description = (
+        f"Run the project's {what}. The command is `argv`, or without it what the folder's files ask for (Makefile, "
+        "package.json, Cargo.toml, go.mod, pom.xml, Gradle, Python). It runs the project's own code."
+    )
+    return Tool(runner_spec(policy, name, description), run, implied=implied)
+
+
+def detected(workspace: Workspace, arguments: Mapping[str, Json], what: str, signs: Sequence[Sign]) -> list[str]:
+    """Return the command the files of a call's folder ask for; raise WorkspaceError where none of them does."""
+    here = folder(workspace, arguments)
+    for name, needle, words in signs:
+        path = name if here == "." else f"{here}/{name}"
+        if workspace.look(path).kind == "file" and holds(workspace, path, needle):
+            return list(words)
+    raise WorkspaceError(f"no file of `{here[:80]}` says how to run its {what}; give the command as `argv`")
+
+
+def holds(workspace: Workspace, path: str, needle: str) -> bool:
+    """Whether a file holds what its sign asks for."""
+    if not needle:
+        return True
+    text = workspace.read(path, limit=_LARGEST).decode("utf-8", "replace")
+    if not path.endswith(".json"):
+        return re2.search(rf"(?m)^{re2.escape(needle)}[ \t]*::?(?:[^:=]|$)", text) is not None
+    try:
+        package = strict_json.parse(text)
+    except InvalidJson:
+        return False
+    scripts = package.get("scripts") if isinstance(package, dict) else None
+    return isinstance(scripts, dict) and isinstance(scripts.get(needle), str)

@@ -1,0 +1,176 @@
+"""The tool that replaces what a pattern matches in files that are named one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import re2
+
+from foregate.agent.tools.builtin.files import WRITER, changed
+from foregate.agent.tools.builtin.looking import compiled
+from foregate.agent.tools.tool import Foreseen, Tool
+from foregate.agent.workspace.confine import unchanged, writable
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.schemas import strict_json
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.json_object import get_bool, get_text, texts
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+
+_GROUP = re2.compile(r"\$(\$|[0-9]+|\{[A-Za-z0-9_]+\})")
+_FLAGS = "(?m)"
+_NO_MATCH = "the pattern matches nothing in these files; nothing was changed"
+Replacement = Callable[[Any], str]
+
+
+def search_replace(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool; all files are read and replaced in memory before the first one is written."""
+
+    def planned(arguments: Mapping[str, Json]) -> list[tuple[Foreseen, int]]:
+        literal, any_case = get_bool(arguments, "literal", False), not get_bool(arguments, "case_sensitive", True)
+        wanted = get_text(arguments, "pattern") if literal else _FLAGS + get_text(arguments, "pattern")
+        pattern = compiled(wanted, literal=literal, any_case=any_case, otherwise="give `literal` true")
+        fill = filler(get_text(arguments, "replacement"), pattern, literal=literal)
+        found: dict[str, tuple[Foreseen, int]] = {}
+        for name in texts(arguments.get("paths"), "paths"):
+            path = writable(workspace, policy, name)
+            data = workspace.read(path, limit=policy.files.max_hash + 1)
+            unchanged(path, strict_json.sha256(data))
+            after, count = replaced(text_of(data, path, policy), pattern, fill, policy.files.max_hash)
+            found[path] = Foreseen(path, data, after.encode(), ("replacement",)), count
+        return list(found.values())
+
+    def replace(arguments: Mapping[str, Json]) -> ToolResult:
+        found = planned(arguments)
+        if not any(count for _, count in found):
+            return ToolResult(False, _NO_MATCH, error="no_match")
+        return written(workspace, policy, found)
+
+    def foresee(arguments: Mapping[str, Json]) -> tuple[Foreseen, ...]:
+        found = planned(arguments)
+        if not any(count for _, count in found):
+            raise WorkspaceError(_NO_MATCH)
+        return tuple(change for change, _ in found if change.after != change.before)
+
+    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+        return await asyncio.to_thread(replace, arguments)
+
+    return Tool(
+        ToolSpec(
+            "search_replace",
+            "Replace every match of a pattern in the files named. The pattern is RE2 (`^` and `$` match at line ends) "
+            "unless `literal` is true. In the replacement `$1` or `${name}` is a group, `$0` the match, `$$` a dollar.",
+            {
+                "type": "object",
+                "properties": {
+                    "paths": {
+                        "type": "array",
+                        "items": {"type": "string", "minLength": 1},
+                        "minItems": 1,
+                        "description": "Files, relative to the workspace; taken as they are, not as patterns.",
+                    },
+                    "pattern": {"type": "string", "minLength": 1, "description": "What to replace."},
+                    "replacement": {"type": "string", "description": "What stands there afterwards."},
+                    "literal": {
+                        "type": "boolean",
+                        "description": "Take pattern and replacement as plain text. Default false.",
+                    },
+                    "case_sensitive": {"type": "boolean", "description": "Default true."},
+                },
+                "required": ["paths", "pattern", "replacement"],
+                "additionalProperties": False,
+            },
+            Effect.EDIT,
+            WRITER,
+            (TargetParameter("paths", ResourceKind.FILE, Effect.EDIT),),
+            "builtin",
+        ),
+        run,
+        foresee=foresee,
+    )
+
+
+def text_of(data: bytes, path: str, policy: Policy) -> str:
+    """Return a file's text; raise WorkspaceError for one that is too large, or no UTF-8 and so would be damaged."""
+    if len(data) > policy.files.max_hash:
+        raise WorkspaceError(f"`{path[:80]}` is larger than {policy.files.max_hash} bytes; nothing was changed")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise WorkspaceError(f"`{path[:80]}` is no UTF-8 text; nothing was changed") from None
+
+
+def filler(replacement: str, pattern: Any, *, literal: bool) -> Replacement:
+    """Return what puts a match's groups into the replacement; raise WorkspaceError for a group there is none of."""
+    if literal:
+        return lambda match: replacement
+    parts: list[str | int] = []
+    done = 0
+    for found in _GROUP.finditer(replacement):
+        parts += [plain(replacement[done : found.start()]), group_of(found.group(1), pattern)]
+        done = found.end()
+    parts.append(plain(replacement[done:]))
+    return lambda match: "".join(part if isinstance(part, str) else match.group(part) or "" for part in parts)
+
+
+def plain(text: str) -> str:
+    """Return a piece of the replacement that holds no dollar sign; raise WorkspaceError for one that does."""
+    if "$" in text:
+        raise WorkspaceError("a `$` in the replacement stands for no group; write `$$` for a dollar sign")
+    return text
+
+
+def group_of(name: str, pattern: Any) -> str | int:
+    """Return the number of a group, or a dollar sign."""
+    if name == "$":
+        return "$"
+    bare = name.strip("{}")
+    number = int(bare) if bare.isdigit() else pattern.groupindex.get(bare, -1)
+    if not 0 <= number <= pattern.groups:
+        raise WorkspaceError(f"the pattern has no group `{bare[:40]}`; it has {pattern.groups}")
+    return int(number)
+
+
+def replaced(text: str, pattern: Any, fill: Replacement, most: int) -> tuple[str, int]:
+    """Return the text with every match replaced, and how many there were; raise WorkspaceError beyond `most`."""
+    pieces: list[str] = []
+    done = count = 0
+    size = len(text)
+    for match in pattern.finditer(text):
+        new = fill(match)
+        size += len(new)
+        if size > most:
+            raise WorkspaceError(f"the result would be larger than {most} bytes; nothing was changed")
+        pieces += [text[done : match.start()], new]
+        done = match.end()
+        count += 1
+    return "".join([*pieces, text[done:]]), count
+
+
+def written(workspace: Workspace, policy: Policy, planned: Sequence[tuple[Foreseen, int]]) -> ToolResult:
+    """Write what was planned and return one result for all files; what cannot be written ends it and is named."""
+    results: list[ToolResult] = []
+    for made, count in planned:
+        times = "1 place" if count == 1 else f"{count} places"
+        if made.after == made.before:
+            results.append(ToolResult(True, f"`{made.path}`: {f'{times}, nothing new' if count else 'no match'}"))
+            continue
+        try:
+            workspace.write(made.path, made.after)
+        except WorkspaceError as error:
+            results.append(ToolResult(False, f"{error}; the files after it were left as they are", error="not_written"))
+            break
+        results.append(changed(workspace, policy, made, f"`{made.path}`: {times} replaced"))
+    return ToolResult(
+        all(result.ok for result in results),
+        "\n".join(result.content for result in results),
+        tuple(record for result in results for record in result.evidence),
+        tuple(change for result in results for change in result.changes),
+        error=next((result.error for result in results if result.error), ""),
+    )

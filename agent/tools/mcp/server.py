@@ -1,0 +1,158 @@
+"""A server of a session: which of its tools are offered, and each call checked once more against what was pinned."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from foregate.agent.tools.mcp.answer import result_of
+from foregate.agent.tools.mcp.connection import Connection, Refused, Unavailable
+from foregate.agent.tools.mcp.definition import Definition, claimed, definitions_of, spec_of
+from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
+from foregate.agent.tools.tool import Tool
+from foregate.policy.policy import Mcp
+from foregate.schemas.errors import UsageError
+from foregate.schemas.evidence_record import Origin
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_result import ToolResult
+
+
+class Server:
+    """One server. A tool is offered while its definition is the one that was approved; once it differs it is gone.
+
+    `unread`: it lists more tools than the policy lets be read.
+    """
+
+    def __init__(self, configuration: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path) -> None:
+        self.configuration, self.policy, self._environ, self._root = configuration, policy, environ, root
+        self.definitions: list[Definition] = []
+        self.unread = False
+        self._approved: dict[str, str] = {}
+        self._gone: set[str] = set()
+        self._connection: Connection | None = None
+        self._restarts = 0
+        self._starting = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The server's name in the configuration."""
+        return self.configuration.name
+
+    async def start(self) -> None:
+        """Start the server and learn what it lists; raise Unavailable or UsageError where that fails."""
+        self._connection = await self._opened()
+        listed = await self._listed(self._connection)
+        self.definitions = definitions_of(listed, self.configuration, self.policy)
+        self.unread = len(listed) > self.policy.max_tools
+
+    async def close(self) -> None:
+        """End the server; doing it twice is harmless."""
+        self._closed = True
+        if self._looking is not None:
+            self._looking.cancel()
+        if self._connection is not None:
+            await self._connection.close()
+
+    def approve(self, definitions: list[Definition]) -> list[Tool]:
+        """Let the model be offered these tools, exactly as they are defined, and return them."""
+        self._approved |= {definition.name: definition.hash for definition in definitions}
+        return [self._tool(definition) for definition in definitions]
+
+    def _tool(self, definition: Definition) -> Tool:
+        effect = claimed(definition.hints)
+        return Tool(
+            spec_of(definition, self.configuration, self.policy),
+            partial(self._call, definition.name),
+            classify=(lambda arguments: effect) if effect is not None else None,
+            offered=lambda: definition.name not in self._gone,
+        )
+
+    async def _call(self, tool: str, arguments: Mapping[str, Json]) -> ToolResult:
+        """Call a tool that is still what was approved."""
+        try:
+            connection = await self._compared()
+            if tool in self._gone:
+                why = (
+                    f"nothing was sent: the server `{self.name}` changed what it says of this tool since it was pinned"
+                )
+                return ToolResult(False, f"{why}; it is no longer offered", error="definition_changed")
+            return result_of(await connection.call(tool, arguments), self.policy.max_result)
+        except Refused as error:
+            return ToolResult(False, f"the server refused: {error}", origin=Origin.EXTERNAL, error="refused")
+        except (Unavailable, UsageError) as error:
+            if isinstance(error, Unavailable) and error.sent:
+                text = f"the server `{self.name}` gave no answer, so nobody knows whether this took effect: {error}"
+                return ToolResult(False, text, origin=Origin.EXTERNAL, unknown=True)
+            text = f"the server `{self.name}` cannot be asked; nothing was sent: {error}"
+            return ToolResult(False, text, origin=Origin.EXTERNAL, error="not_sent")
+
+    async def _compared(self) -> Connection:
+        """Return a connection over which the server has just said what its tools are; one that broke is made again."""
+        while True:
+            connection = await self._connected()
+            try:
+                self._compare(await self._listed(connection))
+            except Unavailable:
+                if connection.alive:
+                    raise
+            else:
+                return connection
+
+    async def _connected(self) -> Connection:
+        """Return a connection that is alive; a server that ended is started again, later each time, a few times."""
+        async with self._starting:
+            while self._connection is None or not self._connection.alive:
+                if self._closed or self._restarts >= self.policy.restarts:
+                    raise Unavailable(f"it ended, and was started again {self._restarts} times already")
+                if self._connection is not None:
+                    await self._connection.close()
+                await asyncio.sleep(self.policy.backoff * 2**self._restarts / 1000)
+                self._restarts += 1
+                try:
+                    self._connection = await self._opened()
+                except Unavailable:
+                    if self._restarts >= self.policy.restarts:
+                        raise
+            return self._connection
+
+    async def _opened(self) -> Connection:
+        connection = Connection(self.configuration, self.policy, self._environ, self._root, self._changed)
+        try:
+            await connection.open()
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def _listed(self, connection: Connection) -> list[Json]:
+        """Return what the server lists now; half the time of a call is left for the call itself."""
+        start = self.configuration.start_timeout or self.policy.start_timeout
+        call = self.configuration.call_timeout or self.policy.call_timeout
+        seconds = min(start, max(1, call // 2))
+        try:
+            async with asyncio.timeout(seconds):
+                return await connection.tools()
+        except TimeoutError:
+            raise Unavailable(f"it did not list its tools within {seconds} seconds") from None
+
+    def _compare(self, listed: list[Json]) -> None:
+        """Withdraw every tool that is not listed any more exactly as it was approved, for good."""
+        definitions = definitions_of(listed, self.configuration, self.policy, check=lambda schema: "")
+        now = {definition.name: definition.hash for definition in definitions if not definition.problem}
+        self._gone |= {name for name, pinned in self._approved.items() if now.get(name) != pinned}
+
+    def _changed(self) -> None:
+        """Look again soon, once however often the server says that it has changed."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        try:
+            if self._connection is not None and self._connection.alive:
+                self._compare(await self._listed(self._connection))
+        except Unavailable:
+            return  # the next call starts it again, or says why it cannot

@@ -1,0 +1,230 @@
+"""Which MCP servers there are: the file people already have, read strictly."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+
+from foregate.agent.workspace.config_paths import UsersFile
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson, UsageError
+from foregate.schemas.strict_json import Json
+from foregate.schemas.visible import visible
+
+_FILE = UsersFile("mcp.json", "FOREGATE_MCP")
+LARGEST = 1_000_000
+"""Bytes of a configuration file at most."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
+_KINDS = {
+    "stdio": "command",
+    "http": "url",
+    "streamable-http": "url",
+    "streamableHttp": "url",
+    "streamable_http": "url",
+}
+_UNSPOKEN = ("sse", "ws", "websocket")
+"""Transports other clients know: a server behind one is left out, and the others of the file are there."""
+_PROCESS = ("command", "args", "env", "cwd")
+_PLACE = ("url", "headers")
+_BOTH = ("type", "transport", "disabled", "start_timeout", "call_timeout")
+_ELSEWHERE = {
+    **dict.fromkeys(("alwaysAllow", "autoApprove", "trust"), "the policy says what may run unasked"),
+    "timeout": "programs count it in different units; write `call_timeout`, in seconds",
+    "description": "only people read it",
+}
+"""What other clients know and has no effect here, with the reason."""
+
+
+class ServerConfiguration(Struct, frozen=True):
+    """One server: a command to start, or a URL. Times in seconds, 0 = the policy's; `${NAME}` is not yet expanded."""
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    start_timeout: int = 0
+    call_timeout: int = 0
+
+    @property
+    def launch(self) -> Mapping[str, Json]:
+        """What a definition is pinned together with: the command as it is started, or the URL."""
+        if self.url:
+            return {"url": self.url}
+        return {"command": self.command, "args": list(self.args), **({"cwd": self.cwd} if self.cwd else {})}
+
+    @property
+    def shown(self) -> str:
+        """The command or the URL on one line."""
+        return self.url or " ".join([self.command, *self.args])
+
+
+def servers_file(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the file that lists the servers: the one named, FOREGATE_MCP, or the user's own where there is one.
+
+    A workspace has no say: a repository must not be able to start processes.
+    """
+    return _FILE.found(named, environ)
+
+
+def servers_place(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where the file is looked for, whether or not there is one: whoever writes there starts processes."""
+    return _FILE.place(named, environ)
+
+
+def read_servers(file: Path) -> tuple[list[ServerConfiguration], list[str]]:
+    """Return the servers of a file that are not disabled, and sentences on what of it has no effect.
+
+    Raises UsageError with one sentence that names file, server and key.
+    """
+    shown = visible(str(file))
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(LARGEST + 1)
+        content = strict_json.parse(data.decode("utf-8-sig"), max_bytes=LARGEST)
+    except OSError as error:
+        raise UsageError(f"`{shown}` cannot be read ({error.strerror}); name a file that lists MCP servers") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"`{shown}` is no UTF-8 text; name a file that lists MCP servers") from None
+    except InvalidJson as error:
+        raise UsageError(f"`{shown}`: {error}") from None
+    listed = content.get("mcpServers") if isinstance(content, dict) else None
+    if not isinstance(listed, dict):
+        raise UsageError(f'`{shown}` lists no servers; write {{"mcpServers": {{NAME: {{"command": ...}}}}}}')
+    servers, notes = [], []
+    for name, entry in listed.items():
+        if other := next((kind for kind in _transports(entry) if kind in _UNSPOKEN), ""):
+            notes.append(
+                f"MCP server `{visible(name[:64])}` is left out: `{other}` is not spoken here, only stdio and http"
+            )
+            continue
+        try:
+            server = server_of(name, entry)
+        except ValueError as error:
+            raise UsageError(f"`{shown}`: the server `{visible(name[:64])}`: {error}") from None
+        if server is not None:
+            servers.append(server)
+            notes += [
+                f"MCP server `{name}`: `{key}` has no effect; {_ELSEWHERE[key]}" for key in entry if key in _ELSEWHERE
+            ]
+            notes += [f"MCP server `{name}`: {why}" for why in unexpanded(server)]
+    return servers, notes
+
+
+def server_of(name: str, entry: Json) -> ServerConfiguration | None:
+    """Return a server from its entry, None where it is disabled; raise ValueError with the rest of a sentence."""
+    if _NAME.fullmatch(name) is None:
+        raise ValueError("a name has letters, digits, `_` and `-`, at most 64; rename it")
+    if not isinstance(entry, dict):
+        raise ValueError("must be an object with a `command` or a `url`")
+    what = "command" if "command" in entry else "url"
+    known = (*(_PROCESS if what == "command" else _PLACE), *_BOTH)
+    if "command" in entry and "url" in entry:
+        raise ValueError("has a `command` and a `url`; keep one")
+    if what not in entry:
+        raise ValueError("has neither `command` nor `url`; write one")
+    if unknown := [key for key in entry if key not in known and key not in _ELSEWHERE]:
+        raise ValueError(f"the key `{visible(unknown[0][:64])}` is unknown; the keys are {', '.join(known)}")
+    if any(_KINDS.get(str(kind)) != what for kind in _transports(entry)):
+        raise ValueError("its transport is none that is spoken here; use stdio with `command`, http with `url`")
+    if not isinstance(entry.get("disabled", False), bool):
+        raise ValueError("`disabled` must be true or false")
+    read: dict[str, Any] = {key: _text(entry, key) for key in ("command", "cwd", "url") if key in entry}
+    read |= {key: _texts(entry, key) for key in ("env", "headers") if key in entry}
+    read |= {key: _seconds(entry, key) for key in ("start_timeout", "call_timeout") if key in entry}
+    args = entry.get("args", [])
+    if not isinstance(args, list) or not all(isinstance(word, str) and "\0" not in word for word in args):
+        raise ValueError("`args` must be a list of texts")
+    server = ServerConfiguration(name, args=tuple(args), **read)
+    _check(server)
+    return None if entry.get("disabled") else server
+
+
+def _transports(entry: Json) -> Iterator[Json]:
+    """Yield what an entry calls its transport."""
+    if isinstance(entry, dict):
+        yield from (entry[key] for key in ("type", "transport") if key in entry)
+
+
+def unexpanded(server: ServerConfiguration) -> Iterator[str]:
+    """Yield the rest of a sentence for each value that looks as if a variable were taken from the environment there."""
+    for key, words in (
+        ("command", (server.command,)),
+        ("args", server.args),
+        ("cwd", (server.cwd,)),
+        ("url", (server.url,)),
+    ):
+        if found := next((found for word in words if (found := _VARIABLE.search(word))), None):
+            yield f"`{visible(found[0][:64])}` in `{key}` is taken as it stands; only `env` and `headers` are filled in"
+
+
+def expanded(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return values with each `${NAME}` or `${NAME:-otherwise}` in them from the environment.
+
+    Raises UsageError that names the first variable that is not set.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name, otherwise = match.groups()
+        found = environ.get(name, otherwise)
+        if found is None:
+            raise UsageError(f"the environment variable `{name}` is not set")
+        return found
+
+    return {name: _VARIABLE.sub(value, text) for name, text in values.items()}
+
+
+def _check(server: ServerConfiguration) -> None:
+    if "/" in server.command and not server.command.startswith(("/", "~/")):
+        raise ValueError("`command` is a relative path; write the absolute one")
+    if server.cwd and not server.cwd.startswith(("/", "~/")):
+        raise ValueError("`cwd` is a relative path; write the absolute one")
+    if wrong := [name for name in server.env if "=" in name or not name]:
+        raise ValueError(f"`env` has the name `{visible(wrong[0][:64])}`, which no variable can have")
+    if wrong := [name for name, value in server.headers.items() if not _HEADER.match(name) or _breaks(value)]:
+        raise ValueError(f"`headers` has `{visible(wrong[0][:64])}`, which cannot be sent")
+    if server.url:
+        try:
+            parts = urlsplit(server.url)
+            good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            good = False
+        if not good or visible(server.url) != server.url or " " in server.url:
+            raise ValueError("`url` must be an http or https address")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("`url` holds a user name or a password; send them in `headers`")
+
+
+def _breaks(value: str) -> bool:
+    return any(char in value for char in "\r\n\0")
+
+
+def _text(entry: Mapping[str, Json], key: str) -> str:
+    value = entry[key]
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ValueError(f"`{key}` must be a text")
+    return value
+
+
+def _texts(entry: Mapping[str, Json], key: str) -> dict[str, str]:
+    value = entry[key]
+    if not isinstance(value, dict) or not all(isinstance(text, str) and "\0" not in text for text in value.values()):
+        raise ValueError(f"`{key}` must be an object of texts")
+    return value
+
+
+def _seconds(entry: Mapping[str, Json], key: str) -> int:
+    value = entry[key]
+    if type(value) is not int or not 1 <= value <= 86400:
+        raise ValueError(f"`{key}` must be a whole number of seconds, 1 to 86400")
+    return value

@@ -1,0 +1,219 @@
+"""A server as a process of ours: a small environment, its own process group, bounded lines, a certain end.
+
+The SDK's own transport keeps a line without an end in memory, however long; here such a line cuts the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp.types import jsonrpc_message_adapter
+
+from foregate.agent.tools.mcp.server_configuration import ServerConfiguration, expanded
+from foregate.agent.tools.mcp.traffic import Flood, Traffic
+from foregate.agent.workspace.output import HeadTail
+from foregate.agent.workspace.process import gone, kill_group
+from foregate.policy.policy import Mcp
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson, UsageError
+
+_CHUNK = 65536
+_TICK = 0.01
+_SEEN = 80
+"""Characters kept of a line that is no message, to be shown where the server fails."""
+Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+
+
+class ServerProcess:
+    """One process of a server. `ended` says why its output ended, `stderr` keeps the ends of what it wrote there."""
+
+    def __init__(
+        self, server: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path, traffic: Traffic
+    ) -> None:
+        self._server, self._policy, self._environ, self._root = server, policy, environ, root
+        self._traffic = traffic
+        self.stderr = HeadTail(policy.max_stderr)
+        self.ended = self.stray = ""
+        self._closing = False
+
+    @asynccontextmanager
+    async def streams(self) -> AsyncIterator[Streams]:
+        """Yield the streams of messages from and to the process, which is gone with its group afterwards.
+
+        Raises UsageError where it cannot be started.
+        """
+        with tempfile.TemporaryDirectory(prefix="foregate-mcp-", ignore_cleanup_errors=True) as empty:
+            process = self._started(empty)
+            try:
+                async with self._speaking(process) as streams:
+                    yield streams
+            finally:
+                kill_group(process)
+                process.wait()
+                for pipe in (process.stdin, process.stdout, process.stderr):
+                    with suppress(OSError):
+                        pipe.close()  # type: ignore[union-attr]
+
+    def _started(self, empty: str) -> subprocess.Popen[bytes]:
+        environment = environment_of(self._server, self._policy, self._environ, self._root)
+        command = str(Path(self._server.command).expanduser()) if "/" in self._server.command else self._server.command
+        program = command if "/" in command else shutil.which(command, path=environment.get("PATH", os.defpath))
+        if program is None:
+            raise UsageError(f"the program `{command[:80]}` was not found; install it, or write its absolute path")
+        try:
+            return subprocess.Popen(  # noqa: S603 - the operator's own configuration; there is no shell
+                [command, *self._server.args],
+                executable=program,
+                cwd=str(Path(self._server.cwd).expanduser()) if self._server.cwd else empty,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+                close_fds=True,
+            )
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise UsageError(f"`{command[:80]}` could not be started: {why}") from None
+
+    @asynccontextmanager
+    async def _speaking(self, process: subprocess.Popen[bytes]) -> AsyncIterator[Streams]:
+        heard, hear = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        say, said = anyio.create_memory_object_stream[SessionMessage](0)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        out, out_end = await reading(process.stdout, self._policy.max_message)
+        errors, errors_end = await reading(process.stderr, _CHUNK)
+        into = await writing(process.stdin)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._listen, process, out, heard)
+                tasks.start_soon(self._keep_errors, errors)
+                tasks.start_soon(self._speak, into, said, heard)
+                try:
+                    yield hear, say
+                finally:
+                    self._closing = True
+                    say.close()
+                    hear.close()
+                    into.close()
+                    with anyio.CancelScope(shield=True):
+                        await self._wound_down(process)
+                    tasks.cancel_scope.cancel()
+        finally:
+            for end in (out_end, errors_end, into):
+                end.close()
+            for stream in (heard, hear, say, said):
+                stream.close()
+
+    async def _listen(
+        self,
+        process: subprocess.Popen[bytes],
+        out: asyncio.StreamReader,
+        heard: MemoryObjectSendStream[SessionMessage | Exception],
+    ) -> None:
+        """Hand on each line that is a message, until the output ends or the server sends what no server may."""
+        async with heard:
+            try:
+                while True:
+                    line = await out.readuntil(b"\n")
+                    self._traffic.take(len(line))
+                    if (message := self._message(line)) is not None:
+                        await heard.send(message)
+            except asyncio.IncompleteReadError:
+                self.ended = "" if self._closing else "it closed its output"
+            except asyncio.LimitOverrunError:
+                self.ended = f"it sent a message of more than {self._policy.max_message} bytes"
+                kill_group(process)
+            except Flood as flood:
+                self.ended = str(flood)
+                kill_group(process)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+                return  # nobody listens any more
+
+    def _message(self, line: bytes) -> SessionMessage | None:
+        """Return the message in a line; what is none, such as a line of a log, is remembered and left out."""
+        try:
+            text = strict_json.scrub_escapes(line.decode())
+            value = strict_json.parse(text, max_bytes=len(line), max_depth=strict_json.MAX_RECORD_DEPTH)
+            return SessionMessage(jsonrpc_message_adapter.validate_python(value, by_name=False))
+        except (InvalidJson, ValueError):
+            self.stray = self.stray or line[: 4 * _SEEN].decode("utf-8", "replace").strip()[:_SEEN]
+            return None
+
+    async def _keep_errors(self, errors: asyncio.StreamReader) -> None:
+        with suppress(OSError):
+            while data := await errors.read(_CHUNK):
+                self.stderr.feed(data)
+
+    async def _speak(
+        self,
+        into: asyncio.StreamWriter,
+        said: MemoryObjectReceiveStream[SessionMessage],
+        heard: MemoryObjectSendStream[SessionMessage | Exception],
+    ) -> None:
+        try:
+            async with said:
+                async for message in said:
+                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    into.write(text.encode() + b"\n")
+                    await into.drain()
+        except OSError:
+            self.ended = self.ended or ("" if self._closing else "it closed its input")
+            await heard.aclose()
+
+    async def _wound_down(self, process: subprocess.Popen[bytes]) -> None:
+        """Let the server end by itself now that its input is closed, then tell its group to; killing comes after."""
+        if not await self._gone_soon(process):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGTERM)
+            await self._gone_soon(process)
+
+    async def _gone_soon(self, process: subprocess.Popen[bytes]) -> bool:
+        with anyio.move_on_after(self._policy.stop_timeout):
+            while not gone(process):  # noqa: ASYNC110 - a process gives no event
+                await anyio.sleep(_TICK)
+        return gone(process)
+
+
+async def reading(pipe: IO[bytes], limit: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
+    """Return a reader of a pipe that holds lines of at most `limit` bytes, and what closes it."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=limit, loop=loop)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
+    return reader, transport
+
+
+async def writing(pipe: IO[bytes]) -> asyncio.StreamWriter:
+    """Return a writer into a pipe."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(loop=loop)
+    transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
+    return asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+def environment_of(server: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path) -> dict[str, str]:
+    """Return what a server may see: the listed variables, and what its configuration gives it.
+
+    Of PATH only absolute folders outside the workspace stay, so that no file of it can pose as a program.
+    """
+    listed = {name: environ[name] for name in policy.environment if name in environ}
+    if "PATH" in listed:
+        folders = (Path(folder) for folder in listed["PATH"].split(os.pathsep) if folder)
+        kept = [str(f) for f in folders if f.is_absolute() and not f.resolve().is_relative_to(root)]
+        listed["PATH"] = os.pathsep.join(kept)
+    return {**listed, **expanded(server.env, environ)}

@@ -1,0 +1,323 @@
+"""A Python function as a tool: its signature and docstring become the schema, its declared nature the capabilities."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import warnings
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
+
+from msgspec.structs import replace
+from pydantic import ConfigDict, Field, PydanticUserError, ValidationError, create_model
+from pydantic.json_schema import PydanticJsonSchemaWarning
+from pydantic_core import to_json
+
+from foregate.agent.tools.python import docstring
+from foregate.agent.tools.tool import Classify, Inverse, Tool
+from foregate.schemas import strict_json
+from foregate.schemas.capabilities import Capabilities
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError
+from foregate.schemas.evidence_record import Origin
+from foregate.schemas.json_object import as_object
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Targets = Mapping[str, str | ResourceKind] | Sequence[TargetParameter]
+"""Which parameters name resources: their kind by name (the tool's effect is what happens to them), or in full."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
+_MAX_ERROR = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the function: its name, type and default (`inspect.Parameter.empty` for none)."""
+
+    name: str
+    annotation: Any
+    default: Any
+
+
+class FunctionTool(Tool, Generic[P, R]):
+    """A tool over a Python function; calling it calls the function."""
+
+    __slots__ = ("__dict__", "function")
+
+    def __init__(
+        self,
+        spec: ToolSpec,
+        function: Callable[P, R],
+        validate: Callable[[Mapping[str, Json]], Any],
+        classify: Classify | None = None,
+        inverse: Inverse | None = None,
+    ) -> None:
+        async def run(arguments: Mapping[str, Json]) -> ToolResult:
+            result = await called(function, validate, arguments)
+            return replace(result, origin=origin_of(spec)) if result.origin is Origin.WORKSPACE else result
+
+        super().__init__(spec, run, classify, inverse)
+        object.__setattr__(self, "function", function)
+        object.__setattr__(self, "__doc__", function.__doc__)
+        object.__setattr__(self, "__wrapped__", function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself; no gate is asked."""
+        function = cast(Callable[P, R], self.function)  # type: ignore[attr-defined]
+        return function(*args, **kwargs)
+
+
+def origin_of(spec: ToolSpec) -> Origin:
+    """Return whose words a function's result counts as: the workspace's when that is all its targets name."""
+    kinds = {target.kind for target in spec.targets}
+    local = {ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY}
+    return Origin.WORKSPACE if kinds and kinds <= local else Origin.EXTERNAL
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+
+
+@overload
+def tool(
+    function: None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: Effect | str | None = None,
+    read_only: bool = False,
+    external: bool | None = None,
+    needs_approval: bool | None = None,
+    idempotent: bool | None = None,
+    high_impact: bool | None = None,
+    reversible: bool | None = None,
+    personal_memory: bool = False,
+    targets: Targets = (),
+    timeout: int = 120,
+    classify: Classify | None = None,
+    inverse: Inverse | None = None,
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+
+
+def tool(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: Effect | str | None = None,
+    read_only: bool = False,
+    external: bool | None = None,
+    needs_approval: bool | None = None,
+    idempotent: bool | None = None,
+    high_impact: bool | None = None,
+    reversible: bool | None = None,
+    personal_memory: bool = False,
+    targets: Targets = (),
+    timeout: int = 120,
+    classify: Classify | None = None,
+    inverse: Inverse | None = None,
+) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
+    """Make a function, plain or async, a tool; use it bare or with what the function is known to do.
+
+    What is not declared counts as the worst: an unknown effect, external, irreversible, at most once, needs approval.
+    `read_only` declares that the function only observes. `targets` names parameters that are resources, such as
+    `{"path": "file"}`. `classify` gets the arguments of a call and returns its effect where it is a graver one than the
+    tool's, else None. `inverse` has `now(id)` and `put_back(id, data)` for targets of the kind `other`, so that a call
+    can be undone. `timeout` is in seconds. The docstring's first paragraph becomes the description, what it says of
+    parameters (as Google, NumPy or Sphinx write it) theirs. Raises UsageError for a function that cannot be described.
+    """
+    declared = declaration(read_only, external, needs_approval, idempotent, high_impact, reversible, personal_memory)
+
+    def wrap(wrapped: Callable[P, R]) -> FunctionTool[P, R]:
+        said = Effect(effect) if effect is not None else Effect.OBSERVATION if read_only else Effect.UNKNOWN
+        parameters = parameters_of(wrapped)
+        summary, notes = docstring.read(inspect.getdoc(wrapped) or "")
+        schema, validate = schema_of(wrapped, parameters, notes)
+        called_as = name or wrapped.__name__
+        if not _NAME.match(called_as):
+            raise UsageError(f"`{called_as[:80]}` is no name for a tool; give one of letters, digits, `_` and `-`")
+        spec = ToolSpec(
+            called_as,
+            description or summary or called_as.replace("_", " "),
+            schema,
+            said,
+            declared,
+            targets_of(targets, said, [parameter.name for parameter in parameters]),
+            "python",
+            timeout,
+        )
+        return FunctionTool(spec, wrapped, validate, classify, inverse)
+
+    return wrap if function is None else wrap(function)
+
+
+def declaration(
+    read_only: bool,
+    external: bool | None,
+    needs_approval: bool | None,
+    idempotent: bool | None,
+    high_impact: bool | None,
+    reversible: bool | None,
+    personal_memory: bool,
+) -> Capabilities | None:
+    """Return the capabilities declared, None when nothing was; what is left open is the worst, or a reader's."""
+    given = (external, needs_approval, idempotent, high_impact, reversible)
+    if not read_only and not personal_memory and all(flag is None for flag in given):
+        return None
+
+    def flag(value: bool | None, safe: bool) -> bool:
+        return value if value is not None else safe if read_only else not safe
+
+    return Capabilities(
+        read_only=read_only,
+        external_side_effect=flag(external, False),
+        needs_approval=flag(needs_approval, False),
+        idempotent=flag(idempotent, True),
+        high_impact_write=bool(high_impact),
+        reversible=flag(reversible, True),
+        personal_memory=personal_memory,
+    )
+
+
+def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
+    """Return the parameters of a function; raise UsageError for what is none, or takes what has no name."""
+    if not hasattr(function, "__name__") or inspect.isasyncgenfunction(function):
+        raise UsageError(f"`{_shown(function)[:200]}` is no function that returns a value; write one around it")
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except Exception as error:
+        raise UsageError(f"the types of `{function.__name__}` cannot be resolved: {error}") from None
+    found = []
+    parameters = inspect.signature(function).parameters
+    owner, name = getattr(function, "__qualname__", "").rpartition(".")[0], function.__name__
+    if next(iter(parameters), "") == "self" and owner and not owner.endswith("<locals>"):
+        raise UsageError(f"`{name}` is a method without its object; make the bound one a tool: `tool(thing.{name})`")
+    for parameter in parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise UsageError(f"`{function.__name__}` takes `{parameter}`, which cannot be given by name; name it")
+        found.append(Parameter(parameter.name, hints.get(parameter.name, Any), parameter.default))
+    return found
+
+
+def schema_of(
+    function: Callable[..., Any], parameters: Sequence[Parameter], notes: Mapping[str, str]
+) -> tuple[Mapping[str, Json], Callable[[Mapping[str, Json]], Any]]:
+    """Return the JSON Schema of the arguments, and a function that turns arguments into keyword arguments."""
+    fields: dict[str, Any] = {}
+    for number, parameter in enumerate(parameters):
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        fields[f"p{number}"] = (
+            parameter.annotation,
+            Field(default, alias=parameter.name, description=notes.get(parameter.name)),
+        )
+    try:
+        model = create_model(
+            f"{function.__name__}_arguments", __config__=ConfigDict(extra="forbid", strict=True), **fields
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PydanticJsonSchemaWarning)  # a default that is no JSON is only left out
+            schema = as_object(untitled(model.model_json_schema(by_alias=True)))
+    except PydanticUserError as error:
+        why = error.message.splitlines()[0]
+        raise UsageError(f"`{function.__name__}` has a parameter no JSON can describe: {why}"[:500]) from None
+
+    def validate(arguments: Mapping[str, Json]) -> dict[str, Any]:
+        checked = model.model_validate_json(strict_json.canonical(arguments))
+        return {parameter.name: getattr(checked, f"p{number}") for number, parameter in enumerate(parameters)}
+
+    return schema, validate
+
+
+def untitled(schema: Json, names: bool = False) -> Json:
+    """Return a schema without the titles generated from names; keys below `properties` are names and stay."""
+    if isinstance(schema, list):
+        return [untitled(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: untitled(value, key in ("properties", "$defs") and not names)
+        for key, value in schema.items()
+        if names or key != "title"
+    }
+
+
+def targets_of(targets: Targets, effect: Effect, names: Sequence[str]) -> tuple[TargetParameter, ...]:
+    """Return the target parameters; raise UsageError for one the function does not have."""
+    if isinstance(targets, Mapping):
+        found = tuple(TargetParameter(parameter, ResourceKind(kind), effect) for parameter, kind in targets.items())
+    else:
+        found = tuple(targets)
+    for target in found:
+        if target.parameter not in names:
+            raise UsageError(f"the target `{target.parameter}` is no parameter of the function; name one it has")
+    return found
+
+
+async def called(
+    function: Callable[..., Any], validate: Callable[[Mapping[str, Json]], Any], arguments: Mapping[str, Json]
+) -> ToolResult:
+    """Call the function with arguments checked by type; what it raises, but RuntimeLost, becomes a failure."""
+    try:
+        keywords = validate(arguments)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return ToolResult(False, f"the argument `{where}` is wrong: {first['msg']}"[:_MAX_ERROR], error="arguments")
+    try:
+        if inspect.iscoroutinefunction(function):
+            value = await function(**keywords)
+        else:
+            value, failure = await asyncio.to_thread(outcome, function, keywords)
+            if failure is not None:
+                raise failure
+            if isinstance(value, Awaitable):
+                value = await value
+    except RuntimeLost:
+        raise
+    except ForegateError as error:
+        return ToolResult(False, str(error)[:_MAX_ERROR], error=type(error).__name__)
+    except (Exception, SystemExit) as raised:
+        return ToolResult(False, f"{type(raised).__name__}: {_shown(raised, str)}"[:_MAX_ERROR], error="tool_error")
+    return result_of(value)
+
+
+def outcome(
+    function: Callable[..., Any], keywords: Mapping[str, Any]
+) -> tuple[Any, None] | tuple[None, Exception | SystemExit]:
+    """Return what a function returns, and what it raises.
+
+    In a thread it must not be raised: a future cannot hold a StopIteration, and whoever waits for it waits for ever.
+    """
+    try:
+        return function(**keywords), None
+    except (Exception, SystemExit) as error:
+        return None, error
+
+
+def result_of(value: Any) -> ToolResult:
+    """Return what a function returned as a result: a text as it is, a ToolResult itself, anything else as JSON."""
+    if isinstance(value, ToolResult):
+        return value
+    if isinstance(value, str):
+        return ToolResult(True, value)
+    try:
+        return ToolResult(True, to_json(value, inf_nan_mode="strings", bytes_mode="base64").decode())
+    except Exception:  # a serializer or a property of the value's own may raise anything
+        return ToolResult(True, _shown(value)[:_MAX_ERROR])
+
+
+def _shown(value: Any, show: Callable[[Any], str] = repr) -> str:
+    """Return a value as text, its type where it raises on the way."""
+    try:
+        return show(value)
+    except Exception:
+        return f"<{type(value).__name__}>"

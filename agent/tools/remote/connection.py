@@ -1,0 +1,256 @@
+"""The agent's side of the WebSocket: one connection, made again when it breaks, and every request answered once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
+
+from foregate.agent.tools.remote.address import Address
+from foregate.agent.tools.remote.frames import (
+    VERSION,
+    Attach,
+    Attached,
+    Cancel,
+    Look,
+    Recall,
+    Refused,
+    Request,
+    Response,
+    Seen,
+    Welcome,
+    encode,
+    from_runtime,
+)
+from foregate.policy.elsewhere import Runtime
+from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
+
+_GOODBYE = 2
+"""Seconds the other side has to take a goodbye."""
+_STRAY = 100
+"""Answers to nothing that was asked before a runtime is no longer listened to."""
+_SHOWN = 300
+"""Characters of a runtime's own words that an error shows."""
+Question = Request | Look | Recall
+
+
+class Gone(Exception):
+    """The connection broke, or could not be made; the message says why."""
+
+
+class Straight(connect):
+    """A connection that goes where it was told to: a redirect would take the token elsewhere."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        """Return the redirect as the error it is here."""
+        return exc
+
+
+class Connection:
+    """Speaks with one runtime. `open` says hello; `agent` set, requests can be made.
+
+    A broken connection is made again, and what was asked is asked again under its id, so that the runtime answers with
+    what came of it. A runtime that stays away raises RuntimeLost.
+    """
+
+    def __init__(self, address: Address, token: str, policy: Runtime) -> None:
+        self._address, self._token, self.policy = address, token, policy
+        self.agent = ""
+        self.welcome: Welcome | None = None
+        self._connection: ClientConnection | None = None
+        self._attached = False
+        self._reader: asyncio.Task[None] | None = None
+        self._connecting = asyncio.Lock()
+        self._waiting: dict[str, asyncio.Future[Response | Seen]] = {}
+
+    @property
+    def url(self) -> str:
+        """Where the runtime is, for people."""
+        return self._address.url
+
+    async def open(self) -> Welcome:
+        """Connect for the first time and return what the runtime says of itself; raise UsageError where it cannot."""
+        try:
+            async with self._connecting:
+                await self._connect()
+        except Gone as gone:
+            raise UsageError(f"the runtime at {self.url} cannot be used: {gone}") from None
+        assert self.welcome is not None
+        return self.welcome
+
+    async def ask(
+        self, question: Callable[[], Question], *, patience: float | None = None, within: float | None = None
+    ) -> Response | Seen:
+        """Return the answer to a question, which is made anew for each try; raise RuntimeLost where there is none.
+
+        `patience` seconds a broken connection is tried again, the policy's without; `within` seconds each try is to be
+        answered.
+        """
+        until, wait = 0.0, self.policy.backoff / 1000
+        while True:
+            try:
+                async with asyncio.timeout(within):
+                    return await self._once(question())
+            except (Gone, TimeoutError) as error:
+                gone = error if isinstance(error, Gone) else "it does not answer"
+                now = time.monotonic()
+                until = until or now + (self.policy.patience if patience is None else patience)
+                if now >= until:
+                    raise RuntimeLost(f"the runtime at {self.url} is lost: {gone}") from None
+                await asyncio.sleep(min(wait, until - now))
+                wait *= 2
+
+    async def cancel(self, id: str) -> None:  # noqa: A002
+        """Tell the runtime to stop a request, as far as it can be told."""
+        if self._connection is not None and self._attached:
+            with suppress(ConnectionClosed, TimeoutError):
+                async with asyncio.timeout(self.policy.timeout):
+                    await self._connection.send(encode(Cancel(id)))
+
+    async def close(self) -> None:
+        """End the connection."""
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.wait([self._reader])
+        if self._connection is not None:
+            await self._connection.close()
+        self._connection = None
+
+    async def _once(self, question: Question) -> Response | Seen:
+        text = encode(question)
+        async with self._connecting:
+            connection = await self._ready()
+        assert self.welcome is not None
+        if len(text.encode()) > self.welcome.max_message:
+            raise UsageError(
+                f"the call is larger than the {self.welcome.max_message} bytes the runtime takes; send less"
+            )
+        answer: asyncio.Future[Response | Seen]
+        answer = self._waiting[question.id] = asyncio.get_running_loop().create_future()
+        try:
+            await connection.send(text)
+            return await answer
+        except ConnectionClosed as closed:
+            raise Gone(reason(closed)) from None
+        finally:
+            if self._waiting.get(question.id) is answer:
+                del self._waiting[question.id]
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # asked for, so that nobody warns of it
+
+    async def _ready(self) -> ClientConnection:
+        """Return a connection through which the runtime knows who asks."""
+        if self._connection is None:
+            await self._connect()
+        connection = self._connection
+        assert connection is not None
+        if not self._attached:
+            try:
+                await connection.send(encode(Attach(self.agent)))
+                said = await self._next(connection)
+            except (Gone, ConnectionClosed) as error:
+                self._connection = None
+                raise Gone(str(error) if isinstance(error, Gone) else reason(error)) from None
+            if not isinstance(said, Attached):
+                raise Gone("it did not take us in")
+            self._attached = True
+            self._reader = asyncio.ensure_future(self._read(connection))
+        return connection
+
+    async def _connect(self) -> None:
+        quiet = logging.getLogger("foregate.websocket")
+        quiet.addHandler(logging.NullHandler())
+        quiet.propagate = False
+        try:
+            self._connection = await Straight(
+                self.url,
+                additional_headers={"Authorization": f"Bearer {self._token}"},
+                user_agent_header=None,
+                compression=None,
+                proxy=None,
+                open_timeout=self.policy.timeout,
+                close_timeout=_GOODBYE,
+                max_size=self.policy.max_message,
+                ping_interval=self.policy.ping,
+                ping_timeout=self.policy.ping,
+                logger=quiet,
+            )
+        except InvalidStatus as error:
+            status = error.response.status_code
+            raise Gone("it refused the token" if status == 401 else f"it answered with HTTP {status}") from None
+        except (OSError, TimeoutError, InvalidHandshake, WebSocketException) as error:
+            raise Gone(f"{error or type(error).__name__}"[:_SHOWN]) from None
+        self._attached = False
+        try:
+            said = await self._next(self._connection)
+            self._greet(said)
+        except Gone:
+            connection, self._connection = self._connection, None
+            await connection.close()
+            raise
+
+    def _greet(self, said: object) -> None:
+        """Check what a runtime says first; one that offers other tools than before is another one."""
+        if not isinstance(said, Welcome) or said.v != VERSION:
+            raise Gone("it speaks another version of this protocol; update the older side")
+        if self.welcome is not None and said.tools != self.welcome.tools:
+            raise Gone("it offers other tools than before; open a new session")
+        self.welcome = said
+
+    async def _next(self, connection: ClientConnection) -> object:
+        """Return the next message of the handshake; raise Gone with the runtime's reason, or ours."""
+        try:
+            async with asyncio.timeout(self.policy.timeout):
+                said = from_runtime(await connection.recv(), self.policy.max_message)
+        except TimeoutError:
+            raise Gone("it did not answer in time") from None
+        except ConnectionClosed as closed:
+            raise Gone(reason(closed)) from None
+        except InvalidJson as error:
+            raise Gone(f"it sent what no runtime sends: {error}"[:_SHOWN]) from None
+        if isinstance(said, Refused):
+            raise Gone(said.message[:_SHOWN])
+        return said
+
+    async def _read(self, connection: ClientConnection) -> None:
+        """Hand each answer to whoever waits for it, until the connection ends."""
+        why, stray = "the connection was closed", 0
+        try:
+            async for message in connection:
+                said = from_runtime(message, self.policy.max_message)
+                match said:
+                    case Refused():
+                        why = said.message[:_SHOWN]
+                    case Response() | Seen() if (waiting := self._waiting.get(said.id)) and not waiting.done():
+                        waiting.set_result(said)
+                    case Response() | Seen():
+                        stray += 1
+                    case _:
+                        raise InvalidJson("it greets in the middle of a talk")
+                if stray > _STRAY:
+                    raise InvalidJson("it answers what nobody asked")
+        except ConnectionClosed as closed:
+            why = reason(closed)
+        except (InvalidJson, msgspec.DecodeError) as error:
+            why = f"it sent what no runtime sends: {error}"[:_SHOWN]
+            connection.transport.abort()  # nothing more is read from one that breaks the rules, not even its goodbye
+        finally:
+            self._connection, self._attached = None, False
+            for waiting in self._waiting.values():
+                if not waiting.done():
+                    waiting.set_exception(Gone(why))
+            await connection.close()
+
+
+def reason(closed: ConnectionClosed) -> str:
+    """Return why a connection ended, in a few words."""
+    frame = closed.rcvd or closed.sent
+    if frame is None:
+        return "the connection broke"
+    return f"the connection was closed ({frame.code}{f' {frame.reason}' if frame.reason else ''})"[:_SHOWN]

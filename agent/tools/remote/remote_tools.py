@@ -1,0 +1,234 @@
+"""Tools that run in another process: what it says is checked, and believed no further than the policy lets it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import count
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foregate.agent.tools.remote.connection import Connection
+from foregate.agent.tools.remote.frames import Asked, Look, Problem, Recall, Request, Response, Seen, Welcome
+from foregate.agent.tools.tool import ServedSession
+from foregate.gates.schema_check import SchemaCheck
+from foregate.schemas import codec, strict_json
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
+from foregate.schemas.evidence_record import EvidenceRecord, Origin
+from foregate.schemas.strict_json import Json
+from foregate.schemas.survey import Survey
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import ToolSpec
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_DESCRIPTION, _ID, _RECORDS, _RESOURCES = 4000, 4096, 256, 256
+_AT_ONCE = 8
+_TOGETHER = 65536
+"""Calls one look is about, and characters of their arguments."""
+_LONGEST = 3600
+_MARGIN = 5
+"""Seconds after a tool's own time in which its runtime still answers that it was over."""
+
+
+class Came(Struct, frozen=True):
+    """What a runtime says came of an earlier call: whether it took effect, and what it changed and showed."""
+
+    done: bool
+    result: ToolResult
+
+
+class RemoteTools:
+    """The tools of a runtime for one session, whose name is part of each request's id."""
+
+    def __init__(
+        self, connection: Connection, specs: Mapping[str, ToolSpec] | None = None, session: ServedSession | None = None
+    ) -> None:
+        self._connection, self._session = connection, session
+        self._specs = dict(specs) if specs is not None else specs_of(connection.welcome, connection)
+        self._seen: dict[str, Survey] = {}
+        self._looks = count(1)
+
+    def of(self, session: ServedSession) -> RemoteTools:
+        """Return the same tools for another session."""
+        return RemoteTools(self._connection, self._specs, session)
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """Return the runtime's tools."""
+        return list(self._specs.values())
+
+    def classify(self, call: ToolCall) -> Effect | None:
+        """Return None: what a runtime says of a call's effect is in its look."""
+        return None
+
+    async def look_there(self, calls: Sequence[ToolCall]) -> None:
+        """Have the runtime look at calls, for `found_there`; raise RuntimeLost where it cannot be asked."""
+        wanted = [call for call in calls if call.name in self._specs and call.arguments is not None]
+        found: dict[str, Survey] = {}
+        for part in parts(wanted):
+            look = Look(f"look:{next(self._looks)}:{self._name}", tuple(Asked(call.name, call.raw) for call in part))
+            try:
+                said = await self._connection.ask(partial(replace, look), within=self._connection.policy.timeout)
+            except UsageError:
+                continue  # too large to be said, so nobody looks at it, and it is held
+            surveys = said.surveys if isinstance(said, Seen) else ()
+            if len(surveys) == len(part):
+                found |= {call.digest: survey_of(data) for call, data in zip(part, surveys, strict=True)}
+        self._seen = found
+
+    def found_there(self, call: ToolCall) -> Survey | None:
+        """Return what the runtime found at the last look, None where it did not look at this call."""
+        return self._seen.get(call.digest)
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Have the runtime run a call and return what came of it; raise RuntimeLost where nobody can tell."""
+        id, timeout = self._id(call.id), self._specs[call.name].timeout - self._slack  # noqa: A001
+        until, approved = time.monotonic() + timeout, self._approved(call)
+
+        def request() -> Request:
+            left = max(0, round((until - time.monotonic()) * 1000))
+            return Request(id, call.name, call.raw, call.digest, left, approved)
+
+        answered = False
+        try:
+            said = await self._connection.ask(request)
+            answered = True
+        except UsageError as error:
+            answered = True
+            return ToolResult(False, str(error), error="too_large", origin=Origin.EXTERNAL)
+        finally:
+            if not answered:
+                await self._connection.cancel(id)
+        if not isinstance(said, Response):
+            raise RuntimeLost("the runtime answered something else than what was asked")
+        return result_of(said)
+
+    async def came_of(self, call: str, digest: str) -> Came | None:
+        """Return what came of an earlier call of the session, None where the runtime cannot tell, or not now."""
+        id = self._id(call)  # noqa: A001
+        try:
+            policy = self._connection.policy
+            said = await self._connection.ask(lambda: Recall(id, digest), patience=0, within=policy.timeout)
+        except RuntimeLost:
+            return None
+        if not isinstance(said, Response) or said.state not in ("finished", "refused"):
+            return None
+        result = result_of(said)
+        ran = said.state == "finished" and (result.ok or bool(result.changes) or result.exit_code is not None)
+        return (
+            None
+            if said.state == "refused" and said.errors and said.errors[0].code == "duplicate_id"
+            else (Came(ran, result))
+        )
+
+    @property
+    def _name(self) -> str:
+        return self._session.lease.session if self._session is not None else ""
+
+    @property
+    def _slack(self) -> int:
+        return self._connection.policy.patience + _MARGIN
+
+    def _id(self, call: str) -> str:
+        return f"{self._name}:{call}"
+
+    def _approved(self, call: ToolCall) -> bool:
+        """Whether a person's yes let this call through here."""
+        open_turn = self._session.state.open if self._session is not None else None
+        if open_turn is None or open_turn.judgement is None:
+            return False
+        rows = (row for decision in open_turn.judgement.decisions for row in decision.rulings)
+        return any((row.call, row.code) == (call.id, "approval_granted") for row in rows)
+
+
+def parts(calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
+    """Return calls in groups that are looked at together: a few, and no large one beside others."""
+    found: list[list[ToolCall]] = []
+    for call in calls:
+        if found and len(found[-1]) < _AT_ONCE and sum(len(one.raw) for one in (*found[-1], call)) <= _TOGETHER:
+            found[-1].append(call)
+        else:
+            found.append([call])
+    return found
+
+
+def specs_of(welcome: Welcome | None, connection: Connection) -> dict[str, ToolSpec]:
+    """Return a runtime's tools as ours; raise UsageError for what no honest runtime offers."""
+    tools = welcome.tools if welcome is not None else ()
+    policy = connection.policy
+    if len(tools) > policy.max_tools:
+        raise UsageError(
+            f"the runtime offers {len(tools)} tools, more than the {policy.max_tools} of runtime.max_tools"
+        )
+    found: dict[str, ToolSpec] = {}
+    for data in tools:
+        try:
+            spec = codec.load(ToolSpec, data)
+            SchemaCheck(spec.parameters, closed=False)
+        except Exception as error:  # a schema can be wrong in more ways than its library names
+            why = strict_json.scrub(str(error)).partition("\n")[0][:200]
+            raise UsageError(f"the runtime offers a tool that is none: {why}") from None
+        if not _NAME.fullmatch(spec.name) or spec.name in found:
+            raise UsageError(f"the runtime offers a tool with an unusable name, `{strict_json.scrub(spec.name)[:64]}`")
+        timeout = min(max(1, spec.timeout), _LONGEST) + policy.patience + _MARGIN
+        description = strict_json.scrub(spec.description)[:_DESCRIPTION]
+        found[spec.name] = replace(spec, description=description, provenance="remote", timeout=timeout, hints={})
+    return found
+
+
+def survey_of(data: Mapping[str, Json]) -> Survey:
+    """Return what a runtime says it found; what cannot be read is a problem, which holds the call."""
+    try:
+        found = codec.load(Survey, data)
+    except (InvalidJson, ValueError):
+        return Survey("", problem="the runtime's look at this cannot be read")
+    names = (*(r.id for r in found.resources), *(found.command.argv if found.command else ()))
+    if len(found.resources) > _RESOURCES or any(len(name) > _ID for name in names):
+        return Survey("", problem="the runtime names too much, or too long, to be judged")
+    problem = strict_json.scrub(found.problem)[:_ID]
+    return replace(found, atoms=(), secrets=found.secrets[:_RESOURCES], problem=problem)
+
+
+def result_of(response: Response) -> ToolResult:
+    """Return what a runtime answers as a result: its words are external, and it charges nothing."""
+    if response.state == "finished":
+        try:
+            result = codec.load(ToolResult, response.data or {})
+        except (InvalidJson, ValueError):
+            return ToolResult(False, "the runtime's answer cannot be read", error="runtime_answer", unknown=True)
+        evidence = tuple(external(record) for record in result.evidence if len(record.resource.id) <= _ID)[:_RECORDS]
+        changes = tuple(change for change in result.changes if len(change.resource.id) <= _ID)[:_RECORDS]
+        return ToolResult(
+            result.ok,
+            result.content,
+            evidence,
+            changes,
+            Origin.EXTERNAL,
+            "" if result.ok else (result.error or "tool_failed")[:64],
+            dropped=max(0, result.dropped),
+            exit_code=result.exit_code,
+        )
+    problem = response.errors[0] if response.errors else Problem("runtime_answer", "it gave no reason")
+    if response.state == "refused":
+        return ToolResult(False, refusal(problem), error=problem.code[:64], origin=Origin.EXTERNAL)
+    why = f"the runtime cannot tell what came of it ({problem.message[:200]})"
+    return ToolResult(False, why, error="runtime_unknown", unknown=True, origin=Origin.EXTERNAL)
+
+
+def refusal(problem: Problem) -> str:
+    """Return what a model reads of a call the runtime did not run: why, what cures it, and what that showed."""
+    said: dict[str, Json] = {"not_run": problem.code, "why": problem.message}
+    if problem.remedy is not None:
+        said["remedy"] = problem.remedy
+    if problem.observed is not None:
+        said["observed"] = problem.observed
+    return strict_json.encode_record(said).decode()
+
+
+def external(record: EvidenceRecord) -> EvidenceRecord:
+    """Return a record as what it is: another machine's word."""
+    return replace(record, origin=Origin.EXTERNAL)

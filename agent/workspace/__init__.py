@@ -1,0 +1,1 @@
+"""The folder a session works in, its git repository and the processes it starts, confined."""

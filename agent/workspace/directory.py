@@ -1,0 +1,215 @@
+"""What lies beneath a directory of the workspace: listed, fingerprinted, kept as an image, deleted, put back."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from foregate.agent.workspace.workspace import Workspace, cannot, kind_of
+from foregate.schemas import codec, strict_json
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.protocols import Blobs
+
+EMPTY = strict_json.sha256(b"")
+"""The hash of the listing of an empty directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing beneath a directory. `path` is relative to the workspace, `modified` in nanoseconds."""
+
+    path: str
+    kind: str
+    size: int
+    mode: int
+    modified: int
+
+    @property
+    def name(self) -> str:
+        """The last component."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def readable(self) -> bool:
+        """Whether the name is text; other names cannot be recorded."""
+        return self.path == strict_json.scrub(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Entries in order of their paths; `complete` False when there are more than were asked for."""
+
+    entries: tuple[Entry, ...]
+    complete: bool
+
+    @property
+    def hash(self) -> str:
+        """The SHA-256 over names, kinds, sizes and times relative to the directory; not over content."""
+        base = min((entry.path.rpartition("/")[0] for entry in self.entries), key=len, default="")
+        lines = [
+            f"{entry.path[len(base) :]}\0{entry.kind}\0{entry.size if entry.kind != 'directory' else 0}"
+            f"\0{entry.modified if entry.kind != 'directory' else 0}\n"
+            for entry in self.entries
+        ]
+        return strict_json.sha256("".join(lines).encode("utf-8", "surrogatepass"))
+
+
+class KeptEntry(Struct, frozen=True):
+    """One thing of a directory's image. `path` is relative to the directory; a directory has no `hash`."""
+
+    path: str
+    kind: str
+    mode: int
+    hash: str = ""
+
+
+class Image(Struct, frozen=True):
+    """What an image says of a directory: its mode, and what lies beneath it, parents before children."""
+
+    mode: int
+    entries: tuple[KeptEntry, ...]
+
+
+def walk(
+    workspace: Workspace, path: str, *, recursive: bool = True, enter: Callable[[Entry], bool] = lambda entry: True
+) -> Iterator[Entry]:
+    """Yield what lies beneath `path`, parents before children, never following a link.
+
+    Directories for which `enter` is False are yielded and not entered. Raises WorkspaceError when the directory
+    cannot be read; one that vanishes or becomes a link on the way is left out.
+    """
+    pending = [path]
+    while pending:
+        here = pending.pop()
+        try:
+            inside = entries_of(workspace, here)
+        except OSError as error:
+            if here == path:
+                raise cannot("list", path, error) from None
+            continue
+        yield from inside
+        if recursive:
+            pending.extend(entry.path for entry in reversed(inside) if entry.kind == "directory" and enter(entry))
+
+
+def entries_of(workspace: Workspace, path: str) -> list[Entry]:
+    """Return the entries of one directory, sorted by name."""
+    prefix = "" if path == "." else f"{path}/"
+    found = []
+    with workspace.directory(path) as fd:
+        for name in sorted(os.listdir(fd)):  # noqa: PTH208 - a descriptor is no path
+            try:
+                seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            mode = stat.S_IMODE(seen.st_mode)
+            found.append(Entry(f"{prefix}{name}", kind_of(seen.st_mode), seen.st_size, mode, seen.st_mtime_ns))
+    return found
+
+
+def listing(workspace: Workspace, path: str, limit: int) -> Listing:
+    """Return what lies beneath `path`, at most `limit` entries, sorted by path."""
+    entries: list[Entry] = []
+    for entry in walk(workspace, path):
+        if len(entries) >= limit:
+            return Listing(tuple(sorted(entries, key=lambda entry: entry.path)), False)
+        entries.append(entry)
+    return Listing(tuple(sorted(entries, key=lambda entry: entry.path)), True)
+
+
+def restorable(found: Listing, max_bytes: int) -> bool:
+    """Whether everything listed can be kept: complete, of known kinds, with names that are text, not too much."""
+    return (
+        found.complete
+        and all(entry.kind != "other" and entry.readable for entry in found.entries)
+        and sum(entry.size for entry in found.entries if entry.kind == "file") <= max_bytes
+    )
+
+
+def image(workspace: Workspace, path: str, limit: int, put: Callable[[bytes], str]) -> bytes:
+    """Return a directory as bytes that name everything beneath it; contents go to `put`, which returns their hash.
+
+    Raises WorkspaceError when there are more than `limit` entries, or something that cannot be kept.
+    """
+    found = listing(workspace, path, limit)
+    if not found.complete or not all(entry.kind != "other" and entry.readable for entry in found.entries):
+        raise WorkspaceError(f"`{path[:80]}` holds too much or something special; no copy of it can be kept")
+    entries = []
+    cut = 0 if path == "." else len(path) + 1
+    for entry in found.entries:
+        digest = ""
+        if entry.kind == "file":
+            digest = put(workspace.read(entry.path))
+        elif entry.kind == "link":
+            digest = put(workspace.read_link(entry.path))
+        entries.append(KeptEntry(entry.path[cut:], entry.kind, entry.mode, digest))
+    return strict_json.canonical(codec.dump(Image(workspace.look(path).mode, tuple(entries))))
+
+
+def put_back(workspace: Workspace, path: str, data: bytes, blobs: Blobs) -> None:
+    """Create at `path` the directory an image describes; what of it is there already is left as it is."""
+    kept = read_image(data)
+    workspace.make_directory(path)
+    directories = [(path, kept.mode)]
+    for entry in kept.entries:
+        here = f"{path}/{entry.path}"
+        if is_there(workspace, here, entry) and workspace.look(here).mode == entry.mode:
+            continue
+        if entry.kind == "directory":
+            workspace.make_directory(here)
+            directories.append((here, entry.mode))
+        elif entry.kind == "file":
+            workspace.write(here, blobs.get(entry.hash), mode=entry.mode)
+        else:
+            workspace.make_link(here, blobs.get(entry.hash))
+    for here, mode in reversed(directories):
+        workspace.make_directory(here, mode=mode)
+
+
+def read_image(data: bytes) -> Image:
+    """Return what the bytes of an image say."""
+    return codec.load(Image, strict_json.parse(data.decode(), max_bytes=len(data) + 1))
+
+
+def hashes_of(data: bytes) -> list[str]:
+    """Return the hashes of the contents an image names."""
+    return [entry.hash for entry in read_image(data).entries if entry.hash]
+
+
+def is_there(workspace: Workspace, path: str, entry: KeptEntry) -> bool:
+    """Whether at `path` is what an entry of an image says, whatever its mode."""
+    found = workspace.look(path, max_hash=sys.maxsize)
+    return (found.kind, found.hash) == (entry.kind, entry.hash)
+
+
+def partly_back(workspace: Workspace, path: str, data: bytes) -> bool:
+    """Whether at `path` is a directory that holds nothing but what an image describes."""
+    entries = {f"{path}/{entry.path}": entry for entry in read_image(data).entries}
+    if workspace.look(path).kind != "directory":
+        return False
+    return all(
+        one.path in entries and is_there(workspace, one.path, entries[one.path]) for one in walk(workspace, path)
+    )
+
+
+def delete_tree(workspace: Workspace, path: str) -> int:
+    """Delete a directory and everything beneath it, links themselves and not what they point to; return how many.
+
+    Special files (pipes, sockets, devices) are unlinked too, never opened.
+    """
+    entries = list(walk(workspace, path))
+    for entry in reversed(entries):
+        try:
+            with workspace.parent(entry.path) as (fd, name):
+                (os.rmdir if entry.kind == "directory" else os.unlink)(name, dir_fd=fd)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise cannot("delete", entry.path, error) from None
+    workspace.remove_directory(path)
+    return len(entries) + 1

@@ -1,0 +1,304 @@
+"""Git repositories of the workspace, run so that nothing the repository says of itself is executed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from foregate.agent.workspace.git_folder import common_folder, git_folder_at, refuse_ways_out
+from foregate.agent.workspace.process import Ran, environment_of, run_and_wait, run_program
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.schemas import strict_json
+from foregate.schemas.errors import WorkspaceError
+
+_SETTINGS = (
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.editor=true",
+    "core.pager=cat",
+    "core.sshCommand=false",
+    "core.askPass=false",
+    "core.untrackedCache=false",
+    "core.quotePath=false",
+    "credential.helper=",
+    "diff.external=",
+    "diff.ignoreSubmodules=dirty",
+    "diff.submodule=short",
+    "status.submoduleSummary=false",
+    "submodule.recurse=false",
+    "commit.gpgSign=false",
+    "commit.verbose=false",
+    "commit.template=",
+    "tag.gpgSign=false",
+    "gpg.program=false",
+    "log.showSignature=false",
+    "log.mailmap=false",
+    "protocol.allow=never",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "advice.detachedHead=false",
+    "color.ui=false",
+)
+_ENVIRONMENT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_SYSTEM": "/dev/null",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": "true",
+    "GIT_ASKPASS": "false",
+    "GIT_SSH_COMMAND": "false",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "XDG_CONFIG_HOME": "/dev/null",
+    "HOME": "/dev/null",
+    "LC_ALL": "C.UTF-8",
+    "TERM": "dumb",
+}
+_DRIVER = re.compile(
+    r"(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver)\Z", re.DOTALL
+)
+_NAMES_A_FILE = re.compile(r"(core\.(excludesfile|attributesfile)|diff\.orderfile|mailmap\.file)\Z")
+_NEUTRAL = ("Foregate", "foregate@localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository whose working tree and git folder both lie in the workspace. Ids are relative to the workspace."""
+
+    workspace: Workspace
+    policy: Policy
+    id: str
+    git: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What git sees: nothing of the user's or the system's settings, and where its folders are."""
+        base = environment_of(self.policy, self.workspace, "/dev/null", trusted_only=True)
+        return {
+            "PATH": base["PATH"],
+            **_ENVIRONMENT,
+            "GIT_DIR": str(self.workspace.root / self.git),
+            "GIT_WORK_TREE": str(self.workspace.root / self.id),
+        }
+
+    def run(self, *words: str, more: dict[str, str] | None = None, cap: int = 0, check: bool = True) -> Ran:
+        """Run a git command and wait; raise WorkspaceError with git's own words when it fails and `check` holds."""
+        environment = {**self.environment, "GIT_OPTIONAL_LOCKS": "0", **(more or {})}
+        size = cap or self.policy.files.max_hash
+        timeout = self.policy.commands.timeout
+        ran = run_and_wait(argv(words), self.workspace, self.id, environment, timeout, size, merged=False)
+        return checked(ran, words[0]) if check else ran
+
+    async def run_async(
+        self,
+        *words: str,
+        more: dict[str, str] | None = None,
+        cap: int = 0,
+        settings: Sequence[str] = (),
+        check: bool = True,
+    ) -> Ran:
+        """Run a git command that may change the repository; its output is kept up to the policy's bound.
+
+        `settings` come on top of the neutral ones. Raises WorkspaceError when it fails and `check` holds.
+        """
+        environment = {**self.environment, **(more or {})}
+        ran = await run_program(
+            argv(words, settings),
+            self.workspace,
+            cwd=self.id,
+            environment=environment,
+            timeout=self.policy.commands.timeout,
+            cap=cap or self.policy.files.max_output,
+            merged=False,
+        )
+        return checked(ran, words[0]) if check else ran
+
+    def safe(self) -> None:
+        """Raise WorkspaceError when the repository would have git run programs, or read outside the workspace."""
+        for origin, name, value in self._settings():
+            if _DRIVER.match(name):
+                raise WorkspaceError(
+                    f"the repository's setting `{name[:80]}` names a program git would run; remove it to go on"
+                )
+            if self._is_outside(origin) or (_NAMES_A_FILE.match(name) and self._is_outside(value)):
+                raise WorkspaceError(
+                    f"the repository's setting `{name[:80]}` has git read outside the workspace; remove it to go on"
+                )
+        for name in self.nested():  # git reads from its folder which commit it stands on
+            git = git_folder_at(self.workspace, self.of_workspace(name))
+            if git:
+                common_folder(self.workspace, git)
+
+    def _settings(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the file, the name and the value of each setting of the repository, those it includes as well."""
+        ran = self.run("config", "--list", "--includes", "--show-origin", "-z")
+        parts = whole(ran, "its settings").decode("utf-8", "replace").split("\0")
+        for origin, setting in zip(parts[0::2], parts[1::2], strict=False):
+            if origin.startswith("file:"):
+                name, _, value = setting.partition("\n")
+                yield origin.removeprefix("file:"), name, value
+
+    def _is_outside(self, path: str) -> bool:
+        """Whether a path in a setting leads outside the workspace. `~/` is nowhere, for git is given no home."""
+        path = path.removeprefix(":(optional)")
+        if path in ("", "/dev/null") or path.startswith("~/"):
+            return False
+        if path.startswith(("~", "%(")):
+            return True
+        try:
+            self.workspace.resolve(path if path.startswith("/") else self.of_workspace(path))
+        except WorkspaceError:
+            return True
+        return False
+
+    def nested(self, *paths: str) -> list[str]:
+        """Return the nested repositories (submodules) the index has at or beneath `paths`, relative to the repository.
+
+        Only the index is read.
+        """
+        listed = whole(self.run("ls-files", "-z", "--stage", "--", *paths), "what is tracked").split(b"\0")
+        names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed if entry.startswith(b"160000 ")]
+        return list(dict.fromkeys(names))
+
+    def nested_above(self, path: str) -> str:
+        """Return the nested repository a path of this one lies in, "" for none."""
+        parts = path.split("/")
+        folders = ["/".join(parts[:end]) for end in range(1, len(parts))]
+        return next((folder for folder in folders if self.is_nested(folder)), "")
+
+    def is_nested(self, folder: str) -> bool:
+        """Whether a folder of this repository is a repository of its own."""
+        return folder != "." and bool(self.workspace.look(f"{self.of_workspace(folder)}/.git").kind)
+
+    def head(self) -> str:
+        """Return the commit HEAD stands on, "" where there is none yet."""
+        ran = self.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", check=False)
+        return ran.out.text()[0].strip() if ran.code == 0 else ""
+
+    def state(self) -> str:
+        """Return the SHA-256 over the branch, the commit and what is staged."""
+        branch = self.workspace.read(f"{self.git}/HEAD", limit=4096)
+        staged = whole(self.run(*_STAGED, "--raw", "--no-abbrev", "-z"), "what is staged")
+        return strict_json.sha256(b"\0".join([branch, self.head().encode(), staged]))
+
+    def staged_text(self) -> bytes:
+        """Return what is staged as a diff without context, binary files included."""
+        return whole(self.run(*_STAGED, "--unified=0", "--text"), "what is staged")
+
+    def staged_paths(self) -> list[str]:
+        """Return the paths staged, relative to the workspace."""
+        return self.paths("what is staged", *_STAGED, "--name-only", "-z")
+
+    def unstaged_text(self) -> bytes:
+        """Return what is changed and not staged, in the same form; for a repository that is `safe`."""
+        return whole(self.run(*_CHANGED, "--unified=0", "--text"), "what has changed")
+
+    def unstaged_paths(self) -> list[str]:
+        """Return the paths changed and not staged, relative to the workspace."""
+        return self.paths("what has changed", *_CHANGED, "--name-only", "-z")
+
+    def unsent_text(self, *which: str) -> bytes:
+        """Return what the commits `which` leads to and no remote is known to have change, in the same form."""
+        return whole(self.run(*_UNSENT, "--unified=0", "--text", "--patch", *which, "--not", "--remotes"), _NOT_SENT)
+
+    def unsent_paths(self, *which: str) -> list[str]:
+        """Return the paths such commits add or change, relative to the workspace."""
+        return self.paths(_NOT_SENT, *_UNSENT, "--diff-filter=d", "--name-only", "-z", *which, "--not", "--remotes")
+
+    def untracked_paths(self) -> list[str]:
+        """Return the paths git neither knows nor ignores, relative to the workspace."""
+        return self.paths("what is untracked", "ls-files", "-z", "--others", "--exclude-standard")
+
+    def paths(self, what: str, *words: str) -> list[str]:
+        """Return the paths a git command names, relative to the workspace."""
+        names = whole(self.run(*words), what).decode("utf-8", "replace")
+        return [self.of_workspace(name) for name in names.split("\0") if name]
+
+    def of_workspace(self, name: str) -> str:
+        """Return a path of the repository relative to the workspace."""
+        return name if self.id == "." else f"{self.id}/{name}"
+
+    def of_repository(self, path: str) -> str:
+        """Return a path of the workspace relative to the repository; raise WorkspaceError for one outside it."""
+        if self.id == "." or path == self.id:
+            return "." if path == self.id else path
+        if not path.startswith(f"{self.id}/"):
+            raise WorkspaceError(f"`{path[:80]}` is not in the repository `{self.id[:80]}`; name a path in it")
+        return path[len(self.id) + 1 :]
+
+    def identity(self) -> dict[str, str]:
+        """Return author and committer for the environment: the repository's own settings, else a neutral name."""
+        found = []
+        for key, neutral in zip(("user.name", "user.email"), _NEUTRAL, strict=True):
+            ran = self.run("config", "--get", key, check=False)
+            value = ran.out.text()[0].strip() if ran.code == 0 else ""
+            found.append(re.sub(r"[\x00-\x1f<>]", "", value)[:200] or neutral)
+        name, email = found
+        return {
+            "GIT_AUTHOR_NAME": name,
+            "GIT_AUTHOR_EMAIL": email,
+            "GIT_COMMITTER_NAME": name,
+            "GIT_COMMITTER_EMAIL": email,
+        }
+
+
+UNENTERED = "--ignore-submodules=dirty"
+"""A nested repository is one entry with the commit it stands on, which is read from its files.
+
+Anything less has git start itself in there, where the filters and monitors run that the nested settings name. `all`
+would hide that its commit has moved, also where that is staged.
+"""
+_UNSENT = ("log", "--format=", "--cc", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--no-notes")
+_NOT_SENT = "what no remote has"
+_CHANGED = ("diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", UNENTERED)
+_STAGED = (*_CHANGED, "--cached")
+
+
+def argv(words: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
+    """Return the argument vector of a git command with everything a repository could set to run programs set back."""
+    neutral = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
+    return ["git", "--no-pager", "--literal-pathspecs", *neutral, *words]
+
+
+def checked(ran: Ran, what: str) -> Ran:
+    """Return `ran`; raise WorkspaceError with git's words when it failed or did not finish."""
+    if ran.timed_out:
+        raise WorkspaceError(f"git {what} did not finish in time")
+    if ran.code != 0:
+        said = (ran.err.text()[0] or ran.out.text()[0]).strip()
+        raise WorkspaceError(f"git {what} failed: {said[:500] or f'exit code {ran.code}'}")
+    return ran
+
+
+def whole(ran: Ran, what: str) -> bytes:
+    """Return all of the output; raise WorkspaceError when it was more than is kept."""
+    head, tail, missing = ran.out.parts()
+    if missing:
+        raise WorkspaceError(f"{what} is more than can be looked at ({ran.out.total} bytes); make it smaller")
+    return head + tail
+
+
+def find(workspace: Workspace, policy: Policy, path: str) -> Repository:
+    """Return the repository a path of the workspace lies in; raise WorkspaceError when there is none in it."""
+    here = workspace.resolve(path)
+    if workspace.look(here).kind != "directory":
+        here = here.rpartition("/")[0] or "."
+    while True:
+        if git := git_folder_at(workspace, here):
+            return known(workspace, policy, here, git)
+        if here == ".":
+            raise WorkspaceError(f"`{path[:80]}` is in no git repository of the workspace; run `git init` there first")
+        here = here.rpartition("/")[0] or "."
+
+
+def known(workspace: Workspace, policy: Policy, root: str, git: str) -> Repository:
+    """Return the repository; raise WorkspaceError where its git folder leads git outside the workspace."""
+    refuse_ways_out(workspace, git)
+    return Repository(workspace, policy, root, git)

@@ -1,0 +1,63 @@
+"""A workspace in memory, with the same canonical ids as the real one; for tests and benchmarks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from foregate.agent.workspace.workspace import Look, outside
+from foregate.schemas import strict_json
+from foregate.schemas.errors import WorkspaceError
+
+
+class MemoryWorkspace:
+    """Files as bytes by id. There are no links and no directories of their own."""
+
+    root = Path("/")
+
+    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+        self.files = dict(files or {})
+        self._hashes: dict[str, tuple[bytes, str]] = {}
+
+    def standing(self) -> None:
+        """Stand: memory is never gone."""
+
+    def changeable(self, path: str) -> None:
+        """Allow it: everything in memory can be put back."""
+
+    def resolve(self, path: str, *, follow: bool = True) -> str:
+        """Return the canonical id of a path; raise WorkspaceError for one that leads outside."""
+        if not path or "\0" in path or path.startswith("/"):
+            raise outside(path)
+        done: list[str] = []
+        for part in path.split("/"):
+            if part == "..":
+                if not done:
+                    raise outside(path)
+                done.pop()
+            elif part not in ("", "."):
+                done.append(part)
+        return "/".join(done) or "."
+
+    def look(self, path: str, *, max_hash: int = 0) -> Look:
+        """Return what is at a path."""
+        data = self.files.get(path)
+        if data is None:
+            return Look("directory" if path == "." else "")
+        known = self._hashes.get(path)
+        if known is None or known[0] is not data:
+            known = self._hashes[path] = (data, strict_json.sha256(data))
+        return Look("file", known[1], len(data), 1, 0o644)
+
+    def read(self, path: str, *, limit: int = -1, offset: int = 0) -> bytes:
+        """Return the bytes of a file."""
+        if path not in self.files:
+            raise WorkspaceError(f"cannot read `{path}`: there is no such file")
+        data = self.files[path][offset:]
+        return data if limit < 0 else data[:limit]
+
+    def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        """Put bytes at a path."""
+        self.files[path] = data
+
+    def close(self) -> None:
+        """Nothing to give back."""

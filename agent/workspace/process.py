@@ -1,0 +1,196 @@
+"""Running a program: no shell, its own process group, a small environment, bounded output, a certain end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from foregate.agent.workspace.output import HeadTail
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.schemas.errors import WorkspaceError
+
+_TICK = 0.05
+_CHUNK = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a process. `code` is None when it was ended before it finished; `out` holds at most the cap."""
+
+    code: int | None
+    out: HeadTail
+    err: HeadTail
+    timed_out: bool = False
+
+
+async def run_program(
+    argv: Sequence[str],
+    workspace: Workspace,
+    *,
+    cwd: str,
+    environment: Mapping[str, str],
+    timeout: float,  # noqa: ASYNC109 - the process group must be killed here, not merely be waited for
+    cap: int,
+    merged: bool = True,
+) -> Ran:
+    """Run `argv` in the folder `cwd` and wait for it; at `timeout` seconds or on cancellation its group is killed.
+
+    With `merged` errors are written into the output. Raises WorkspaceError when the program cannot be started.
+    """
+    stop = threading.Event()
+    loop = asyncio.get_running_loop()
+    work = loop.run_in_executor(
+        None, lambda: run_and_wait(argv, workspace, cwd, environment, timeout, cap, merged, stop)
+    )
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        stop.set()
+        while not work.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([work])
+        with suppress(BaseException):
+            work.exception()
+        raise
+
+
+def run_and_wait(
+    argv: Sequence[str],
+    workspace: Workspace,
+    cwd: str,
+    environment: Mapping[str, str],
+    timeout: float,
+    cap: int,
+    merged: bool = True,
+    stop: threading.Event | None = None,
+) -> Ran:
+    """Run `argv` and block until it and its process group are gone; see `run_program`."""
+    program = argv[0] if "/" in argv[0] else shutil.which(argv[0], path=environment.get("PATH", os.defpath))
+    if program is None:
+        raise WorkspaceError(f"the program `{argv[0][:80]}` was not found; name one that is installed")
+    with workspace.directory(cwd) as folder:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - argv was judged; there is no shell
+                list(argv),
+                executable=program,
+                cwd=place(folder, workspace, cwd),
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+                start_new_session=True,
+                close_fds=True,
+            )
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise WorkspaceError(f"the program `{argv[0][:80]}` could not be started: {why}") from None
+    return drain(process, timeout, cap, stop or threading.Event())
+
+
+def place(folder: int, workspace: Workspace, cwd: str) -> str:
+    """Return a path to the opened folder that no link can turn elsewhere, where the system has one."""
+    way = f"/proc/self/fd/{folder}"
+    return way if Path(way).exists() else str(workspace.root / cwd)
+
+
+def drain(process: subprocess.Popen[bytes], timeout: float, cap: int, stop: threading.Event) -> Ran:
+    """Read a process to its end, keeping at most `cap` bytes of each stream; its group does not outlive it."""
+    kept = {stream: HeadTail(cap) for stream in (process.stdout, process.stderr) if stream is not None}
+    deadline = time.monotonic() + timeout
+    timed_out = False
+    killed = False
+    idle = 0
+    try:
+        with selectors.DefaultSelector() as selector:
+            for stream in kept:
+                selector.register(stream, selectors.EVENT_READ)
+            while selector.get_map() or not gone(process):
+                ready = selector.select(_TICK) if selector.get_map() else pause(process)
+                for key, _ in ready:
+                    data = os.read(key.fd, _CHUNK)
+                    if data:
+                        kept[key.fileobj].feed(data)  # type: ignore[index]
+                    else:
+                        selector.unregister(key.fileobj)
+                if not killed and (stop.is_set() or time.monotonic() >= deadline or (not ready and gone(process))):
+                    timed_out = not gone(process) and not stop.is_set()
+                    kill_group(process)
+                    killed = True
+                idle = idle + 1 if killed and not ready else 0
+                if idle > 2 and gone(process):
+                    break
+    finally:
+        kill_group(process)
+        code = process.wait()
+        for stream in kept:
+            stream.close()
+    out = kept[process.stdout] if process.stdout else HeadTail(0)
+    err = kept[process.stderr] if process.stderr else HeadTail(0)
+    return Ran(None if timed_out or stop.is_set() else code, out, err, timed_out)
+
+
+def gone(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the process has ended; it is not reaped, so that its group's number cannot be given to another."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def pause(process: subprocess.Popen[bytes]) -> list[tuple[selectors.SelectorKey, int]]:
+    """Wait a moment, or until it ends, for a process that has closed its output."""
+    try:
+        watch = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        time.sleep(_TICK / 10)
+        return []
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(watch, selectors.EVENT_READ)
+            selector.select(_TICK)
+    finally:
+        os.close(watch)
+    return []
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End the process and everything it started that stayed in its group."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def environment_of(policy: Policy, workspace: Workspace, home: str, *, trusted_only: bool) -> dict[str, str]:
+    """Return what a command may see: the listed variables that are set, and an empty home.
+
+    Of PATH only absolute folders stay; with `trusted_only` none of the workspace, so that no file of it can pose
+    as a program that merely looks.
+    """
+    environment = {name: os.environ[name] for name in policy.commands.environment if name in os.environ}
+    folders = []
+    for folder in environment.get("PATH", os.defpath).split(os.pathsep):
+        if not Path(folder).is_absolute():
+            continue
+        if not trusted_only or not Path(folder).resolve().is_relative_to(workspace.root):
+            folders.append(folder)
+    return {**environment, "PATH": os.pathsep.join(folders), "HOME": home}
+
+
+class Home:
+    """A home folder of its own for one command, removed afterwards."""
+
+    def __enter__(self) -> str:
+        self._folder = tempfile.TemporaryDirectory(prefix="foregate-home-", ignore_cleanup_errors=True)
+        return self._folder.name
+
+    def __exit__(self, *details: object) -> None:
+        self._folder.cleanup()

@@ -1,0 +1,1 @@
+"""Folds of a session's events: how the session, its task, its plan and its conversation stand."""

@@ -1,0 +1,329 @@
+"""How far a plan has come: a fold over the events of its session, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, assert_never
+
+from foregate.evidence.state.task import when
+from foregate.schemas import strict_json
+from foregate.schemas.call_events import (
+    CallAnswered,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    ToolFinished,
+    ToolStarted,
+)
+from foregate.schemas.effect import Effect
+from foregate.schemas.event import Event
+from foregate.schemas.json_object import get_text
+from foregate.schemas.judging_events import NeedAnswered
+from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.task_events import TaskEnded
+from foregate.schemas.task_plan import CallResponse, PlanTask, TaskPlan, TaskResult, TaskStatus
+
+CallStatus = Literal["open", "done", "failed", "held", "denied", "not_run", "judged_dry", "unknown", "undone"]
+CallBody: TypeAlias = ToolStarted | ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone
+"""What an event may say of one call."""
+
+ROLLED_BACK = "rolled back"
+"""With these words begins the reason of a task of which something was undone."""
+NOT_DONE = "not_done"
+"""The code of a call whose outcome was unknown and of which it is known now that it had no effect."""
+
+_SUMMARY = 200
+"""Characters of a result that stand for it in one line."""
+
+
+@dataclass(slots=True)
+class CallState:
+    """One call made for a task. `position` is its place in the task's own list, -1 where a model filled it in.
+
+    `effect` says that it is nothing to be repeated: it had an effect, at most once, and was no command. `cured` says
+    that the same call may pass now, for a hold's remedy was performed. `code` is why it did not run, or what ended it.
+    """
+
+    id: str
+    position: int
+    tool: str
+    digest: str = ""
+    target: str = ""
+    status: CallStatus = "open"
+    text: str = ""
+    why: str = ""
+    code: str = ""
+    effect: bool = False
+    cured: bool = False
+    exit_code: int | None = None
+    may_fail: bool = False
+
+    def take(self, body: CallBody) -> None:
+        """Take in an event of the call."""
+        match body:
+            case ToolStarted(side_effect=side_effect, effect=effect):
+                self.effect = side_effect == "at_most_once" and effect is not Effect.EXECUTE
+            case ToolFinished():
+                self.target, self.text, self.exit_code = body.target, body.content, body.exit_code
+                self.status = "done" if body.ok else "failed"
+                if not body.ok:
+                    self.code, self.why = body.error, short(body.content or body.error or "it failed")
+            case CallAnswered():
+                self.target, self.code, self.why = body.target, body.code, short(body.message)
+                ruled: dict[str, CallStatus] = {"hold": "held", "deny": "denied"}
+                self.status = ruled.get(body.ruling, "not_run")
+                if body.code == "not_run_dry_run":
+                    self.status = "judged_dry"
+                self.cured = body.observed is not None and body.observed.ok
+            case OutcomeUnknown():
+                self.target, self.status, self.why = body.target, "unknown", short(body.reason)
+                self.code = body.error
+            case OutcomeResolved(outcome=outcome):
+                done = outcome == "done"
+                self.status, self.why = ("done", "") if done else ("not_run", "it did not take effect")
+                self.effect, self.code = done, "" if done else NOT_DONE
+            case EffectUndone():
+                self.status, self.why = "undone", "undone"
+            case _:
+                assert_never(body)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the call has done what it was for: it ran well, failed as it may, or would have in a dry run."""
+        failed_as_it_may = self.may_fail and self.status == "failed" and self.code == "exit_code"
+        return self.status in ("done", "judged_dry") or failed_as_it_may
+
+
+@dataclass(slots=True)
+class StepState:
+    """One task and all that was done for it. `asks` counts the requests to fill it in of this attempt.
+
+    `request` is the hash of what the execution model was last asked, `thoughts` what it thought aloud. `sent` counts
+    how often each of the task's own calls was sent in this attempt. `final` names why the failure ends the whole plan,
+    "" where it does not; `choice` is what a person chose after it failed.
+    """
+
+    task: PlanTask
+    status: TaskStatus = "pending"
+    reason: str = ""
+    final: str = ""
+    choice: str = ""
+    attempt: int = 0
+    asks: int = 0
+    calls: list[CallState] = field(default_factory=list)
+    latest: tuple[str, ...] = ()
+    words: str = ""
+    thoughts: str = ""
+    request: str = ""
+    refused: str = ""
+    responded: bool = False
+    began: str = ""
+    worked: int = 0
+    sent: dict[int, int] = field(default_factory=dict)
+
+    def hear(self, words: str, thoughts: str, refused: str) -> None:
+        """Note that there is a new response for the task, and what was said in it."""
+        self.latest, self.responded = (), True
+        self.words, self.thoughts, self.refused = words, thoughts, refused
+
+    def add(self, call: CallState) -> CallState:
+        """Add a call of the newest response, and return it."""
+        self.calls.append(call)
+        self.latest = (*self.latest, call.id)
+        self.sent[call.position] = self.sent.get(call.position, 0) + 1
+        return call
+
+    def of_position(self, position: int) -> CallState | None:
+        """Return the newest call made for one of the task's own calls."""
+        return next((call for call in reversed(self.calls) if call.position == position), None)
+
+    @property
+    def left(self) -> list[int]:
+        """The places of the task's own calls that have not done what they are for."""
+        found = ((place, self.of_position(place)) for place in range(len(self.task.calls)))
+        return [place for place, call in found if call is None or not call.settled]
+
+    @property
+    def effects(self) -> set[str]:
+        """The digests of the calls for this task that took effect and were not taken back, as far as is known."""
+        return {call.digest for call in self.calls if call.effect and call.status == "done"}
+
+    @property
+    def newest(self) -> list[CallState]:
+        """The calls of the newest response for this task."""
+        return [call for call in self.calls if call.id in self.latest]
+
+    @property
+    def result(self) -> TaskResult:
+        """What came of the task so far."""
+        responses = tuple(CallResponse(ran_well(c), c.text, (c.why,) if c.why else (), c.exit_code) for c in self.calls)
+        said = self.words or next((call.text for call in reversed(self.calls) if call.settled), "")
+        return TaskResult(
+            self.task.id,
+            self.status,
+            tuple(call.id for call in self.calls),
+            responses,
+            " ".join(said.split())[:_SUMMARY],
+            self.worked,
+            "" if self.status == "done" else self.reason,
+            self.thoughts,
+        )
+
+
+class PlanState:
+    """The newest plan of a session and where each of its tasks stands. `apply` takes events in order."""
+
+    def __init__(self) -> None:
+        self.session = ""
+        self.plan: TaskPlan | None = None
+        self.digest = ""
+        self.proposed = ""
+        self.planned = False
+        """Whether the planner wrote the plan for words the person said; a file's are not, nor is what follows it."""
+        self.confirmed = self.approved = False
+        self.dry_run = self.stepwise = False
+        self.running = False
+        """Whether a run of the plan is under way: confirmed, and its session task not ended."""
+        self.status = ""
+        self.number = 0
+        """The how-manieth plan for its request this is."""
+        self.answer = ""
+        """What the planning model said to the results."""
+        self.steps: dict[int, StepState] = {}
+        self.earlier: list[StepState] = []
+        """The tasks of the plans before this one that were for the same request."""
+        self._calls: dict[str, CallState] = {}
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> PlanState:
+        """Return the state a session's events lead to."""
+        state = cls()
+        for event in events:
+            state.apply(event)
+        return state
+
+    @property
+    def known(self) -> TaskPlan:
+        """The plan; there is one when anything is asked of it."""
+        assert self.plan is not None
+        return self.plan
+
+    @property
+    def intact(self) -> bool:
+        """Whether the plan in the log is the one that was proposed."""
+        return self.plan is not None and self.plan.digest == self.digest
+
+    @property
+    def in_hand(self) -> list[StepState]:
+        """The tasks in hand: one, or several that only look."""
+        return [step for step in self.steps.values() if step.status in ("running", "paused")]
+
+    @property
+    def undone(self) -> list[CallState]:
+        """The calls that were undone, in the order of the tasks."""
+        return [call for step in self.steps.values() for call in step.calls if call.status == "undone"]
+
+    @property
+    def results(self) -> dict[int, TaskResult]:
+        """The results of the tasks that have one."""
+        return {number: step.result for number, step in self.steps.items() if step.status != "pending"}
+
+    def apply(self, event: Event) -> None:
+        """Take in one event; those of a helper a task started are not the plan's."""
+        self.session = self.session or event.session
+        if event.session != self.session:
+            return
+        match event.body:
+            case PlanProposed() as body:
+                self._propose(event, body)
+            case PlanConfirmed() as body:
+                self._confirm(body)
+            case NeedAnswered(answer=answer) if answer.gate == "plan_results" and answer.value:
+                self.answer = get_text(answer.value, "answer", "")
+            case PlanStepChanged(plan=self.digest) as body:
+                self._change_step(event, body)
+            case ModelResponded() as body if self.in_hand and self.running:
+                self._respond(body)
+            case TaskEnded(status=status) if self.running:
+                self._end(status)
+            case (
+                ToolStarted()
+                | ToolFinished()
+                | CallAnswered()
+                | OutcomeUnknown()
+                | OutcomeResolved()
+                | EffectUndone() as body
+            ) if call := self._calls.get(body.call):
+                call.take(body)
+            case _:
+                pass
+
+    def _propose(self, event: Event, body: PlanProposed) -> None:
+        self.plan, self.digest, self.proposed = body.proposal, body.digest, event.time
+        self.confirmed = self.approved = self.running = False
+        self.number, self.answer, self.status = body.number, "", ""
+        self.planned = event.actor == "planner" and (self.planned or self.number == 1)
+        self.earlier = [*self.earlier, *self.steps.values()] if self.number > 1 else []
+        self.steps = {task.id: StepState(task) for task in self.plan.tasks}
+        if self.number == 1:
+            self._calls = {}
+
+    def _confirm(self, body: PlanConfirmed) -> None:
+        self.confirmed, self.approved, self.running = True, body.approved, True
+        self.dry_run, self.status = body.dry_run, ""
+        self.answer, self.stepwise = "", body.step
+
+    def _change_step(self, event: Event, body: PlanStepChanged) -> None:
+        step = self.steps[body.step]
+        before, step.status, step.reason = step.status, body.status, body.reason or ""
+        step.final, step.choice = body.final, body.choice
+        if before == "running" and step.began:
+            step.worked += milliseconds(step.began, event.time)
+            step.began = ""
+        if step.status == "running":
+            step.began = event.time
+            if body.attempt:
+                step.attempt, step.asks, step.responded, step.latest = body.attempt, 0, False, ()
+                step.sent, step.words = {}, ""
+            if body.ask is not None:
+                step.request = body.ask.request
+                step.asks, step.responded = step.asks + 1, False
+
+    def _respond(self, body: ModelResponded) -> None:
+        calls, first = body.response.calls, self.in_hand[0].task.id
+        places = (-1,) * len(calls) if body.places is None else body.places
+        tasks = (first,) * len(calls) if body.tasks is None else body.tasks
+        said = (body.text, body.reasoning) if body.places is None else ("", "")
+        for number in {*tasks} or {first}:
+            self.steps[number].hear(*said, body.refused)
+        for call, place, number in zip(calls, places, tasks, strict=True):
+            made = CallState(call.id, place, call.name, call.digest, may_fail=self.steps[number].task.may_fail)
+            self._calls[call.id] = self.steps[number].add(made)
+
+    def _end(self, status: str) -> None:
+        self.running, self.status = False, status
+        for step in self.steps.values():
+            if step.status in ("pending", "running", "paused"):
+                step.status, step.reason = "aborted", "the run of the plan ended before this"
+
+
+def named(call: CallState) -> str:
+    """Return what a call with an unknown outcome is called, with the id by which a person settles it."""
+    return f"{f'{call.tool} {call.target}'.strip()} ({call.id})"
+
+
+def ran_well(call: CallState) -> bool:
+    """Whether a call ran without failing, or would have in a dry run."""
+    return call.status in ("done", "judged_dry")
+
+
+def milliseconds(since: str, until: str) -> int:
+    """Return the milliseconds between two UTC texts."""
+    return max(0, round((when(until) - when(since)).total_seconds() * 1000))
+
+
+def short(text: str) -> str:
+    """Return a reason in one storable line."""
+    return strict_json.scrub(" ".join(text.split()))[:_SUMMARY]

@@ -1,0 +1,380 @@
+"""The state of a session: a fold over its events, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from foregate.evidence.atoms import AtomTable
+from foregate.evidence.ledger import Ledger
+from foregate.evidence.state import criteria
+from foregate.evidence.state.conversation import Conversation
+from foregate.evidence.state.dataflow import Program, Result
+from foregate.evidence.state.task import WHY, OpenNeed, OpenTurn, TaskState
+from foregate.evidence.state.transcript import message_of
+from foregate.evidence.state.truncate import line
+from foregate.schemas.call_events import (
+    CallAnswered,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    ToolFinished,
+    ToolStarted,
+)
+from foregate.schemas.event import GENESIS, Event
+from foregate.schemas.evidence_record import EvidenceKind, Origin
+from foregate.schemas.grant import Grant
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.message import Message
+from foregate.schemas.model_response import ModelResponse, Usage
+from foregate.schemas.need import Answer, Voided
+from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.resource import Resource
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.ruling import Standing
+from foregate.schemas.session_events import (
+    CatalogChanged,
+    Checkpoint,
+    ContextCompressed,
+    PolicyChanged,
+    SessionEnded,
+    SessionStarted,
+)
+from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
+from foregate.schemas.turn import Said
+
+NO_CLAIM = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effecting_tool_drift", "not_run_dry_run")
+"""Codes of changes that were no real attempt, so that an answer after them needs no line about them."""
+
+_UNKNOWN = "has an unknown outcome"
+
+
+class SessionState:
+    """Everything the loop knows. `apply` takes events in order; replaying a log rebuilds the same state."""
+
+    def __init__(self) -> None:
+        self.session = ""
+        self.seq, self.hash = 0, GENESIS
+        self.ended = False
+        self.started: SessionStarted | None = None
+        self.policy_hash = self.catalogue_hash = self.prompts_hash = ""
+        self.conversation = Conversation()
+        self.ledger = Ledger()
+        self.atoms = AtomTable()
+        self.grants: list[Grant] = []
+        self.auto = self.dry_run = False
+        self.mode, self.dialect = "direct", "native"
+        self.task: TaskState | None = None
+        self.tasks = 0
+        self.open: OpenTurn | None = None
+        self.program: Program | None = None
+        self.permits: dict[tuple[int, str], str] = {}
+        self.in_flight: dict[str, ToolStarted] = {}
+        self.parked: dict[str, OutcomeUnknown] = {}
+        self.uses: dict[str, tuple[int, ...]] = {}
+        self.spent = dict.fromkeys(("model_calls", "tool_calls", "tokens", "cost"), 0)
+
+    def apply(self, event: Event) -> None:
+        """Take in one event."""
+        self.seq, self.hash, self.policy_hash = event.seq, event.hash, event.policy
+        self.ended = isinstance(event.body, SessionEnded)
+        answer = event.body if isinstance(event.body, (ToolFinished, CallAnswered, OutcomeUnknown)) else None
+        answers = answer is not None and self.is_asked(answer.call)
+        self._fold(event)
+        message = message_of(event, answers)
+        if message is not None:
+            self.conversation.add(message, by_user=isinstance(event.body, UserMessage))
+        if answer is not None and answers:
+            self._close(answer.call, event.seq, answer)
+
+    def _fold(self, event: Event) -> None:
+        match event.body:
+            case SessionStarted() as body:
+                self._start(event, body)
+            case CatalogChanged() as body:
+                self.catalogue_hash = body.catalogue_hash
+            case PolicyChanged() as body:
+                self._change_policy(body)
+            case TaskStarted() as body:
+                self._start_task(event, body)
+            case UserMessage() as body:
+                self._hear(event, body)
+            case ModelResponded() as body:
+                self._respond(event, body)
+            case TurnJudged() as body:
+                self._judge(event, body)
+            case NeedRaised() as body:
+                self._raise_need(event, body)
+            case NeedAnswered() as body:
+                self._answer_need(event, body)
+            case ToolStarted() as body:
+                self._start_tool(event, body)
+            case ToolFinished() as body:
+                self._finish_tool(event, body)
+            case CallAnswered() as body:
+                self._answer_call(body)
+            case OutcomeUnknown() as body:
+                self._park(body)
+            case OutcomeResolved() as body:
+                self._resolve(event, body)
+            case EffectUndone() as body:
+                self.ledger.note(event.seq, body.evidence, body.changes)
+            case ContextCompressed() as body:
+                self.conversation.compress(body)
+            case (PlanProposed() | PlanConfirmed() | PlanStepChanged()) as body:
+                if self.task is not None:
+                    self.task.follow_plan(event, body)
+            case TaskPaused() as body:
+                assert self.task is not None
+                self.task.pause(event.time, body)
+            case TaskEnded() as body:
+                self._end_task(body)
+            case SessionEnded() | Checkpoint():
+                pass
+            case _:
+                assert_never(event.body)
+
+    def is_asked(self, call: str) -> bool:
+        """Whether a call is one of the response in hand that has no answer yet."""
+        mine = self.open is not None and call in self.open.unanswered
+        return mine or (self.program is not None and call in self.program.unanswered)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation as the model gets it."""
+        return self.conversation.messages
+
+    def still_open(self) -> list[str]:
+        """Return a line for each failure, hold and unknown outcome of a change that nothing has settled since."""
+        found: dict[tuple[str, str], str] = {}
+        for parked in self.parked.values():
+            found[parked.tool, parked.target] = f"{_UNKNOWN}: {parked.reason}"
+        if self.task is not None:
+            found.update({key: f"{what}: {self.task.why[key]}" for key, what in self.task.trouble.items()})
+        return [line(f"open: `{' '.join(key).strip()}` {what}", 2 * WHY) for key, what in found.items()]
+
+    def _close(self, call: str, seq: int, answer: ToolFinished | CallAnswered | OutcomeUnknown) -> None:
+        result = Result.of(seq, answer)
+        if self.open is not None and call in self.open.unanswered:
+            self.open.close(call, result)
+            if not self.open.unanswered:
+                self.open = None
+        if self.program is not None:
+            self.program.answer(call, result)
+            if not self.program.unanswered:
+                self.program = None
+
+    def _start(self, event: Event, body: SessionStarted) -> None:
+        self.session, self.started = event.session, body
+        self.catalogue_hash, self.prompts_hash = body.catalogue_hash, body.prompts_hash
+        self.dialect = body.dialect or self.dialect
+
+    def _change_policy(self, body: PolicyChanged) -> None:
+        self.auto = self.auto if body.auto is None else body.auto
+        self.dry_run = self.dry_run if body.dry_run is None else body.dry_run
+        self.mode = self.mode if body.mode is None else body.mode
+        self.dialect = self.dialect if body.dialect is None else body.dialect
+        if self.task is not None and body.mode == "direct":
+            self.task.wants_plan = False
+
+    def _start_task(self, event: Event, body: TaskStarted) -> None:
+        self.tasks = body.task
+        self.task = TaskState(self.tasks, body.depth, event.time)
+        self.task.wants_plan = body.plan
+        self.task.refusals.extend(body.refusals or ())
+        self.permits.clear()
+        self.uses.clear()
+
+    def _hear(self, event: Event, body: UserMessage) -> None:
+        assert self.task is not None
+        self.task.hear(Said(event.seq, body.text, event.actor), event.time)
+        self.atoms.hear(body.text, Origin.USER if event.actor == "user" else Origin.NOBODY, event.seq)
+
+    def _respond(self, event: Event, body: ModelResponded) -> None:
+        assert self.task is not None
+        response = body.response
+        if body.continues is not None:
+            self._continue(event, response, body.continues.places)
+            return
+        task, usage = self.task, response.usage
+        planned = body.places is not None
+        task.count(model_calls=not planned, tokens=usage.input_tokens + usage.output_tokens, cost=usage.cost)
+        task.narrated = max(task.narrated, len(response.text.strip()))
+        task.words_only = False
+        if not response.calls:
+            task.empty_responses += not response.text.strip()
+        self.program = Program.read(event.seq, body.program) if body.program is not None else None
+        if response.calls or self.program is None:
+            self.open = OpenTurn.of(event.seq, response)
+        self.uses.clear()
+
+    def _continue(self, event: Event, response: ModelResponse, places: Sequence[int]) -> None:
+        """Take in a further stage: results were put into its calls, and what they said is what their tools said."""
+        assert self.program is not None
+        for place, call in zip(places, response.calls, strict=True):
+            for text, result in self.program.borrowed(place) if not call.defect else ():
+                self.atoms.hear(text, result.origin, result.seq, content=result.told, whole=True)
+        self.program.staged.update(places)
+        self.open = OpenTurn.of(event.seq, response, self.program.seq)
+        self.uses.clear()
+
+    def _judge(self, event: Event, body: TurnJudged) -> None:
+        turn, judgement, task = body.turn, body.judgement, self.task
+        assert task is not None
+        for verdict in judgement.verdicts:
+            if verdict.standing is Standing.ALLOW:
+                self.permits[event.seq, verdict.call] = verdict.digest
+        if turn.actor == "postlude" and not judgement.verdicts and task.verify(judgement):
+            self.open = None
+        if turn.actor != "model":
+            return
+        task.judge(event.seq, body)
+        self.uses.update(judgement.uses)
+        for grant in judgement.grants:
+            (self.grants if grant.until == "session" else task.grants).append(replace(grant, seq=event.seq))
+        if self.open is not None:
+            self.open.judged, self.open.judgement = event.seq, judgement
+            self.open.survey_hash = body.survey_hash
+            self.open.dry_run = turn.dry_run
+
+    def _raise_need(self, event: Event, body: NeedRaised) -> None:
+        if self.open is not None:
+            self.open.need = OpenNeed(event.seq, body.need, body.survey_hash, event.policy)
+        if body.need.who == "person" and self.task is not None:
+            self.task.active, self.task.paused = self.task.elapsed(event.time), "awaiting_approval"
+
+    def _answer_need(self, event: Event, body: NeedAnswered) -> None:
+        assert self.task is not None
+        answer = replace(body.answer, seq=event.seq)
+        if answer.who != "person":
+            usage = body.usage or Usage()
+            self.task.count(
+                safety_calls=body.model_calls,
+                safety_rounds=1 if answer.who == "critic" else 0,
+                tokens=usage.input_tokens + usage.output_tokens,
+                cost=usage.cost,
+            )
+        if self.task.paused:
+            self.task.paused, self.task.since = "", event.time
+        if self.open is not None:
+            self.open.need = None
+            self.open.answers.append(answer)
+        if answer.gate == "loop" and answer.value is not None:
+            self.task.after_turn = (answer.choice, answer.words)
+        for grant in body.grants or ():
+            self.task.grants.append(replace(grant, seq=event.seq))
+
+    def void(self, answers: list[Answer], reason: str) -> None:
+        """Take answers that no longer fit out of the open turn; the next `turn_judged` records them as voided."""
+        assert self.open is not None
+        for answer in answers:
+            self.open.answers.remove(answer)
+            self.open.voided.append(Voided(answer.seq, answer.gate, reason))
+
+    def _start_tool(self, event: Event, body: ToolStarted) -> None:
+        assert self.task is not None
+        permit, task = body.permit, self.task
+        self.permits.pop((permit.judged, permit.call), None)
+        self.in_flight[body.call] = body
+        task.count(tool_calls=body.look is None)  # what was seen early ran then
+        if not body.early:
+            task.runs[permit.digest] = task.runs.get(permit.digest, 0) + 1
+        if self.open is not None:
+            self.open.started[body.call] = event.seq
+        if task.plan is not None and (used := self.uses.get(body.call)):
+            items = tuple(
+                replace(item, used=item.used + used.count(index)) if index in used else item
+                for index, item in enumerate(task.plan.items)
+            )
+            task.plan = replace(task.plan, items=items)
+
+    def _finish_tool(self, event: Event, body: ToolFinished) -> None:
+        started = self.in_flight.pop(body.call, None)
+        if body.early:
+            return  # the model has not seen it: it counts from the call that is answered with it
+        side_effect = started is not None and started.side_effect != "pure"
+        self._count_repeats(started, body)
+        self._note_evidence(event, body, side_effect)
+        self._finish_in_task(event, body, started, side_effect)
+        if self.open is not None:
+            self.open.own_changes.update((change.resource, change.after) for change in body.changes)
+            if side_effect and not body.ok:
+                self.open.not_made(body.call)
+
+    def _count_repeats(self, started: ToolStarted | None, body: ToolFinished) -> None:
+        """Begin to count repeated calls anew where something has changed or something new was seen."""
+        assert self.task is not None
+        runs, new = self.task.runs, any(self._is_new(record.resource, record.hash) for record in body.evidence)
+        if not (body.changes or new):
+            return
+        mine = runs.get(started.permit.digest, 0) if started is not None else 0
+        runs.clear()
+        if started is not None and not body.changes and started.side_effect == "pure":
+            runs[started.permit.digest] = mine
+
+    def _note_evidence(self, event: Event, body: ToolFinished, side_effect: bool) -> None:
+        records, changes = body.evidence, body.changes
+        self.ledger.note(event.seq, records, changes, may_have_changed=side_effect and not changes)
+        content = bool(records) and all(record.kind is EvidenceKind.FILE_READ for record in records)
+        self.atoms.hear(body.content, body.origin, event.seq, content=content)
+
+    def _finish_in_task(self, event: Event, body: ToolFinished, started: ToolStarted | None, side_effect: bool) -> None:
+        assert self.task is not None
+        task = self.task
+        if body.changes or side_effect:
+            task.last_change = event.seq
+        for criterion in task.plan.criteria if task.plan else ():
+            if (result := criteria.observed(criterion, body)) is not None:
+                task.criteria[criteria.key(criterion)] = (event.seq, result)
+        if body.used:
+            task.count(**body.used)
+        task.finish(body, side_effect)
+        task.changed.update(change.resource for change in body.changes)
+        task.used["changed_resources"] = len(task.changed)
+        if side_effect and body.ok:
+            task.count(changes=1)
+        if side_effect and started is not None and (body.ok or body.changes or not started.before):
+            task.touched += 1
+
+    def _is_new(self, resource: Resource, hash: str) -> bool:  # noqa: A002
+        return not any(seen.hash == hash for seen in self.ledger.seen(resource))
+
+    def _answer_call(self, body: CallAnswered) -> None:
+        assert self.task is not None
+        self.in_flight.pop(body.call, None)
+        if body.change and self.is_asked(body.call):
+            if self.open is not None:
+                self.open.not_made(body.call)
+            if body.code not in NO_CLAIM:
+                self.task.went_wrong(body.tool, body.target, f"was not done ({body.code})", body.message)
+
+    def _park(self, body: OutcomeUnknown) -> None:
+        assert self.task is not None
+        self.in_flight.pop(body.call, None)
+        self.parked[body.call] = body
+        self.task.touched += 1
+        self.task.went_wrong(body.tool, body.target, _UNKNOWN, body.reason)
+        if self.open is not None:
+            self.open.not_made(body.call)
+
+    def _resolve(self, event: Event, body: OutcomeResolved) -> None:
+        self.parked.pop(body.call, None)
+        done, changes = body.outcome == "done", body.changes or ()
+        self.ledger.note(event.seq, body.evidence or (), changes, may_have_changed=done and not changes)
+        if self.task is None:
+            return
+        tool, target = body.tool, body.target
+        if done:
+            self.task.settled(tool, target)
+            self.task.last_change = event.seq
+            self.task.changed.update(change.resource for change in changes)
+        elif (tool, target) in self.task.trouble:
+            self.task.trouble[tool, target] = "was not done"
+
+    def _end_task(self, body: TaskEnded) -> None:
+        for name in self.spent:
+            self.spent[name] += getattr(body, name)
+        self.task = self.open = self.program = None
+        self.permits.clear()

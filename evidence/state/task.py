@@ -1,0 +1,275 @@
+"""One task of a session, as its events so far tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from foregate.evidence.state.dataflow import Result
+from foregate.evidence.state.truncate import line
+from foregate.schemas.call_events import ToolFinished
+from foregate.schemas.decision import Decision
+from foregate.schemas.event import Event
+from foregate.schemas.grant import Grant
+from foregate.schemas.judgement import Judgement, Verdict
+from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.need import Answer, Need, Voided
+from foregate.schemas.opinion import Consequence
+from foregate.schemas.plan import PlanInForce
+from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.resource import Resource
+from foregate.schemas.ruling import Standing
+from foregate.schemas.task_events import TaskPaused
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.turn import CheckResult, Counters, HoldCount, Refusal, Said
+
+WHY = 300
+"""Characters that are kept of why something failed, was held or is unknown."""
+REFUSALS = ("approval_denied", "approval_required", "critique_rejected", "plan_rejected")
+"""Codes by which a call was refused, so that it stays refused, unasked, until it or its evidence changes."""
+_UNPLANNED = "was not done (plan_required)"
+
+
+@dataclass(slots=True)
+class OpenNeed:
+    """A question that was raised and not yet answered."""
+
+    seq: int
+    need: Need
+    survey_hash: str
+    policy_hash: str
+
+
+@dataclass(slots=True)
+class OpenTurn:
+    """A response that is not yet judged, or whose calls are not all answered."""
+
+    seq: int
+    response: ModelResponse
+    unanswered: dict[str, ToolCall]
+    answers: list[Answer] = field(default_factory=list)
+    voided: list[Voided] = field(default_factory=list)
+    need: OpenNeed | None = None
+    judged: int = 0
+    judgement: Judgement | None = None
+    survey_hash: str = ""
+    started: dict[str, int] = field(default_factory=dict)
+    own_changes: dict[Resource, str] = field(default_factory=dict)
+    change_not_made: bool = False
+    dry_run: bool = False
+    continues: int = 0
+    """The event of the response this is a further stage of, 0 for a response of its own."""
+    in_blocks: frozenset[str] = frozenset()
+    """The calls the model put into blocks: each is stopped by its own sequence, not by a change that was not made."""
+    failed: set[str] = field(default_factory=set)
+    """The calls of blocks that were answered and did not do what they should."""
+
+    @classmethod
+    def of(cls, seq: int, response: ModelResponse, continues: int = 0) -> OpenTurn:
+        """Return the turn of a response none of whose calls is answered."""
+        calls, order = response.calls, response.order
+        found = cls(seq, response, {call.id: call for call in calls}, continues=continues)
+        if order is not None:
+            found.in_blocks = frozenset(calls[place].id for place in order.over(len(calls)).places())
+        return found
+
+    def not_made(self, call: str) -> None:
+        """Note that a change did not happen: outside blocks it stops the later changes of the response."""
+        self.change_not_made = self.change_not_made or call not in self.in_blocks
+
+    def close(self, call: str, result: Result) -> None:
+        """Take in what came of a call."""
+        del self.unanswered[call]
+        if call in self.in_blocks and not result.ok:
+            self.failed.add(call)
+
+
+@dataclass(slots=True)
+class TaskState:
+    """What a task has said, used, been refused and been allowed. Mutated only by the fold."""
+
+    number: int
+    depth: int
+    since: str
+    messages: list[Said] = field(default_factory=list)
+    used: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Counters.__struct_fields__, 0))
+    active: int = 0
+    paused: str = ""
+    question: str = ""
+    narrated: int = 0
+    plan: PlanInForce | None = None
+    running_plan: str = ""
+    """The digest of the confirmed plan this task carries out, "" where a model leads."""
+    during: str = ""
+    """The task of that plan that runs, as its leave names it."""
+    proposed_plan: str = ""
+    """The digest of the plan that waits for a yes in this task, "" where none does."""
+    wants_plan: bool = False
+    """Whether the person asked for a plan, or what was to be changed was held for want of one."""
+    touched: int = 0
+    """Changes that took effect, or may have."""
+    grants: list[Grant] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    holds: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    fired: dict[str, int] = field(default_factory=dict)
+    shadow_fired: dict[str, int] = field(default_factory=dict)
+    slots_asked: list[str] = field(default_factory=list)
+    slots_answered: list[str] = field(default_factory=list)
+    changed: set[Resource] = field(default_factory=set)
+    runs: dict[str, int] = field(default_factory=dict)
+    just_failed: tuple[str, ...] = ()
+    trouble: dict[tuple[str, str], str] = field(default_factory=dict)
+    why: dict[tuple[str, str], str] = field(default_factory=dict)
+    done: list[str] = field(default_factory=list)
+    words_only: bool = False
+    words_only_task: bool = False
+    empty_responses: int = 0
+    stuck: str = ""
+    verdict: tuple[str, str] = ("", "")
+    last_change: int = 0
+    criteria: dict[str, tuple[int, CheckResult]] = field(default_factory=dict)
+    after_turn: tuple[str, str] = ("", "")
+
+    def count(self, **more: int) -> None:
+        """Add to the counters; raise KeyError for one there is none of."""
+        for name, by in more.items():
+            self.used[name] += by
+
+    def hear(self, said: Said, time: str) -> None:
+        """Take in what a person said, which answers what the task waited for."""
+        self.messages.append(said)
+        self.after_turn = ("", "")
+        if self.paused:
+            self.slots_answered.extend(slot for slot in self.slots_asked if slot not in self.slots_answered)
+            self.narrated = max(self.narrated, len(self.question))
+            self.paused, self.since, self.question = "", time, ""
+
+    def pause(self, time: str, body: TaskPaused) -> None:
+        """Stop the clock until a person has answered."""
+        self.active = self.elapsed(time)
+        self.paused = body.reason
+        if body.question is not None:
+            self.question = body.question
+
+    def judge(self, seq: int, body: TurnJudged) -> None:
+        """Take in what was judged of a turn of the model."""
+        judgement = body.judgement
+        self.count(turns=0 if body.turn.cause else 1)
+        self.stuck = body.stuck
+        for decision in judgement.decisions:
+            self._count_fired(decision)
+        for verdict in judgement.verdicts:
+            self._count_hold(seq, verdict, body.fingerprints.get(verdict.call, ""))
+        if judgement.plan is not None:
+            self.plan = replace(judgement.plan, seq=seq)
+        if judgement.consequence is not None:
+            self._follow(judgement.consequence)
+
+    def _count_fired(self, decision: Decision) -> None:
+        if any(ruling.standing is not Standing.ALLOW for ruling in decision.rulings) or decision.consequence:
+            counts = self.shadow_fired if decision.mode == "shadow" else self.fired
+            counts[decision.gate] = counts.get(decision.gate, 0) + 1
+
+    def _count_hold(self, seq: int, verdict: Verdict, fingerprint: str) -> None:
+        code, message = verdict.ruling.code, verdict.ruling.message
+        if verdict.standing is not Standing.ALLOW:
+            key = (verdict.digest, code, fingerprint)
+            self.holds[key] = self.holds.get(key, 0) + 1
+            self.wants_plan = self.wants_plan or code == "plan_required"
+        if code in REFUSALS:
+            self.refusals.append(Refusal(verdict.digest, fingerprint, verdict.gate, code, message, seq))
+
+    def _follow(self, consequence: Consequence) -> None:
+        if consequence.kind == "ask_user":
+            self.question = consequence.question
+            self.slots_asked.extend(consequence.slots)
+        else:
+            self.words_only = True
+            self.words_only_task = self.words_only_task or consequence.lasts == "task"
+
+    def verify(self, judgement: Judgement) -> bool:
+        """Take in what was judged of an answer; return whether the answer goes back to the model."""
+        self.count(verification_rounds=1)
+        pending = False
+        for decision in judgement.decisions:
+            self.verdict = decision.code, decision.summary
+            if decision.code == "verification_pending":
+                self.fired["postlude"] = self.fired.get("postlude", 0) + 1
+                pending = True
+        return pending
+
+    def follow_plan(self, event: Event, body: PlanProposed | PlanConfirmed | PlanStepChanged) -> None:
+        """Take in that a plan was proposed or confirmed, or how one of its tasks stands."""
+        match body:
+            case PlanProposed(digest=digest):
+                self.proposed_plan, self.running_plan, self.wants_plan = digest, "", False
+            case PlanConfirmed(digest=digest, plan=plan):
+                self.running_plan, self.proposed_plan, self.during = digest, "", ""
+                self.trouble = {key: what for key, what in self.trouble.items() if what != _UNPLANNED}
+                if plan is not None:
+                    self.plan = replace(plan, seq=event.seq)
+            case PlanStepChanged(status="running", step=step):
+                self.during = step_name(step)
+                if self.paused:
+                    self.paused, self.since = "", event.time
+            case PlanStepChanged(step=step):
+                if self.during == step_name(step):
+                    self.during = ""
+            case _:
+                assert_never(body)
+
+    def went_wrong(self, tool: str, target: str, what: str, why: str) -> None:
+        """Note what became of a change, and why, until it is settled."""
+        key = tool, target
+        self.trouble[key], self.why[key] = what, line(why, WHY)
+
+    def finish(self, body: ToolFinished, side_effect: bool) -> None:
+        """Take in how a call that ran ended."""
+        self.just_failed = () if body.ok else (body.tool,)
+        if side_effect and not body.ok:
+            self.went_wrong(body.tool, body.target, "failed", body.content)
+        elif side_effect:
+            self.settled(body.tool, body.target)
+
+    def settled(self, tool: str, target: str) -> None:
+        """Note that a change took effect, so that no trouble with its target is open any more."""
+        if self.trouble:
+            self.trouble = {key: what for key, what in self.trouble.items() if key[1] != target}
+        self.done.append(f"{tool} {target}".strip())
+
+    @property
+    def counters(self) -> Counters:
+        """What the task has used so far."""
+        return Counters(**self.used)
+
+    def counters_at(self, now: str) -> Counters:
+        """Return what the task has used, with the seconds it has been active until `now`."""
+        return Counters(**{**self.used, "elapsed": self.elapsed(now)})
+
+    def elapsed(self, now: str) -> int:
+        """Return the seconds the task has been active; waiting for a person does not count."""
+        if self.paused or not self.since:
+            return self.active
+        return self.active + max(0, int((when(now) - when(self.since)).total_seconds()))
+
+    def held(self, digests: set[str]) -> tuple[HoldCount, ...]:
+        """Return the hold counts of these digests."""
+        return tuple(
+            HoldCount(digest, code, fingerprint, count)
+            for (digest, code, fingerprint), count in self.holds.items()
+            if digest in digests
+        )
+
+
+def step_name(task: int) -> str:
+    """Return what a task of a confirmed plan is called where leave is bound to it."""
+    return f"task-{task}"
+
+
+def when(time: str) -> datetime:
+    """Return the moment a UTC text names."""
+    return datetime.fromisoformat(time)

@@ -1,0 +1,252 @@
+"""Judging a recorded turn again, under its own policy or another, and saying how the rulings differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foregate.gates.postlude import postlude
+from foregate.gates.prelude import Prelude, judge
+from foregate.policy.policy import Policy
+from foregate.policy.risk.resurvey import resurvey
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.judgement import Judgement, Verdict
+from foregate.schemas.need import Answer, Need, Who
+from foregate.schemas.ruling import Number, Standing
+from foregate.schemas.survey import Survey
+from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.turn import Turn
+
+Change = Literal[
+    "unchanged", "newly_held", "newly_let_go", "newly_asked", "no_longer_asked", "other_reason", "not_decidable"
+]
+"""How one call comes out. `newly_held` covers held and denied, `newly_asked` is a question to a person the log holds no
+answer to, `no_longer_asked` ran after a yes and would run without one, `other_reason` stays held for another reason."""
+
+DIVERGING: frozenset[Change] = frozenset({"newly_held", "newly_let_go", "newly_asked", "other_reason", "not_decidable"})
+"""Changes after which a session would have gone another way: the model is told something else, or nobody knows what."""
+
+_ANSWER = ("verification_passed", "unverified", "verification_pending")
+
+
+class Side(Struct, frozen=True):
+    """How a call stands: its standing, the gate and the code that decide it, and whether a person was asked."""
+
+    standing: str
+    gate: str
+    code: str
+    asked: bool = False
+
+
+class CallChange(Struct, frozen=True):
+    """One call judged again. `needs` says what the log does not hold where it is not decidable.
+
+    That is `planner`, `critic`, the policy key that steers a look, or the calls that are held together with this one.
+    `numbers` are those of the ruling that decides now, or of the one that decided then where it is let go. A turn
+    without calls has one, about the answer in words.
+    """
+
+    call: str
+    tool: str
+    target: str
+    change: Change
+    before: Side
+    after: Side | None = None
+    needs: str = ""
+    numbers: tuple[Number, ...] = ()
+
+
+class Redecision(Struct, frozen=True):
+    """A turn judged again: what becomes of each call, and which questions it takes fewer of (`spared`)."""
+
+    calls: tuple[CallChange, ...]
+    spared: tuple[Who, ...] = ()
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether every call comes out as recorded."""
+        return all(call.change == "unchanged" for call in self.calls)
+
+
+class Replayed(Struct, frozen=True):
+    """A turn judged as the loop would have: answers are handed in as they are asked for.
+
+    `missing` names, by call, the questions no answer of the turn fits; for the judgement they count as met, a person's
+    with a yes and advice with none to be had. `used` are the answers that fitted.
+    """
+
+    judgement: Judgement
+    missing: Mapping[str, Need]
+    used: tuple[Answer, ...]
+
+
+def decide(
+    turn: Turn, policy: Policy, bench: Prelude, facts: Mapping[str, CallFacts] | None = None
+) -> Judgement | Need:
+    """Judge a turn of any actor: an answer after changes goes to the postlude, everything else to the gates."""
+    if turn.actor == "postlude" and not turn.calls:
+        return postlude(turn, policy)
+    return judge(turn, bench, facts)
+
+
+def redecide(
+    turn: Turn, recorded: Judgement, policy: Policy, bench: Prelude, before: Policy, catalogue: Catalogue
+) -> Redecision:
+    """Judge a turn that was recorded under the policy `before` again under `policy`, whose gates are `bench`.
+
+    Recorded answers are used, whatever policy they were given under, where they answer what is asked now.
+    """
+    turn, unknown, looked = looked_at(turn, policy, before, catalogue)
+    facts = bench.facts(turn)
+    other = {call.digest for call in turn.calls if call.id in looked}
+    now = replayed(turn, policy, bench, facts, other)
+    if not turn.calls:
+        return Redecision((answer_change(recorded, now.judgement),))
+    beside = bench.holds_all and bool(unknown or now.missing)
+    changes = []
+    for call in turn.calls:
+        old, target = recorded.verdict_of(call.id), facts[call.id].target
+        need = now.missing.get(call.id)
+        was = Side(old.standing.value, old.gate, old.ruling.code, asked_about(old, turn.answers))
+        row = CallChange(call.id, call.name[:128], target, "not_decidable", was)
+        if call.id in unknown:
+            row = replace(row, needs=unknown[call.id])
+        elif need is not None and need.who == "person":
+            row = replace(row, change="newly_asked", after=Side("ask", need.gate, need.code, asked=True))
+        elif need is not None:
+            row = replace(row, needs=need.who)
+        elif beside:
+            row = replace(row, needs="the calls beside it")
+        else:
+            row = compared(row, old, now.judgement.verdict_of(call.id), now.used)
+        changes.append(row)
+    spared = [answer.who for answer in turn.answers if answer not in now.used and answer.gate != "loop"]
+    return Redecision(tuple(changes), tuple(spared))
+
+
+def looked_at(
+    turn: Turn, policy: Policy, before: Policy, catalogue: Catalogue
+) -> tuple[Turn, dict[str, str], set[str]]:
+    """Return the turn as it would have been surveyed, by call the key where nobody can say, and the calls changed."""
+    if policy.hash == before.hash:
+        return turn, {}, set()
+    calls = {call.id: call for call in turn.calls}
+    surveys: list[Survey] = []
+    unknown: dict[str, str] = {}
+    for survey in turn.surveys:
+        call = calls.get(survey.call)
+        found = resurvey(call, survey, catalogue.get(call.name), before, policy) if call is not None else survey
+        if isinstance(found, str):
+            unknown[survey.call] = found
+        surveys.append(survey if isinstance(found, str) else found)
+    changed = {new.call for old, new in zip(turn.surveys, surveys, strict=True) if new != old}
+    return (replace(turn, surveys=tuple(surveys)) if changed else turn), unknown, changed
+
+
+def replayed(
+    turn: Turn,
+    policy: Policy,
+    bench: Prelude,
+    facts: Mapping[str, CallFacts],
+    looked: Collection[str] = (),
+    otherwise: Callable[[Need, Turn], Answer] | None = None,
+) -> Replayed:
+    """Judge a turn as the loop would have, which puts its own question last.
+
+    Answers about the digests in `looked`, whose calls were surveyed otherwise, do not fit.
+    `otherwise` answers what no recorded answer fits.
+    """
+    left = [answer for answer in turn.answers if answer.gate != "loop" and not set(looked).intersection(answer.digests)]
+    afterwards = [answer for answer in turn.answers if answer.gate == "loop"]
+    given: list[Answer] = []
+    used: list[Answer] = []
+    missing: dict[str, Need] = {}
+    while True:
+        result = decide(told(turn, given, afterwards), policy, bench, facts)
+        if isinstance(result, Judgement) and afterwards:
+            given.append(afterwards.pop(0))
+            continue
+        if isinstance(result, Judgement):
+            return Replayed(result, missing, tuple(used))
+        found = next((answer for answer in left if fits(answer, result)), None)
+        if found is not None:
+            left.remove(found)
+            used.append(found)
+            given.append(found)
+            continue
+        missing = {**dict.fromkeys(result.calls, result), **missing}
+        given.append((otherwise or stand_in)(result, turn))
+
+
+def told(turn: Turn, given: Sequence[Answer], afterwards: Sequence[Answer]) -> Turn:
+    """Return the turn with these answers alone: with the safety budget as it stood when no others had been given.
+
+    The leave that answers to the loop's own question brought is not there before them.
+    """
+    if not (given or turn.answers):
+        return turn
+    (calls, rounds), (more_calls, more_rounds) = advice(turn.answers), advice(given)
+    counters = replace(
+        turn.counters,
+        safety_calls=max(0, turn.counters.safety_calls - calls + more_calls),
+        safety_rounds=max(0, turn.counters.safety_rounds - rounds + more_rounds),
+    )
+    later = {answer.seq for answer in afterwards}
+    grants = tuple(grant for grant in turn.grants if grant.seq not in later)
+    return replace(turn, answers=tuple(given), counters=counters, grants=grants)
+
+
+def advice(answers: Sequence[Answer]) -> tuple[int, int]:
+    """Return how many of the answers are the planner's or the critic's, and how many the critic's."""
+    return sum(answer.who != "person" for answer in answers), sum(answer.who == "critic" for answer in answers)
+
+
+def fits(answer: Answer, need: Need) -> bool:
+    """Whether a recorded answer answers a need: asked about the same calls, a person also about more."""
+    if (answer.gate, answer.who) != (need.gate, need.who):
+        return False
+    asked, about = set(need.digests), set(answer.digests)
+    return asked <= about if need.who == "person" else asked == about
+
+
+def stand_in(need: Need, turn: Turn) -> Answer:
+    """Return an answer that lets judging go on past a question nobody answered: a yes, or no advice to be had."""
+    value = {"choice": "yes", "text": "", "by": "nobody"} if need.who == "person" else None
+    return Answer(
+        need.gate, need.who, need.key, need.digests, turn.survey_hash, turn.policy_hash, value, "not asked", turn.now
+    )
+
+
+def asked_about(verdict: Verdict, answers: Sequence[Answer]) -> bool:
+    """Whether a person was asked for approval of the call."""
+    return any(answer.gate == "approval" and verdict.digest in answer.digests for answer in answers)
+
+
+def compared(row: CallChange, old: Verdict, new: Verdict, used: Sequence[Answer]) -> CallChange:
+    """Return the row of a call whose new verdict is certain."""
+    now = Side(new.standing.value, new.gate, new.ruling.code, asked_about(new, used))
+    ran, runs = old.standing is Standing.ALLOW, new.standing is Standing.ALLOW
+    change: Change = "unchanged"
+    if ran != runs:
+        change = "newly_let_go" if runs else "newly_held"
+    elif runs:
+        change = "no_longer_asked" if row.before.asked and not now.asked else "unchanged"
+    elif (old.gate, old.ruling.code) != (new.gate, new.ruling.code):
+        change = "other_reason"
+    numbers = (old if runs else new).ruling.numbers if change != "unchanged" else ()
+    return replace(row, change=change, after=now, numbers=numbers)
+
+
+def answer_change(recorded: Judgement, now: Judgement) -> CallChange:
+    """Return how the verdict on an answer in words differs; one that is pending is held, the others pass it on."""
+    old, new = recorded.decisions[0].code, now.decisions[0].code
+    sides = [Side("hold" if code == _ANSWER[2] else "allow", "postlude", code) for code in (old, new)]
+    change: Change = "unchanged"
+    if sides[0].standing != sides[1].standing:
+        change = "newly_let_go" if new != _ANSWER[2] else "newly_held"
+    elif old != new:
+        change = "other_reason"
+    return CallChange("", "", "", change, sides[0], sides[1])

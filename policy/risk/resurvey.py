@@ -1,0 +1,143 @@
+"""What looking would have found under another policy: known again where it follows from what was recorded.
+
+Some keys of the policy steer the looking itself. What they say of a path by its name alone is computed anew; where the
+world would have to be looked at again, the key is named and the call is not decidable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from foregate.policy.policy import Policy
+from foregate.policy.risk import commands, rules
+from foregate.policy.risk.protection import protection
+from foregate.schemas import codec, strict_json
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import PolicyError
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.survey import Command, Survey, SurveyedResource
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec
+
+_PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER)
+_COMMITTING = ("commit", "add", "stage")
+"""What git does when what a command could commit is looked through."""
+_INSIDE = (Effect.DELETE, Effect.MOVE)
+"""Effects on a directory for which what lies in it was looked at."""
+
+
+def resurvey(call: ToolCall, survey: Survey, spec: ToolSpec | None, before: Policy, after: Policy) -> Survey | str:
+    """Return what looking at the call would have found under `after`, or the key that makes it unknowable."""
+    if spec is None or call.arguments is None:
+        return survey
+    unknown = _targets(call, before, after) or _sizes(survey, before, after) or _secrets(survey, spec, before, after)
+    found = unknown or _command(call, survey, spec, before, after)
+    return found if isinstance(found, str) else _protected(found, before, after)
+
+
+def _targets(call: ToolCall, before: Policy, after: Policy) -> str:
+    old, new = (policy.tools.get(call.name) for policy in (before, after))
+    same = (old.targets if old else None) == (new.targets if new else None)
+    return "" if same else f"tools.{call.name}.targets"
+
+
+def _command(call: ToolCall, survey: Survey, spec: ToolSpec, before: Policy, after: Policy) -> Survey | str:
+    """Return the survey with the files a command names, which are looked at only where it observes.
+
+    One that observes no longer stands for itself, unless its call names more than the command.
+    """
+    command = survey.command
+    if command is None or before.commands.read_only == after.commands.read_only:
+        return survey
+    observed, observes = (not commands.effect_of(command, policy).changes for policy in (before, after))
+    reads = [(commands.reads_beneath(command, p), commands.bare_words(command, p)) for p in (before, after)]
+    if not (observed or observes) or (observed and observes and reads[0] == reads[1]):
+        return survey
+    named = [t for t in spec.targets if t.kind is not ResourceKind.PROCESS and (call.arguments or {}).get(t.parameter)]
+    if observes or named:
+        return f"commands.read_only.{command.argv[0]}"
+    return replace(survey, resources=tuple(r for r in survey.resources if r.kind is ResourceKind.PROCESS))
+
+
+def _sizes(survey: Survey, before: Policy, after: Policy) -> str:
+    old, new = before.files, after.files
+    paths = [resource for resource in survey.resources if resource.kind in _PATHS and resource.exists]
+    folders = [resource for resource in paths if listed(resource, survey, before)]
+    stores = any(r.kind is ResourceKind.REPOSITORY and r.access.changes for r in survey.resources)
+    if old.max_hash != new.max_hash:
+        least = min(old.max_hash, new.max_hash)
+        if folders or stores or any(resource.size > least for resource in paths):
+            return "files.max_hash"
+    if old.max_entries != new.max_entries and folders:
+        return "files.max_entries"
+    if old.max_survey != new.max_survey:
+        size = len(strict_json.canonical(codec.dump(survey)))
+        if survey.problem or size > min(old.max_survey, new.max_survey):
+            return "files.max_survey"
+    return ""
+
+
+def _secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Policy) -> str:
+    """Return the key by which what would be committed or sent is searched for secrets otherwise, "" where it is not."""
+    commits = any(r.kind is ResourceKind.REPOSITORY and r.access is Effect.COMMIT for r in survey.resources)
+    if survey.command is not None:
+        git = [[_runs_git(what, survey.command, policy) for what in _COMMITTING] for policy in (before, after)]
+        if git[0] != git[1]:
+            return "commands.wrappers"
+        if git[0][0]:
+            commits = True
+            for name in ("max_entries", "max_read", "max_hash"):
+                if getattr(before.files, name) != getattr(after.files, name):
+                    return f"files.{name}"
+    carries = commits or Effect.SEND in (spec.effect, survey.declared_effect)
+    carries = carries or any(resource.kind is ResourceKind.URL for resource in survey.resources)
+    if before.sensitive.patterns != after.sensitive.patterns and carries:
+        return "sensitive.patterns"
+    return "files.secret" if before.files.secret != after.files.secret and commits else ""
+
+
+def _runs_git(what: str, command: Command, policy: Policy) -> bool:
+    """Whether a command runs that command of git; one whose words cannot be told apart may."""
+    try:
+        return rules.runs(("git", what), command, policy)
+    except PolicyError:
+        return True
+
+
+def _protected(survey: Survey, before: Policy, after: Policy) -> Survey | str:
+    """Protection follows from a path's name, except where it lies in what a directory holds."""
+    if (before.files.protected, before.files.secret) == (after.files.protected, after.files.secret):
+        return survey
+    key = "files.protected" if before.files.protected != after.files.protected else "files.secret"
+    known = {resource.id for resource in survey.resources}
+    if survey.command is not None and any(turned(words(survey), known, before, after)):
+        return key
+    resources = []
+    for resource in survey.resources:
+        if resource.kind not in _PATHS or resource.protected == "outside_workspace":
+            resources.append(resource)
+        elif listed(resource, survey, before):
+            return key
+        else:
+            resources.append(replace(resource, protected=protection(resource.id, after)))
+    return replace(survey, resources=tuple(resources))
+
+
+def listed(resource: SurveyedResource, survey: Survey, policy: Policy) -> bool:
+    """Whether what lies in a directory was looked at: it would go as a whole, or a command reads its files."""
+    if resource.kind is not ResourceKind.DIRECTORY or not resource.exists:
+        return False
+    searched = survey.command is not None and commands.reads_beneath(survey.command, policy)
+    return searched or resource.access in _INSIDE
+
+
+def words(survey: Survey) -> tuple[str, ...]:
+    """Return the words of a command that could name files."""
+    return survey.command.argv[1:] if survey.command is not None else ()
+
+
+def turned(names: Iterable[str], known: set[str], before: Policy, after: Policy) -> Iterable[bool]:
+    """Yield for each name that was not looked at whether its protection would be another."""
+    return (protection(name, before) != protection(name, after) for name in names if name not in known)

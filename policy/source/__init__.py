@@ -1,0 +1,1 @@
+"""Where a policy comes from: YAML files, their layers, and what a workspace may tighten."""

@@ -1,0 +1,153 @@
+"""Laying one policy file over another: mappings merge, lists replace, rules extend; every value knows its place."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+
+from foregate.policy.source.strict_yaml import MAX_BYTES, Data, Path, dotted, read, walk
+from foregate.schemas.errors import PolicyError
+
+RULES: Path = ("rules", "list")
+"""The one list that a further file extends; a rule with the same id replaces."""
+
+_REMOVABLE = (("tools",), ("commands", "read_only"))
+_DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One file: `name` for errors, `label` for provenance, its values and the line of each dotted path."""
+
+    name: str
+    label: str
+    data: dict[str, Data]
+    lines: Mapping[str, int]
+
+    def line(self, path: Path) -> int:
+        """Return the line of a path, or of the nearest one around it."""
+        while path:
+            if (line := self.lines.get(dotted(path))) is not None:
+                return line
+            path = path[:-1]
+        return 1
+
+
+@dataclass(slots=True)
+class Tree:
+    """The values in force and, by path, the layer and line each comes from."""
+
+    data: dict[str, Data]
+    places: dict[Path, tuple[Layer, int]] = field(default_factory=dict)
+
+    def at(self, path: Path) -> Data:
+        """Return the value at a path, None where there is none."""
+        value: Data = self.data
+        for step in path:
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
+
+    def place(self, path: Path) -> tuple[Layer, int] | None:
+        """Return the layer and line a value comes from, None for the defaults."""
+        for end in range(len(path), -1, -1):
+            if path[:end] in self.places:
+                return self.places[path[:end]]
+        return None
+
+    def origin(self, path: Path) -> str:
+        """Return where a value comes from, as shown: `default` or file and line."""
+        place = self.place(path)
+        return f"{place[0].label}:{place[1]}" if place else _DEFAULT
+
+    def put(self, path: Path, value: Data, layer: Layer, source: Path | None = None) -> None:
+        """Set a value; `source` is its path in the layer's file where that is another one."""
+        holder: Data = self.data
+        for step in path[:-1]:
+            holder = holder.setdefault(step, {}) if isinstance(holder, dict) else holder[step]
+        if isinstance(holder, list) and path[-1] == len(holder):
+            holder.append(value)
+        else:
+            holder[path[-1]] = value
+        self.forget(path)
+        origin = source if source is not None else path
+        for here, _ in walk(value):
+            self.places[*path, *here] = (layer, layer.line((*origin, *here)))
+
+    def remove(self, path: Path) -> None:
+        """Take an entry out."""
+        del self.at(path[:-1])[path[-1]]
+        self.forget(path)
+
+    def forget(self, path: Path) -> None:
+        """Forget the places of a value and of everything in it."""
+        for known in [known for known in self.places if known[: len(path)] == path]:
+            del self.places[known]
+
+
+def lay_over(tree: Tree, layer: Layer) -> None:
+    """Lay a file over the values in force."""
+    stack: list[tuple[Path, Data]] = [((), layer.data)]
+    while stack:
+        path, value = stack.pop()
+        below = tree.at(path) if path else tree.data
+        if isinstance(value, dict) and isinstance(below, dict):
+            stack.extend(((*path, key), within) for key, within in reversed(value.items()))
+        elif value is None and path[:-1] in _REMOVABLE:
+            if below is not None:
+                tree.remove(path)
+        elif path == RULES and isinstance(value, list) and isinstance(below, list):
+            extend_rules(tree, layer, value)
+        else:
+            tree.put(path, value, layer)
+
+
+def extend_rules(tree: Tree, layer: Layer, rules: list[Data]) -> None:
+    """Add a file's rules; one with a known id takes the known one's place."""
+    known = {rule_id(rule): place for place, rule in enumerate(tree.at(RULES))}
+    for number, rule in enumerate(rules):
+        place = known.get(rule_id(rule), len(tree.at(RULES)))
+        tree.put((*RULES, place), rule, layer, (*RULES, number))
+
+
+def rule_id(rule: Data) -> str:
+    """Return a rule's id, "" when what stands there has none."""
+    found = rule.get("id") if isinstance(rule, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def read_layer(file: FilePath, label: str, *, trusted: bool, kind: str = "policy", decimals: bool = False) -> Layer:
+    """Return a file as a layer; raise PolicyError with one sentence when it cannot be read.
+
+    A file that is not `trusted` must be a regular file of its own, not a link to something else. `kind` is what a
+    sentence calls the file; `decimals` allows numbers that are not whole.
+    """
+    name = str(file)
+    flags = os.O_RDONLY | os.O_CLOEXEC | (0 if trusted else os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        descriptor = os.open(file, flags)
+        with os.fdopen(descriptor, "rb") as stream:
+            if not trusted and not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise PolicyError(f"{name}: not a regular file; make it one, or remove it")
+            raw = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise PolicyError(f"{name}: there is no such {kind} file; name one that exists") from None
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise PolicyError(f"{name}: the {kind} file cannot be read ({why}); it must be a readable file") from None
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if len(raw) <= MAX_BYTES:
+            line = raw.count(b"\n", 0, error.start) + 1
+            raise PolicyError(f"{name}:{line}: not UTF-8; save the file as UTF-8") from None
+        text = raw.decode("utf-8", "replace")
+    data, lines = read(text, name, decimals=decimals)
+    if not isinstance(data, dict):
+        raise PolicyError(f"{name}:1: not a mapping; a {kind} file holds keys, each with its value")
+    return Layer(name, label, data, lines)

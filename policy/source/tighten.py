@@ -1,0 +1,228 @@
+"""What a workspace's own file may do: tighten. One table says what tighter means for each key; the rest is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from foregate.policy.risk.http import host_matches
+from foregate.policy.source.strict_yaml import Data, Path
+from foregate.schemas.effect import Effect
+
+Outcome = Literal["tightened", "same", "ignored", "loosens"]
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """What tighter means for one key: `join` takes (default, in force, wanted) and returns what holds, and how.
+
+    `ignored` is a value looser than what is in force but no looser than the default: what is in force stays.
+    """
+
+    words: str
+    join: Callable[[Data, Data, Data], tuple[Data, Outcome]]
+
+
+def scalar(words: str, tighter: Callable[[Data, Data], bool]) -> Direction:
+    """Return the direction of a single value; `tighter(old, new)` says whether new is as tight or tighter."""
+
+    def join(default: Data, old: Data, new: Data) -> tuple[Data, Outcome]:
+        if old == new:
+            return old, "same"
+        if tighter(old, new):
+            return new, "tightened"
+        return old, "ignored" if default == new or tighter(default, new) else "loosens"
+
+    return Direction(words, join)
+
+
+def ordered(*values: Data) -> Direction:
+    """Return the direction of an enumeration, from loosest to tightest."""
+    rank = {value: place for place, value in enumerate(values)}
+    names = " < ".join(f"`{str(value).lower()}`" for value in values)
+    return scalar(f"towards the right of {names}", lambda old, new: rank.get(new, -1) >= rank.get(old, len(rank)))
+
+
+def grown(default: Data, old: Data, new: Data) -> tuple[Data, Outcome]:
+    """Add what is new to a list."""
+    more = [entry for entry in new if entry not in old]
+    return [*old, *more], "tightened" if more else "same"
+
+
+def shrunk(covers: Callable[[Data, Data], bool]) -> Callable[[Data, Data, Data], tuple[Data, Outcome]]:
+    """Return the join that keeps of a list only what both have; a new entry that nothing covers loosens."""
+
+    def join(default: Data, old: Data, new: Data) -> tuple[Data, Outcome]:
+        kept = [entry for entry in new if any(covers(known, entry) for known in old)]
+        extra = [entry for entry in new if entry not in kept]
+        if any(not any(covers(known, entry) for known in default or ()) for entry in extra):
+            return old, "loosens"
+        if sorted(map(str, kept)) == sorted(map(str, old)):
+            return old, "same"
+        return kept, "tightened"
+
+    return join
+
+
+def host_covers(known: str, wanted: str) -> bool:
+    """Whether everything `wanted` stands for is within `known`."""
+    if wanted.startswith("*."):
+        return known in ("*", wanted) or (known.startswith("*.") and wanted.endswith(known[1:]))
+    return known == wanted or (wanted != "*" and host_matches(known, wanted))
+
+
+def removed(default: Data, old: Data, new: Data) -> tuple[Data, Outcome]:
+    """Take an entry out, or leave it as it is."""
+    if new == old:
+        return old, "same"
+    return (None, "tightened") if new is None else (old, "loosens")
+
+
+def effect_tighter(old: Data, new: Data) -> bool:
+    """Whether an effect is at least as bad; where the operator says none, only the worst is certain to be."""
+    ranks = [effect.value for effect in Effect]
+    if old is None:
+        return bool(new == Effect.UNKNOWN.value)
+    return new in ranks and ranks.index(new) >= ranks.index(old)
+
+
+LOWER = scalar("a lower number", lambda old, new: new <= old)
+HIGHER = scalar("a higher number", lambda old, new: new >= old)
+POSITIVE = scalar("a lower number, at least 1", lambda old, new: 1 <= new <= old)
+LIMIT = scalar("a lower number; 0 means unlimited", lambda old, new: new != 0 and (old == 0 or new <= old))
+GROWS = Direction("further entries, which are added", grown)
+SHRINKS = Direction("fewer entries", shrunk(lambda known, wanted: bool(known == wanted)))
+HOSTS = Direction("fewer or narrower hosts", shrunk(host_covers))
+REMOVES = Direction("`null`, which takes the entry out", removed)
+MODE = ordered("off", "shadow", "enforce")
+TRUE = ordered(False, True)
+FALSE = ordered(True, False)
+AT_RISK = scalar("`true`", lambda old, new: new is True)
+AT_WORST = scalar("`false`", lambda old, new: new is False)
+ADVICE = ordered("proceed", "ask", "hold")
+
+TIGHTER: dict[str, Direction] = {
+    "version": ordered(1),
+    "holds": ordered("call", "whole_response"),
+    "limits.turns": LIMIT,
+    "limits.model_calls": LIMIT,
+    "limits.tool_calls": LIMIT,
+    "limits.tokens": LIMIT,
+    "limits.cost": LIMIT,
+    "limits.wall_clock": LIMIT,
+    "limits.calls_per_response": LIMIT,
+    "limits.identical_changes": LIMIT,
+    "limits.identical_observations": LIMIT,
+    "limits.repeated_holds": LIMIT,
+    "limits.needs_per_gate": LIMIT,
+    "limits.parallel_calls": POSITIVE,
+    "limits.child_depth": LIMIT,
+    "scope.max_resources": LOWER,
+    "validity.closed_arguments": ordered("builtin", "all"),
+    "validity.max_bytes": POSITIVE,
+    "validity.max_depth": POSITIVE,
+    "validity.max_references": POSITIVE,
+    "rules.mode": MODE,
+    "rules.unmatched": ordered("allow", "ask", "deny"),
+    "rules.refused_before": TRUE,
+    "narration.mode": MODE,
+    "narration.scope": ordered("risky", "first_side_effect", "first_response"),
+    "narration.min_chars": HIGHER,
+    "drift.mode": MODE,
+    "drift.trigger": ordered("contract", "no_mutation_no_observation"),
+    "drift.lasts": ordered("request", "task"),
+    "uncertainty.mode": MODE,
+    "uncertainty.threshold": LOWER,
+    "evidence.mode": MODE,
+    "plan.mode": MODE,
+    "plan.due": ordered("risky", "first_side_effect"),
+    "plan.depth": ordered("top_level", "every"),
+    "plan.changed_resources": LIMIT,
+    "plan.binding": ordered("first_action", "scope", "steps"),
+    "plan.max_amendments": POSITIVE,
+    "plan.max_bytes": POSITIVE,
+    "plan.on_unavailable.dangerous": ADVICE,
+    "plan.on_unavailable.other": ADVICE,
+    "critique.mode": MODE,
+    "critique.level": ordered("off", "plan", "call"),
+    "critique.max_bytes": POSITIVE,
+    "critique.risk": LOWER,
+    "critique.uncertainty": LOWER,
+    "critique.on_unavailable.dangerous": ADVICE,
+    "critique.on_unavailable.other": ADVICE,
+    "critique.on_invalid.dangerous": ADVICE,
+    "critique.on_invalid.other": ADVICE,
+    "critique.on_budget_exhausted": ordered("proceed", "ask"),
+    "approval.mode": ordered("scope", "each", "never"),
+    "approval.reads": ordered("free", "ask"),
+    "approval.expires": LIMIT,
+    "postlude.mode": ordered("off", "enforce"),
+    "tools.*.effect": scalar("a more dangerous effect, or `unknown`", effect_tighter),
+    "tools.*.read_only": AT_WORST,
+    "tools.*.external_side_effect": AT_RISK,
+    "tools.*.needs_approval": AT_RISK,
+    "tools.*.idempotent": AT_WORST,
+    "tools.*.high_impact_write": AT_RISK,
+    "tools.*.reversible": AT_WORST,
+    "tools.*.personal_memory": AT_WORST,
+    "commands.read_only.*": REMOVES,
+    "commands.read_only.*.options": SHRINKS,
+    "commands.read_only.*.valued": SHRINKS,
+    "commands.read_only.*.beneath": GROWS,
+    "commands.read_only.*.operands": FALSE,
+    "commands.wrappers": GROWS,
+    "commands.open_ended": GROWS,
+    "commands.execute_command": ordered("run_shell", "run_command"),
+    "commands.timeout": POSITIVE,
+    "commands.environment": SHRINKS,
+    "http.hosts": HOSTS,
+    "http.timeout": POSITIVE,
+    "http.max_bytes": POSITIVE,
+    "mcp.start_timeout": POSITIVE,
+    "mcp.call_timeout": POSITIVE,
+    "mcp.stop_timeout": POSITIVE,
+    "mcp.restarts": LOWER,
+    "mcp.backoff": HIGHER,
+    "mcp.max_tools": POSITIVE,
+    "mcp.max_description": POSITIVE,
+    "mcp.max_definition": POSITIVE,
+    "mcp.max_depth": POSITIVE,
+    "mcp.max_message": POSITIVE,
+    "mcp.max_traffic": POSITIVE,
+    "mcp.max_result": POSITIVE,
+    "mcp.max_stderr": POSITIVE,
+    "mcp.environment": SHRINKS,
+    "serving.approvals": ordered("caller", "deny"),
+    "serving.max_agents": POSITIVE,
+    "serving.max_waiting": POSITIVE,
+    "serving.max_message": POSITIVE,
+    "serving.max_deadline": POSITIVE,
+    "serving.ping": POSITIVE,
+    "serving.away": LOWER,
+    "runtime.declarations": ordered("believe", "raise"),
+    "runtime.timeout": POSITIVE,
+    "runtime.patience": LOWER,
+    "runtime.backoff": HIGHER,
+    "runtime.max_tools": POSITIVE,
+    "runtime.max_message": POSITIVE,
+    "runtime.ping": POSITIVE,
+    "files.protected": GROWS,
+    "files.secret": GROWS,
+    "files.max_read": POSITIVE,
+    "files.max_output": POSITIVE,
+    "files.max_hash": POSITIVE,
+    "files.max_entries": POSITIVE,
+    "files.max_survey": POSITIVE,
+}
+"""Every key a workspace file may set, and what tighter means there. `rules.list` takes further deny and ask rules."""
+
+
+def direction_of(path: Path) -> Direction | None:
+    """Return what tighter means for the key at a path, None where a workspace file has no say."""
+    steps = [str(step) for step in path]
+    for start, length in (("tools", 3), ("commands", 4), ("commands", 3)):
+        if steps[0] == start and len(steps) == length and (start == "tools" or steps[1] == "read_only"):
+            steps[1 if start == "tools" else 2] = "*"
+            break
+    return TIGHTER.get(".".join(steps))

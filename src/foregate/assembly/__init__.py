@@ -1,0 +1,1 @@
+"""Puts a session together: home, log, policy, model, tools and workspace, from arguments and environment."""

@@ -1,0 +1,133 @@
+"""Where Foregate keeps what outlives a process: one folder, readable by its owner only."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.protocols import Blobs, Log
+
+if TYPE_CHECKING:
+    from foregate.telemetry.log.sqlite_log import SqliteLog
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder of events, before-images, memory and history; `open` creates it."""
+
+    root: Path
+
+    @classmethod
+    def open(cls, environ: Mapping[str, str] = os.environ) -> Home:
+        """Return the home FOREGATE_HOME names, or the one in the user's data folder, created with mode 0700.
+
+        Raises UsageError when it cannot be a private folder of ours.
+        """
+        root = cls.path(environ)
+        try:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = root.stat()
+        except OSError as error:
+            raise UsageError(
+                f"`{root}`, the folder for the log, cannot be made ({error.strerror}); set FOREGATE_HOME to another"
+            ) from None
+        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise UsageError(f"others may write to `{root}`; make it yours with `chmod 700`, or set FOREGATE_HOME")
+        return cls(root)
+
+    @staticmethod
+    def path(environ: Mapping[str, str] = os.environ) -> Path:
+        """Return where the home is, without touching the disk."""
+        if named := environ.get("FOREGATE_HOME"):
+            return Path(named).expanduser().absolute()
+        data = environ.get("XDG_DATA_HOME", "")
+        base = Path(data) if data.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".local" / "share"
+        return base / "foregate"
+
+    @property
+    def events(self) -> Path:
+        """The log of all sessions."""
+        return self.root / "events.db"
+
+    @property
+    def blobs(self) -> Path:
+        """Before-images and other bytes by their SHA-256."""
+        return self.root / "blobs"
+
+    @property
+    def memory(self) -> Path:
+        """What the memory tools remember."""
+        return self.root / "memory.json"
+
+    @property
+    def pins(self) -> Path:
+        """Which tools of MCP servers a person has said yes to."""
+        return self.root / "mcp-pins.json"
+
+    @property
+    def history(self) -> Path:
+        """What was typed at the chat's prompt."""
+        return self.root / "history"
+
+    def log(self) -> SqliteLog:
+        """Return the log of this home, made where there is none; raise LogError for a file that is no log of ours."""
+        from foregate.telemetry.log.sqlite_log import SqliteLog
+
+        return SqliteLog(self.events)
+
+    def store(self) -> Blobs:
+        """Return the blob store of this home."""
+        from foregate.telemetry.log.file_blobs import FileBlobs
+
+        return FileBlobs(self.blobs)
+
+
+def session_name(now: datetime | None = None) -> str:
+    """Return a name that sorts by time, `20261121-064512-ab3f`; four random digits tell those of one second apart."""
+    return f"{now or datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+async def fresh_name(log: Log) -> str:
+    """Return a session name that `log` does not hold yet."""
+    while True:
+        name = session_name()
+        try:
+            await log.head(name)
+        except LogError:
+            return name
+
+
+async def find_sessions(log: Log, wanted: Iterable[str]) -> list[str]:
+    """Return the sessions named, each once and in the order named, or all of the log, newest first.
+
+    Raises UsageError for a name `find_session` does not know.
+    """
+    named = dict.fromkeys([await find_session(log, name) for name in wanted])
+    return list(named or await log.sessions())
+
+
+async def find_session(log: Log, wanted: str) -> str:
+    """Return the session `wanted` names: in full, by a beginning only one has, or `last` for the newest.
+
+    The logs of child tasks, which have a dot in their names, are only found in full.
+
+    Raises UsageError when there is none or more than one.
+    """
+    names = await log.sessions()
+    if wanted == "last" and (own := [name for name in names if "." not in name]):
+        return max(own)
+    if wanted in names:
+        return wanted
+    matching = [name for name in names if wanted and "." not in name and name.startswith(wanted)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise UsageError(f"{len(matching)} sessions begin with `{wanted}`; give more of the name")
+    raise UsageError(f"there is no session `{wanted}`; `foregate audit list` names those there are")

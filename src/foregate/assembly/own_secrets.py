@@ -1,0 +1,110 @@
+"""The secrets Foregate itself holds: what it was started or configured with, and nobody else is to see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from foregate.assembly.runtime_token import TOKEN, token_of
+from foregate.schemas.errors import UsageError
+from foregate.telemetry.log.secret import SHORTEST, Secret
+
+if TYPE_CHECKING:
+    from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
+    from foregate.policy.policy import Sensitive
+    from foregate.schemas.protocols import Model
+
+KEY = "OPENAI_API_KEY"
+_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
+"""The password in an address, such as that of a database."""
+_SCHEME = re.compile(r"(?:bearer|basic|token)\s+(\S+)\Z", re.IGNORECASE)
+"""What a header begins with that holds a token; the token is secret by itself."""
+_MARKED = 64
+"""Characters of a name that a mark shows."""
+
+
+def own_secrets(
+    environ: Mapping[str, str],
+    sensitive: Sensitive,
+    *,
+    models: Iterable[Model] = (),
+    servers: Sequence[ServerConfiguration] = (),
+    more: Mapping[str, str] | None = None,
+) -> tuple[Secret, ...]:
+    """Return what is masked by value, each value once.
+
+    That is the key of each model's endpoint, the token of a runtime, what `sensitive.names` calls secret in the
+    environment, in headers of OpenTelemetry and in what MCP servers are given, each password in an address of the
+    environment, and `more`, by name. What `sensitive.common` lists is left out, and what is too short to be a secret.
+    """
+    found: dict[str, str] = {}
+    for name, text in (*_keys(environ, models), *(more or {}).items(), *_named(environ, sensitive, servers)):
+        scheme = _SCHEME.match(text.strip())
+        for value in (text.strip(), scheme[1] if scheme else ""):
+            if _is_secret(value, sensitive):
+                found.setdefault(value, name)
+    return tuple(Secret(re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:_MARKED], value) for value, name in found.items())
+
+
+def _keys(environ: Mapping[str, str], models: Iterable[Model]) -> Iterator[tuple[str, str]]:
+    """Yield the keys that are secret whatever the policy says."""
+    from foregate.agent.models.openai.model import OpenAIModel
+
+    yield KEY, environ.get(KEY, "")
+    with suppress(UsageError):  # a token that cannot be used is refused where it is needed
+        yield TOKEN, token_of(environ)
+    for model in models:
+        while not isinstance(model, OpenAIModel) and (inner := getattr(model, "inner", None)) is not None:
+            model = inner
+        if isinstance(model, OpenAIModel):
+            yield KEY, model.key
+
+
+def _named(
+    environ: Mapping[str, str], sensitive: Sensitive, servers: Sequence[ServerConfiguration]
+) -> Iterator[tuple[str, str]]:
+    """Yield what has the name of a secret, and the passwords in addresses."""
+    for name, value in environ.items():
+        if _names_secret(name, sensitive):
+            yield name, value
+        elif password := _PASSWORD.search(value):
+            yield from ((name, text) for text in dict.fromkeys((password[1], unquote(password[1]))))
+        elif name.startswith("OTEL_") and name.endswith("_HEADERS"):
+            for pair in value.split(","):
+                header, _, text = pair.partition("=")
+                if _names_secret(header.strip(), sensitive):
+                    yield from ((header.strip(), one) for one in dict.fromkeys((text, unquote(text))))
+    for server in servers:
+        for name, value in _given(server, environ).items():
+            if _names_secret(name, sensitive):
+                yield name, value
+
+
+def _given(server: ServerConfiguration, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a server is given by name; nothing where a variable is missing, for it then does not start."""
+    from foregate.agent.tools.mcp.server_configuration import expanded
+
+    with suppress(UsageError):
+        return expanded({**server.env, **server.headers}, environ)
+    return {}
+
+
+def _names_secret(name: str, sensitive: Sensitive) -> bool:
+    """Whether a name is that of a secret; `x-api-key` counts as `X_API_KEY`."""
+    from foregate.policy.risk.globs import matches_text
+
+    plain = name.upper().replace("-", "_")
+    return any(matches_text(glob.upper(), plain) for glob in sensitive.names)
+
+
+def _is_secret(value: str, sensitive: Sensitive) -> bool:
+    """Whether a value under the name of a secret is one, and not where one lies or what many texts hold anyway."""
+    if len(value) < SHORTEST or value.casefold() in sensitive.common:
+        return False
+    with suppress(OSError, ValueError, RuntimeError):
+        return not (value.startswith(("/", "~/")) and Path(value).expanduser().exists())
+    return True

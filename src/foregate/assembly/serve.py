@@ -1,0 +1,178 @@
+"""Serving the tools of a workspace to other agents: over a WebSocket, or as a server of the Model Context Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foregate.assembly.home import Home
+from foregate.assembly.open import choose_policy, open_session, toolbox
+from foregate.assembly.runtime_token import TOKEN
+from foregate.assembly.setting import Setting
+from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.json_object import get_list, get_text, texts
+from foregate.schemas.session_events import SessionStarted
+from foregate.schemas.visible import visible
+
+if TYPE_CHECKING:
+    from foregate.agent.serving.tool_server import ToolServer
+    from foregate.policy.policy import Policy
+    from foregate.schemas.need import Need
+    from foregate.schemas.protocols import Log
+    from foregate.schemas.tool_spec import ToolSpec
+
+_SHOWN = 2000
+"""Characters of an argument that somebody is shown who is asked about a call."""
+
+
+def endpoint(text: str) -> tuple[str, int]:
+    """Return host and port of `HOST:PORT`; raise UsageError for anything else."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
+        raise UsageError(f"`{text[:80]}` is no address to listen at; write HOST:PORT, for example 127.0.0.1:8765")
+    return host, int(port)
+
+
+def tls_of(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """Return TLS settings for a certificate and its key, None without; raise UsageError where they cannot be used."""
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise UsageError("TLS needs both --cert and --key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key, password="")
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"the certificate or its key cannot be used ({error.strerror or error.__class__})") from None
+    return context
+
+
+class Agents:
+    """Opens the session that serves an agent: the one that served it before, or a new one."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._sessions: dict[str, str] = {}
+        self.workspace = str(Path(setting.workspace).resolve())
+
+    async def recall(self, log: Log) -> None:
+        """Find the sessions that served agents in this workspace before."""
+        for name in reversed(await log.sessions()):
+            for first in await log.read(name, limit=1):
+                body = first.body
+                if isinstance(body, SessionStarted) and body.agent and body.workspace == self.workspace:
+                    self._sessions[body.agent] = name
+
+    async def enter(self, agent: str) -> tuple[ToolServer, Callable[[], Awaitable[None]]]:
+        """Return what serves an agent, and what gives its session back; raise a ForegateError where it cannot be."""
+        from foregate.agent.serving.tool_server import ToolServer, Voice
+
+        voice = Voice() if self._policy().serving.approvals == "caller" else None
+        known = self._sessions.get(agent, "")
+        opened = await open_session(replace(self._setting, person=voice, resume=known, agent=agent))
+        self._sessions[agent] = opened.name
+        server = ToolServer(opened.session)
+
+        async def leave() -> None:
+            await server.close()
+            await opened.close(end=False)
+
+        try:
+            await server.begin()
+        except BaseException:
+            await opened.close(end=False)
+            raise
+        return server, leave
+
+    def _policy(self) -> Policy:
+        return choose_policy(self._setting, Path(self.workspace))[1]
+
+
+def offered(setting: Setting) -> tuple[list[ToolSpec], Policy]:
+    """Return the tools that are served and the policy in force; raise UsageError, WorkspaceError or PolicyError."""
+    from foregate.agent.serving.served_policy import served
+    from foregate.agent.workspace.workspace import Workspace
+
+    workspace = Workspace(setting.workspace)
+    try:
+        _, policy = choose_policy(setting, workspace.root)
+        return [tool.spec for tool in toolbox(setting, workspace, policy, Home(Home.path()).memory)], served(policy)
+    finally:
+        workspace.close()
+
+
+async def serve_mcp(setting: Setting) -> None:
+    """Serve one client on standard input and output until it is gone; the session's name goes to standard error.
+
+    To be told to end is an interrupt: what runs is stopped, and the session is complete.
+    """
+    from foregate.agent.serving.tool_server import ToolServer, Voice
+
+    try:
+        from foregate.agent.serving.mcp_server import McpServer
+    except ImportError:
+        raise UsageError("this needs the extra `mcp`; install it with `pip install 'foregate[mcp]'`") from None
+    specs, policy = offered(setting)
+    opened = await open_session(replace(setting, person=Voice()))
+    server = ToolServer(opened.session)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
+    try:
+        await server.begin()
+        print(f"foregate: session {opened.name}", file=sys.stderr, flush=True)  # noqa: T201
+        await McpServer(server, specs, policy, shown).run()
+    finally:
+        await server.close(end=True)
+        await opened.close()
+
+
+def shown(need: Need) -> str:
+    """Return what is asked in a few lines, with characters that hide something made visible."""
+    lines = []
+    for call in get_list(need.request, "calls"):
+        sent, reasons = get_text(call, "arguments"), texts(get_list(call, "why"), "why")
+        lines.append(visible(f"{get_text(call, 'tool')} {get_text(call, 'target')}".strip()))
+        lines.append(visible(f"  with {sent[:_SHOWN]}"))
+        if len(sent) > _SHOWN:
+            lines.append(f"  and {len(sent) - _SHOWN} characters more")
+        lines.append(visible(f"  it asks because {'; '.join(reasons)}"))
+    return "\n".join(["Foregate asks before it runs this:", *lines])
+
+
+async def serve_websocket(
+    setting: Setting, host: str, port: int, token: str, tls: ssl.SSLContext | None, ready: Callable[[str], None]
+) -> None:
+    """Serve until the process is told to end. `ready` is called with the address once agents can connect."""
+    try:
+        from foregate.agent.serving.websocket_server import WebSocketServer
+    except ImportError:
+        raise UsageError("this needs the extra `ws`; install it with `pip install 'foregate[ws]'`") from None
+    specs, policy = offered(setting)
+    agents = Agents(replace(setting, secrets={**setting.secrets, TOKEN: token}))
+    log = Home.open(setting.environ).log()
+    try:
+        await agents.recall(log)
+    except LogError as error:
+        raise LogError(f"{error}; without the log nobody can tell what was run before") from None
+    finally:
+        log.close()
+    server = WebSocketServer(agents.enter, specs, token, policy.serving)
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    listening = await server.listen(host, port, tls)
+    try:
+        bound = listening.sockets[0].getsockname()[1]
+        name = f"[{host}]" if ":" in host else host
+        ready(f"{'wss' if tls else 'ws'}://{name}:{bound}")
+        await stop.wait()
+    finally:
+        listening.close()
+        await server.close()
+        await listening.wait_closed()

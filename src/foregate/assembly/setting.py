@@ -1,0 +1,57 @@
+"""What a session is opened with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from foregate.schemas.protocols import Blobs, Log, Model, Person
+
+if TYPE_CHECKING:
+    from foregate.agent.planning.format.configuration import Configuration, PlanMode
+    from foregate.agent.session.session import Listener
+    from foregate.agent.tools.tool import Tool
+    from foregate.policy.policy import Policy
+
+
+@dataclass(slots=True)
+class Setting:
+    """What a session is opened with. `model` is a Model, a name at the configured endpoint, or None.
+
+    `policy` is a Policy, a file, a shipped name, or None for FOREGATE_POLICY and the defaults. `config` is a
+    Configuration, a file, or None for FOREGATE_CONFIG, the user's own and the defaults. `mcp` is a file that lists MCP
+    servers, None for none: only a command line looks for one where none is named. `resume` names a session of the log.
+    `mode` and `dialect` are those of a new session, None for the configuration's; one that is resumed keeps its own,
+    and another dialect it is given. `runtime` is the address of the process the tools run in; `insecure_runtime`
+    allows one beyond this machine without TLS. `serving` judges by what remains of a policy where no model is talked
+    with, and `agent` is whom such a session serves. `log` and `blobs` None are those of the home; a log of one's own
+    may come without blobs, kept in memory. `tool_modules` are modules, by name or path, whose tools come beside
+    `tools`.
+    `secrets` are values that are masked beside those Foregate holds itself, by the names they are replaced by.
+    """
+
+    workspace: Path | str = "."
+    model: Model | str | None = None
+    policy: Policy | Path | str | None = None
+    tools: Sequence[Tool] = ()
+    builtin: bool = True
+    mcp: Path | str | None = None
+    person: Person | None = None
+    log: Log | None = None
+    blobs: Blobs | None = None
+    resume: str = ""
+    dry_run: bool = False
+    mode: PlanMode | None = None
+    listeners: Sequence[Listener] = ()
+    runtime: str = ""
+    insecure_runtime: bool = False
+    serving: bool = False
+    agent: str = ""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    config: Configuration | Path | str | None = None
+    dialect: str | None = None
+    tool_modules: Sequence[str] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Answers what another policy would have decided, and why a decision was made."""

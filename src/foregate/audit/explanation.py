@@ -1,0 +1,233 @@
+"""One decision explained: what was asked, the ruling, its numbers, what would have changed it, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from foregate.assembly.home import find_session
+from foregate.gates.replay.counterfactuals import NO_CALL, Lever, Ruled
+from foregate.gates.sheet import said_first
+from foregate.policy.policy import Policy
+from foregate.policy.source.difference import values
+from foregate.policy.source.load import default_policy
+from foregate.policy.source.record import origin_of, recorded_policy
+from foregate.policy.source.strict_yaml import dotted
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.decision import Decision
+from foregate.schemas.errors import InvalidJson, LogError, UsageError
+from foregate.schemas.event import Event
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.protocols import Log
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.ruling import Number, Remedy, Standing
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import catalogue_of
+from foregate.telemetry.audit.call_history import KINDS, Happened, aftermath
+from foregate.telemetry.audit.decisions import DecisionPoint, decision_points
+from foregate.telemetry.audit.readable import Readable
+from foregate.telemetry.audit.rebuild_turn import JUDGING, LAYING, InForce, Nearby, RecordedTurn, body_at, recorded
+
+_ADDRESS = re.compile(r"(?P<seq>[0-9]{1,18})\.(?P<gate>[a-z]+)")
+_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, InvalidJson)
+
+
+class Asked(Struct, frozen=True):
+    """The call a decision is about: as judged, what it would do, and who said its target first, at which event.
+
+    `more` counts the other calls of the response the gate was asked about. `sent` are the arguments as the model sent
+    them where results of earlier steps were put into them, "" where none were.
+    """
+
+    tool: str = ""
+    target: str = ""
+    arguments: str = ""
+    effect: str = ""
+    said_first: str = ""
+    said_at: int = 0
+    more: int = 0
+    sent: str = ""
+
+
+class Beside(Struct, frozen=True):
+    """Another call of the same response that the gate did not just let pass."""
+
+    tool: str
+    target: str
+    standing: str
+    code: str
+    message: str
+
+
+class Measured(Struct, frozen=True):
+    """A number of the ruling against its bound, the bound's policy key, and where that value comes from."""
+
+    name: str
+    value: int
+    bound: int
+    key: str
+    origin: str
+
+
+class Explanation(Struct, frozen=True):
+    """Everything a person asks about one decision. `standing` is the ruling's, `rules` the origins of its rules."""
+
+    session: str
+    point: DecisionPoint
+    standing: str
+    asked: Asked
+    numbers: tuple[Measured, ...] = ()
+    mode_from: str = ""
+    rules: Mapping[str, str] = {}
+    remedy: Remedy | None = None
+    beside: tuple[Beside, ...] = ()
+    levers: tuple[Lever, ...] = ()
+    next: tuple[Happened, ...] = ()
+
+    def to_json(self) -> Json:
+        """Return the explanation as JSON values, every column present."""
+        found: dict[str, Json] = to_builtins(self)
+        return {**found, "point": self.point.to_json()}
+
+
+async def find_decision(log: Log, wanted: str) -> tuple[str, int, str]:
+    """Return session, event number and gate of `SESSION/SEQ.GATE`, or of `SEQ.GATE` in the newest session.
+
+    Raises UsageError for anything else, and for a session that is not there.
+    """
+    session, _, address = wanted.rpartition("/")
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        raise UsageError(
+            f"`{wanted[:100]}` is no decision; name one as SESSION/SEQ.GATE, such as last/12.evidence "
+            "(`foregate audit show` prints SEQ.GATE)"
+        )
+    return await find_session(log, session or "last"), int(found["seq"]), found["gate"]
+
+
+def explain(log: Readable, session: str, seq: int, gate: str) -> Explanation:
+    """Return the explanation of a decision; raise UsageError where there is none, LogError for a damaged log."""
+    event = next(iter(log.events(session, after=seq - 1, until=seq)), None)
+    if event is None or event.kind != "turn_judged":
+        raise UsageError(
+            f"event {seq} of session `{session}` is no judged turn; `foregate audit show {session}` lists decisions"
+        )
+    points = {point.gate: point for point in decision_points([event])}
+    if gate not in points:
+        raise UsageError(f"`{gate}` was not asked about event {seq}; asked were {', '.join(points) or 'none'}")
+    try:
+        return _explained(log, session, event, points[gate])
+    except _UNREADABLE as error:
+        raise LogError(
+            f"event {seq} of session `{session}` cannot be explained ({type(error).__name__}: {error}); "
+            "`foregate audit verify` tells what was changed"
+        ) from None
+
+
+def _explained(log: Readable, session: str, event: Event, point: DecisionPoint) -> Explanation:
+    turn = _turn(log, session, event)
+    holds = turn.in_force
+    values, tools = holds.require()
+    policy, catalogue = recorded_policy(values), catalogue_of(tools)
+    judgement, rows = turn.judgement, turn.judgement.decisions
+    decision = next(row for row in rows if row.gate == point.gate)
+    call = _call(turn, rows, point)
+    after = log.events(session, after=turn.turn.response - 1, kinds=KINDS)
+    origins = Origins(policy, holds.layers)
+    numbers = tuple(_measured(number, origins) for number in point.numbers)
+    mode = origins.of(f"{point.gate}.mode") if hasattr(getattr(policy, point.gate, None), "mode") else ""
+    ruled = Ruled(turn.turn, rows, decision, call or NO_CALL, policy, catalogue)
+    happened = tuple(aftermath(after, event.seq, point.gate, call))
+    found = Explanation(session, point, "", Asked(), numbers, mode, levers=tuple(ruled.levers()), next=happened)
+    if call is None:
+        return found
+    verdict = judgement.verdict_of(call.id)
+    return replace(
+        found,
+        standing=next((r.standing.value for r in point.rulings if r.call == call.id), "allow"),
+        asked=replace(
+            _asked(ruled.facts[call.id], call, len(turn.turn.calls) - 1), sent=_sent(log, session, turn, call)
+        ),
+        rules={rule: origins.of(f"rules.list.{rule}") for rule in point.rules},
+        remedy=verdict.ruling.remedy if verdict.gate == point.gate else None,
+        beside=tuple(_beside(ruled, judgement, point, call)),
+    )
+
+
+def _beside(ruled: Ruled, judgement: Judgement, point: DecisionPoint, call: ToolCall) -> Iterator[Beside]:
+    """Yield the gate's rulings on the other calls, and what its question held along with them."""
+    rulings = {r.call: (r.standing, r.code, r.message) for r in point.rulings}
+    for verdict in judgement.verdicts:
+        if verdict.gate == point.gate and verdict.ruling.code == "not_asked_now":
+            rulings[verdict.call] = verdict.standing, verdict.ruling.code, verdict.ruling.message
+    for other in ruled.turn.calls:
+        if other.id in rulings and other.id != call.id:
+            standing, code, message = rulings[other.id]
+            yield Beside(other.name[:128], ruled.facts[other.id].target, standing.value, code, message)
+
+
+def _turn(log: Readable, session: str, event: Event) -> RecordedTurn:
+    """Return the turn judged at an event, with what held then."""
+    start = InForce()
+    for laying in log.events(session, until=event.seq, kinds=LAYING):
+        start = start.after(laying)
+    near = Nearby(log, session)
+    events = log.events(session, after=event.seq - 1, until=event.seq, kinds=JUDGING)
+    for turn in recorded(events, near, start):
+        return turn
+    raise LookupError(f"event {event.seq} is not there")
+
+
+def _call(turn: RecordedTurn, rows: Sequence[Decision], point: DecisionPoint) -> ToolCall | None:
+    """Return the call a decision is about: the first of its strictest rulings, else the first that still stood."""
+    calls = {call.id: call for call in turn.turn.calls}
+    for decision in rows:
+        if decision.gate == point.gate:
+            break
+        held = [r.call for r in decision.rulings if r.standing.rank >= Standing.HOLD.rank and decision.mode != "shadow"]
+        for call in held:
+            calls.pop(call, None)
+    order = sorted(point.rulings, key=lambda ruling: -ruling.standing.rank)
+    return next((calls[ruling.call] for ruling in order if ruling.call in calls), next(iter(calls.values()), None))
+
+
+def _asked(facts: CallFacts, call: ToolCall, more: int) -> Asked:
+    origin = said_first(facts)
+    named = {resource.id for resource in facts.resources}
+    at = next((atom.seq for atom in facts.survey.atoms if atom.text in named and atom.origin.value == origin), 0)
+    return Asked(call.name[:128], facts.target, call.raw, facts.effect.value, origin, at, more)
+
+
+def _sent(log: Readable, session: str, turn: RecordedTurn, call: ToolCall) -> str:
+    """Return the arguments of a call as sent, where results were put in before it was judged."""
+    if turn.turn.actor != "model" or not turn.turn.cause:
+        return ""
+    program = body_at(turn.turn.cause, ModelResponded, Nearby(log, session)).program
+    calls = program.calls if program is not None else ()
+    sent = next((recorded.arguments for recorded in calls if recorded.id == call.id), "")
+    return sent if sent != call.raw else ""
+
+
+def _measured(number: Number, origins: Origins) -> Measured:
+    return Measured(number.name, number.value, number.bound, number.path, origins.of(number.path))
+
+
+class Origins:
+    """Where the values of a recorded policy come from, as far as the log tells."""
+
+    def __init__(self, policy: Policy, layers: Mapping[str, Json] | None) -> None:
+        self._layers = layers
+        self._mine = dict(_by_key(policy))
+        self._default = dict(_by_key(default_policy()))
+
+    def of(self, key: str) -> str:
+        """Return where a key's value comes from, in words."""
+        return origin_of(key, self._layers, self._mine.get(key) == self._default.get(key))
+
+
+def _by_key(policy: Policy) -> Iterator[tuple[str, Json]]:
+    return ((dotted(path), value) for path, value in values(policy).items())

@@ -1,0 +1,302 @@
+"""Recorded sessions under another policy: every turn judged again, in parallel, in the order of the log."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from foregate.gates.replay.deciding_keys import Comparison
+from foregate.gates.replay.redecide import DIVERGING, CallChange
+from foregate.policy.policy import Policy
+from foregate.policy.source.difference import beside
+from foregate.policy.source.layers import Layer
+from foregate.policy.source.record import over, recorded_policy
+from foregate.policy.source.strict_yaml import Data, dotted
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson, LogError
+from foregate.schemas.event import Body
+from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.session_events import CatalogChanged, PolicyChanged, SessionStarted
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_spec import catalogue_of
+from foregate.telemetry.audit.readable import Readable
+from foregate.telemetry.audit.rebuild_turn import JUDGING, LAYING, InForce, Nearby, RecordedTurn, recorded
+from foregate.telemetry.log.sqlite_log import SqliteLog
+
+CHUNK = 2000
+"""Events of a session that are judged again as one piece of work."""
+WORTH_WORKERS = 4 * CHUNK
+"""Events from which starting further processes takes less time than it saves."""
+_AHEAD = 4
+_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, InvalidJson)
+
+
+class Bound(Struct, frozen=True):
+    """A number a ruling rests on: its value, the policy key of its bound, and that bound before and after."""
+
+    name: str
+    value: int
+    key: str
+    before: Data
+    after: Data
+
+
+class Row(Struct, frozen=True):
+    """A call that comes out differently: where it stands in the log, how it differs, and which keys decide that.
+
+    `diverges` marks the turn from which the session would have gone another way; `apart` all that follows it.
+    """
+
+    session: str
+    seq: int
+    time: str
+    task: int
+    turn: int
+    actor: str
+    call: CallChange
+    bounds: tuple[Bound, ...] = ()
+    keys: tuple[str, ...] = ()
+    diverges: bool = False
+    apart: bool = False
+
+    def to_json(self) -> Json:
+        """Return the row as JSON values, every column present."""
+        row: dict[str, Json] = to_builtins(self)
+        return {"kind": "call", **row}
+
+
+@dataclass
+class Tally:
+    """Counts of what came out how: before and at each session's first divergence, and after it."""
+
+    sessions: int = 0
+    diverged: int = 0
+    turns: int = 0
+    changes: Counter[str] = field(default_factory=Counter)
+    apart: Counter[str] = field(default_factory=Counter)
+    spared: Counter[str] = field(default_factory=Counter)
+    values: dict[str, tuple[Data, Data]] = field(default_factory=dict)
+    beside: dict[str, None] = field(default_factory=dict)
+
+    def add(self, other: Tally, *, apart: bool) -> None:
+        """Take in the counts of a further piece of a session; with `apart` all of it follows a divergence."""
+        self.turns += other.turns
+        self.apart.update(other.apart)
+        (self.apart if apart else self.changes).update(other.changes)
+        if not apart:
+            self.spared.update(other.spared)
+        self.values = {**other.values, **self.values}
+        self.beside.update(other.beside)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some events of a session, and the numbers of the events that say which policy and tools hold before them."""
+
+    session: str
+    after: int
+    until: int
+    laid: tuple[int, ...]
+
+
+class WhatIf:
+    """Judges sessions of a log again under the user's layer `user`; `tally` is complete once `rows` is through."""
+
+    def __init__(self, log: Readable, user: Layer | None, workers: int = 0) -> None:
+        self._log, self._user = log, user
+        self._workers = workers or cores()
+        self.tally = Tally()
+
+    def rows(self, sessions: Sequence[str]) -> Iterator[Row]:
+        """Yield every call that comes out differently, session by session, in the order of the log.
+
+        Raises LogError for a log that cannot be read and PolicyError where a session's workspace file would be
+        refused over the user's.
+        """
+        session, diverged = "", False
+        for piece, rows, tally in self._judged(sessions):
+            if piece.session != session:
+                session, diverged = piece.session, False
+                self.tally.sessions += 1
+            self.tally.add(tally, apart=diverged)
+            for row in rows:
+                yield replace(row, diverges=False, apart=True) if diverged else row
+            if tally.diverged and not diverged:
+                diverged = True
+                self.tally.diverged += 1
+
+    def _judged(self, sessions: Sequence[str]) -> Iterator[tuple[Piece, list[Row], Tally]]:
+        size = sum(self._log.kept_head(session)[0] for session in sessions)
+        pieces = (piece for session in sessions for piece in pieces_of(self._log, session))
+        if self._workers > 1 and size > WORTH_WORKERS and isinstance(self._log, SqliteLog):
+            yield from _in_processes(pieces, self._log.path, self._user, self._workers)
+        else:
+            judge = Judge(self._log, self._user)
+            for piece in pieces:
+                yield piece, *judge(piece)
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def pieces_of(log: Readable, session: str) -> Iterator[Piece]:
+    """Yield a session in pieces; raise LogError for an unknown one."""
+    last, _ = log.kept_head(session)
+    laying = [(event.seq, _laid(event.body)) for event in log.events(session, kinds=LAYING)]
+    for after in range(0, max(last, 1), CHUNK):
+        laid: dict[str, int] = {}
+        for seq, what in laying:
+            if seq <= after:
+                laid.update(dict.fromkeys(what, seq))
+        yield Piece(session, after, after + CHUNK, tuple(sorted(set(laid.values()))))
+
+
+def _laid(body: Body) -> tuple[str, ...]:
+    """Return what holds anew from an event on."""
+    match body:
+        case SessionStarted():
+            return ("policy", "catalogue")
+        case CatalogChanged():
+            return ("catalogue",)
+        case PolicyChanged(policy=policy) if policy is not None:
+            return ("policy",)
+        case _:
+            return ()
+
+
+class Judge:
+    """Judges pieces of sessions again; policies and gates are kept from one piece to the next."""
+
+    def __init__(self, log: Readable, user: Layer | None) -> None:
+        self._log, self._user = log, user
+        self._comparisons: dict[tuple[str, str, str], Comparison] = {}
+
+    def __call__(self, piece: Piece) -> tuple[list[Row], Tally]:
+        """Return the rows of a piece and its counts; raise LogError where the log cannot be read."""
+        near, rows, tally = Nearby(self._log, piece.session), list[Row](), Tally()
+        judging = self._log.events(piece.session, after=piece.after, until=piece.until, kinds=JUDGING)
+        events = (event for event in judging if not _is_early(event.body))  # its call is judged with its response
+        last = piece.after
+        try:
+            start, comparison = InForce(), None
+            for seq in piece.laid:
+                start = start.after(near(seq))
+            for turn in recorded(near.passing(events), near, start):
+                last = turn.seq
+                if turn.in_force is not start or comparison is None:
+                    start, comparison = turn.in_force, self._comparison(turn)
+                    values = {dotted(path): pair for path, pair in comparison.values.items()}
+                    tally.values = {**values, **tally.values}
+                    tally.beside.update({dotted(path): None for path in comparison.values if beside(path)})
+                self._turn(piece.session, turn, comparison, rows, tally)
+        except _UNREADABLE as error:
+            why = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            raise LogError(
+                f"session `{piece.session}` cannot be judged again after event {last} ({why}); "
+                "`foregate audit verify` tells what was changed"
+            ) from None
+        return rows, tally
+
+    def _turn(
+        self, session: str, recorded: RecordedTurn, comparison: Comparison, rows: list[Row], tally: Tally
+    ) -> None:
+        turn, judgement = recorded.turn, recorded.judgement
+        result = comparison.redecide(turn, judgement)
+        apart = tally.diverged > 0
+        tally.turns += 1
+        (tally.apart if apart else tally.changes).update(call.change for call in result.calls)
+        if not apart:
+            tally.spared.update(result.spared)
+        if result.unchanged:
+            return
+        changed = [call for call in result.calls if call.change != "unchanged"]
+        keys = comparison.deciding(turn, judgement, [call.call for call in changed])
+        tally.diverged += not apart and any(call.change in DIVERGING for call in changed)
+        place = Row(session, recorded.seq, recorded.time, turn.task, turn.turn, turn.actor, changed[0], apart=apart)
+        for call in changed:
+            rows.append(
+                replace(
+                    place,
+                    call=call,
+                    bounds=tuple(bounds_of(call, comparison)),
+                    keys=tuple(dotted(path) for path in keys[call.call]),
+                    diverges=not apart and call.change in DIVERGING,
+                )
+            )
+
+    def _comparison(self, turn: RecordedTurn) -> Comparison:
+        holds = turn.in_force
+        key = (holds.policy_hash, strict_json.digest(holds.layers), turn.turn.catalogue_hash)
+        if key not in self._comparisons:
+            values, catalogue = holds.require()
+            policy = over(self._user, holds.layers or {})
+            self._comparisons[key] = Comparison(recorded_policy(values), policy, catalogue_of(catalogue))
+        return self._comparisons[key]
+
+
+def _is_early(body: Body) -> bool:
+    return isinstance(body, TurnJudged) and body.early
+
+
+def bounds_of(call: CallChange, comparison: Comparison) -> Iterator[Bound]:
+    """Yield the numbers a change rests on with their bounds before and after."""
+    for number in call.numbers:
+        before, after = (value_at(policy, number.path) for policy in (comparison.before, comparison.after))
+        yield Bound(number.name, number.value, number.path, before, after)
+
+
+def value_at(policy: Policy, key: str) -> Data:
+    """Return the value of a policy's key, None where it has none."""
+    found: Data = policy
+    for step in key.split("."):
+        found = getattr(found, step, None)
+    return found
+
+
+def _in_processes(
+    pieces: Iterable[Piece], path: Path, user: Layer | None, workers: int
+) -> Iterator[tuple[Piece, list[Row], Tally]]:
+    """Yield what worker processes find, in the order of the pieces; few pieces are under way at a time."""
+    under_way: deque[tuple[Piece, Future[tuple[list[Row], Tally]]]] = deque()
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (path, user))
+    try:
+        for piece in pieces:
+            under_way.append((piece, pool.submit(_work, piece)))
+            if len(under_way) >= _AHEAD * workers:
+                done, future = under_way.popleft()
+                yield done, *future.result()
+        for done, future in under_way:
+            yield done, *future.result()
+    except BrokenProcessPool:
+        raise LogError(
+            "a process that judges recorded turns was ended from outside; see whether memory ran out"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_judge: Judge | None = None
+
+
+def _begin(path: Path, user: Layer | None) -> None:
+    """Prepare a worker process: it reads the log by itself, and leaves Ctrl-C to the process that started it."""
+    global _judge
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _judge = Judge(SqliteLog(path, create=False), user)
+
+
+def _work(piece: Piece) -> tuple[list[Row], Tally]:
+    assert _judge is not None
+    return _judge(piece)

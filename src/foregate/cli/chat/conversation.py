@@ -1,0 +1,162 @@
+"""The chat: a line is a message or a command, and Ctrl-C stops the step that runs, not the session."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from foregate.agent.loop.runner import go_on, run
+from foregate.cli.chat.slash import COMMANDS, Slash, is_command
+from foregate.cli.plan.plan_questions import answer_plan
+from foregate.cli.terminal.colours import BAD, CARE
+from foregate.cli.terminal.screen import Screen
+from foregate.cli.terminal.terminal import Terminal, unechoed
+from foregate.schemas.errors import ForegateError
+from foregate.schemas.version import __version__
+from foregate.telemetry.log.masking import mask
+
+if TYPE_CHECKING:
+    from foregate.agent.session.result import Outcome
+    from foregate.assembly.open import Opened
+    from foregate.cli.terminal.person import PersonAtTerminal
+
+
+class Conversation:
+    """One session at one terminal, from the greeting to the end of input."""
+
+    def __init__(self, opened: Opened, terminal: Terminal, screen: Screen, person: PersonAtTerminal | None) -> None:
+        self.opened, self.session = opened, opened.session
+        self.terminal, self.screen, self.person = terminal, screen, person
+        self.over = False
+        self.outcome: Outcome | None = None
+        self._slash = Slash(self)
+        if person is not None:
+            person.plans = partial(answer_plan, self.session, screen, terminal)
+
+    async def talk(self) -> None:
+        """Read and act until the person quits or the input ends."""
+        self.prepare()
+        self.greet()
+        if self.opened.resumed:
+            await self.pick_up()
+        while not self.over:
+            try:
+                line = await self.terminal.line(self.prompt)
+            except KeyboardInterrupt:
+                continue
+            if line is None:
+                break
+            await self.take(line.strip())
+        self.farewell()
+
+    def prepare(self) -> None:
+        """Let Tab complete, keep secrets out of the history, let reads wait for /execute where the policy says, and
+        list the calls of a text.
+        """
+        if self.opened.dialect != "native":
+            self.screen.specs = self.session.catalogue
+        if self.terminal.interactive:
+            from foregate.cli.chat.completion import Completions
+
+            meanings = {name: command.meaning for name, command in COMMANDS.items()}
+            self.terminal.forgets = lambda text: mask(text, self.session.hidden) != text
+            self.terminal.completer = Completions(meanings, self.opened.workspace, self._slash.arguments)
+        if self.person is not None:
+            self.person.reads_wait = self.session.policy.approval.reads == "ask"
+
+    async def take(self, line: str) -> None:
+        """Act on one line."""
+        try:
+            if is_command(line):
+                await self._slash.obey(line)
+            elif line:
+                await self.work(run(self.session, line))
+        except ForegateError as error:
+            self.screen.idle()
+            self.screen.row(f"foregate: {error}", BAD)
+
+    @property
+    def prompt(self) -> str:
+        """The prompt, naming the switches that are on."""
+        state = self.session.state
+        planning = [] if state.mode == "direct" else [f"mode {state.mode}"]
+        switches = planning + [name for name, on in (("auto", state.auto), ("dry run", state.dry_run)) if on]
+        return f"you ({', '.join(switches)})> " if switches else "you> "
+
+    async def pick_up(self) -> None:
+        """Go on with what a resumed session had open: a question, an approval, or an interrupted task."""
+        task = self.session.state.task
+        if task is None:
+            return
+        if task.paused == "needs_input":
+            self.screen.asks(task.question)
+        else:
+            await self.work(go_on(self.session))
+
+    async def work(self, steps: Coroutine[None, None, Outcome]) -> None:
+        """Run steps of the loop; Ctrl-C cancels them, and the loop then ends the task as cancelled.
+
+        A plan that runs is paused by the first Ctrl-C, and cancelled by the second.
+        """
+        self.screen.busy("model")
+        try:
+            with unechoed(), interruptible(asyncio.ensure_future(steps), self._pauses) as task:
+                self.outcome = await task
+        finally:
+            self.screen.idle()
+        self.screen.told(self.outcome)
+
+    def _pauses(self) -> bool:
+        if self.session.desk is None or not self.session.desk.pause():
+            return False
+        self.screen.idle()
+        self.screen.say("pausing after the call in hand; Ctrl-C again cancels", CARE)
+        return True
+
+    def greet(self) -> None:
+        """Say which session this is and what a newcomer must know."""
+        state = "resumed" if self.opened.resumed else "session"
+        if self.terminal.interactive:
+            self.screen.say(f"Foregate {__version__}: what the model wants to do is checked before it runs.", "bold")
+        self.screen.say(f"{state} {self.opened.name}", "dim")
+        spoken = "" if self.opened.dialect == "native" else f", dialect {self.opened.dialect}"
+        self.screen.row(f"model {self.session.model.name}{spoken}, workspace {self.opened.workspace.root}", "dim")
+        for note in self.opened.notes:
+            self.screen.row(note, CARE)
+        if self.terminal.interactive:
+            self.screen.say("Say what you want done, or /help. Ctrl-C stops a step, Ctrl-D leaves.", "dim")
+
+    def farewell(self) -> None:
+        """Say how to come back to what is still open."""
+        if self.session.state.task is not None:
+            self.screen.say(f"a task is still open: foregate chat --resume {self.opened.name}", CARE)
+
+
+@contextmanager
+def interruptible(
+    task: asyncio.Task[Outcome], pauses: Callable[[], bool] = lambda: False
+) -> Iterator[asyncio.Task[Outcome]]:
+    """Let the first Ctrl-C that `pauses` nothing cancel `task`; further ones wait for the loop to tidy up."""
+    loop, asked = asyncio.get_running_loop(), False
+
+    def cancel() -> None:
+        nonlocal asked
+        if not asked and not pauses():
+            asked = True
+            task.cancel()
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        loop.add_signal_handler(signal.SIGINT, cancel)
+    except (NotImplementedError, RuntimeError, ValueError):
+        yield task
+        return
+    try:
+        yield task
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,99 @@
+"""The command line: which commands there are, and what becomes of an error. What commands do lies in their files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from foregate.cli.commands import (
+    audit,
+    chat,
+    config,
+    demo_command,
+    execute,
+    plan,
+    plans,
+    policy,
+    resume,
+    run,
+    tools,
+    trajectories,
+    undo,
+)
+from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, of_error
+from foregate.schemas.errors import ForegateError
+from foregate.schemas.version import __version__
+from foregate.telemetry.diagnostics import diagnostics
+
+app = typer.Typer(
+    name="foregate",
+    help="An agent loop that checks before it acts.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("chat", short_help="Talk with the agent at this terminal.")(chat.chat)
+app.command("run", short_help="Do one task without a person.")(run.run)
+app.command("resume", short_help="Answer what a session waits for.")(resume.resume)
+app.command("plan", short_help="Have a plan made, or check one.")(plan.plan)
+app.command("execute", short_help="Confirm a plan and run it.")(execute.execute)
+app.add_typer(plans.app, name="plans")
+app.command("undo", short_help="Undo a change of a session.")(undo.undo)
+app.add_typer(audit.app, name="audit")
+app.add_typer(policy.app, name="policy")
+app.add_typer(config.app, name="config")
+app.add_typer(tools.app, name="tools")
+app.add_typer(trajectories.app, name="trajectories")
+app.command("demo", short_help="Show a session with every ruling.")(demo_command.demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"foregate {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """An agent loop that checks before it acts."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit code; an error meant for people is one sentence on standard error."""
+    sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - open as long as we are
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
+    try:
+        diagnostics()
+        code = app(args=arguments, standalone_mode=False)
+        sys.stdout.flush()
+    except ForegateError as error:
+        return _fail(str(error), of_error(error))
+    except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message(), err=True)
+            return USAGE
+        return _fail(f"{error.format_message().rstrip('.')}; see `foregate --help`", USAGE)
+    except (KeyboardInterrupt, typer.Abort):
+        return STATUS["cancelled"]
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ERROR
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str, code: int) -> int:
+    from foregate.cli.terminal.visible import visible
+
+    typer.echo(f"foregate: {visible(message)}", err=True)
+    return code

@@ -1,0 +1,203 @@
+"""`foregate audit`: what was decided, and whether the log can be trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.assembly.opened_log import opened_log
+from foregate.cli.commands import options
+from foregate.cli.terminal.waiting import wait
+
+if TYPE_CHECKING:
+    from foregate.schemas.event import Event
+    from foregate.schemas.strict_json import Json
+    from foregate.telemetry.log.sqlite_log import SqliteLog
+
+app = typer.Typer(
+    help="Review the decisions of a session, and verify its log.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Names = list[str]
+
+
+@app.command("list")
+def list_sessions(as_json: options.AsJson = False) -> None:
+    """List the sessions of the log, newest first."""
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.visible import shortened, visible
+
+    with opened_log() as log:
+        names = wait(log.sessions())
+        if as_json:
+            typer.echo(one_line([_about(log, name) for name in names]))
+            return
+        for name in names:
+            about = _about(log, name)
+            head = f"{visible(name):<22} {about['events']:>5} events  {about['state']:<18} "
+            typer.echo(head + shortened(str(about["asked"]), 48))
+    if not names:
+        typer.echo("there are no sessions yet; `foregate chat` begins one", err=True)
+
+
+@app.command("show", short_help="Show the decision points of a session.")
+def show(
+    session: options.SessionName,
+    gate: Annotated[Names | None, typer.Option("--gate", help="Only this gate; may be repeated.")] = None,
+    code: Annotated[Names | None, typer.Option("--code", help="Only this code; may be repeated.")] = None,
+    severity: Annotated[
+        Names | None, typer.Option("--severity", help="Only `info`, `warning` or `error`; may be repeated.")
+    ] = None,
+    notes: Annotated[bool, typer.Option("--notes", help="Show the replay notes instead of the decisions.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show the decision points of a session, one line each; without a filter also switches, the dialect calls are read
+    in, and what the model was not sent.
+    """
+    from rich.console import Console
+
+    from foregate.assembly.home import find_session
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.timeline import ASIDE, aside_rows, row_of
+    from foregate.schemas import codec
+    from foregate.telemetry.audit.decisions import chosen, decision_points
+    from foregate.telemetry.audit.replay_notes import notes_of
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    with opened_log() as log:
+        name = wait(find_session(log, session))
+        if notes:
+            found = notes_of(log.events(name))
+            if as_json:
+                typer.echo(one_line([codec.dump(note) for note in found]))
+            for note in () if as_json else found:
+                typer.echo(_plain(f"{note.category:<18} {'blocking' if note.blocking else '':<8} {note.summary}"))
+            return
+        width = console.width if console.is_terminal else 0
+        filtered = bool(as_json or gate or code or severity)
+
+        def passing(event: Event) -> Event:
+            for row in () if filtered else aside_rows(event, width):
+                console.print(row, soft_wrap=True)
+            return event
+
+        events = map(passing, log.events(name, kinds=("turn_judged", *ASIDE)))
+        points = decision_points(events)
+        for point in chosen(points, gate=gate or (), code=code or (), severity=severity or ()):
+            if as_json:
+                typer.echo(one_line(point.to_json()))
+            else:
+                console.print(row_of(point, width), soft_wrap=True)
+
+
+@app.command("verify", short_help="Verify a session's log.")
+def verify(
+    session: options.SessionName,
+    head: Annotated[
+        str, typer.Option("--head", metavar="N:HASH", help="An event somebody kept elsewhere: its number and hash.")
+    ] = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """Verify a session's log: the chain, that nothing ran without leave, and its tail. Exit code 8 when it fails."""
+    from foregate.assembly.home import find_session
+    from foregate.cli.terminal.exit_codes import NOT_VERIFIED
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.schemas import codec
+    from foregate.telemetry.audit.verify import parse_head, verify_session
+
+    kept = parse_head(head) if head else None
+    with opened_log() as log:
+        name = wait(find_session(log, session))
+        found = verify_session(log, name, kept)
+    if as_json:
+        typer.echo(one_line({"ok": found.ok, "proven": found.proven, "head": found.head, **codec.dump(found)}))
+    else:
+        typer.echo(_plain(found.sentence))
+        typer.echo(f"head {found.head}")
+        for defect in found.defects[1:]:
+            typer.echo(_plain(defect.message), err=True)
+    if not found.ok:
+        raise typer.Exit(NOT_VERIFIED)
+
+
+@app.command("explain", short_help="Explain one decision, and what would have changed it.")
+def explain(
+    decision: Annotated[
+        str,
+        typer.Argument(metavar="DECISION", help="SESSION/SEQ.GATE, or SEQ.GATE of the newest session."),
+    ],
+    as_json: options.AsJson = False,
+) -> None:
+    """Explain a decision: what was asked, the ruling, its numbers, what would have changed it, and what came next."""
+    from rich.console import Console
+
+    from foregate.audit.explanation import explain as explained
+    from foregate.audit.explanation import find_decision
+    from foregate.cli.commands.explain import lines_of
+    from foregate.cli.terminal.scripting import one_line
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    with opened_log() as log:
+        found = explained(log, *wait(find_decision(log, decision)))
+    if as_json:
+        typer.echo(one_line(found.to_json()))
+        return
+    for line in lines_of(found, min(console.width, 100) if console.is_terminal else 80):
+        typer.echo(line)
+
+
+@app.command("stats", short_help="Count what the gates did, and what that cost.")
+def stats(
+    sessions: options.SessionNames = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Count over sessions how often gates were asked, fired and were overridden, what advice cost, who said yes."""
+    from foregate.assembly.home import find_sessions
+    from foregate.cli.commands.stats import lines_of
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.telemetry.audit.statistics import KINDS, Statistics
+
+    found = Statistics()
+    with opened_log() as log:
+        for name in wait(find_sessions(log, sessions or ())):
+            found.take(name, log.events(name, kinds=KINDS))
+    if as_json:
+        typer.echo(one_line(found.to_json()))
+        return
+    for line in lines_of(found):
+        typer.echo(line)
+
+
+def _about(log: SqliteLog, name: str) -> dict[str, Json]:
+    """Return what a list says of a session: events, state, first words, tasks and where it worked."""
+    from foregate.schemas.session_events import SessionStarted
+    from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
+
+    about: dict[str, Json] = {"session": name, "events": log.kept_head(name)[0], "tasks": 0, "state": "open"}
+    about |= {"asked": "", "started": "", "workspace": "", "model": ""}
+    tasks = 0
+    for event in log.events(
+        name, kinds=("session_started", "user_message", "task_started", "task_paused", "task_ended")
+    ):
+        match event.body:
+            case SessionStarted(workspace=workspace, model=model):
+                about |= {"started": event.time, "workspace": workspace, "model": model}
+            case UserMessage(text=text):
+                about["asked"] = about["asked"] or text
+            case TaskStarted():
+                tasks += 1
+                about |= {"tasks": tasks, "state": "open"}
+            case TaskPaused(reason=reason):
+                about["state"] = reason
+            case TaskEnded(status=status):
+                about["state"] = status
+            case _:
+                pass
+    return about
+
+
+def _plain(text: str) -> str:
+    from foregate.cli.terminal.visible import visible
+
+    return visible(text)

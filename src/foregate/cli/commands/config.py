@@ -1,0 +1,84 @@
+"""`foregate config`: the configuration of plan mode, where it comes from, and whether a file can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.cli.commands import options
+
+if TYPE_CHECKING:
+    from foregate.agent.planning.format.configuration import LoadedConfiguration
+
+app = typer.Typer(
+    help="Show the configuration of plan mode, or check a file of it.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@app.command("show", short_help="Show what holds and where it comes from.")
+def show(
+    effective: Annotated[
+        bool, typer.Option("--effective", help="Every value in force, explained, and not only yours.")
+    ] = False,
+    config: options.ConfigFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what your file changes in the default configuration, or with --effective everything."""
+    from foregate.agent.planning.format.configuration import configuration_file, laid
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.visible import visible
+    from foregate.policy.source.show import rows_of
+
+    loaded = laid(configuration_file(config))
+    rows = rows_of(loaded.values, loaded.provenance, effective)
+    if as_json:
+        typer.echo(one_line({"sources": list(loaded.sources), "values": rows}))
+        return
+    for line in lines_of(loaded, effective):
+        typer.echo(visible(line))
+    if not rows:
+        typer.echo("nothing differs from the default configuration")
+
+
+@app.command("check", short_help="Check a configuration file.")
+def check(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A configuration file; else the one a session would read."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Name every problem of a configuration file, one sentence each; exit code 2 where it cannot be used."""
+    from foregate.agent.planning.format.configuration import check as problems_of
+    from foregate.agent.planning.format.configuration import configuration_file
+    from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.visible import visible
+
+    named = configuration_file(file)
+    problems = problems_of(named) if named is not None else []
+    if as_json:
+        typer.echo(one_line({"file": str(named) if named else None, "usable": not problems, "problems": problems}))
+    else:
+        for sentence in problems:
+            typer.echo(f"foregate: {visible(sentence)}", err=True)
+        if not problems:
+            typer.echo(visible(f"{named}: usable") if named else "there is no file, so the defaults hold")
+    raise typer.Exit(USAGE if problems else COMPLETED)
+
+
+def lines_of(loaded: LoadedConfiguration, effective: bool) -> Iterator[str]:
+    """Yield lines `key: value  # where from`, each of all of them below the comment that explains it."""
+    from foregate.agent.planning.format.configuration import explanations
+    from foregate.policy.source.show import lines_of as written
+    from foregate.policy.source.show import rows_of
+
+    told = explanations() if effective else {}
+    rows = rows_of(loaded.values, loaded.provenance, effective)
+    for row, line in zip(rows, written(rows), strict=True):
+        if why := told.get(row["key"]):
+            yield f"# {why}"
+        yield line

@@ -1,0 +1,12 @@
+"""`foregate demo`."""
+
+from __future__ import annotations
+
+from foregate.cli.terminal.waiting import wait
+
+
+def demo() -> None:
+    """Show a session in a temporary workspace, with every ruling; needs no model and no network."""
+    from foregate.cli.demo.demo import demo as show
+
+    wait(show())

@@ -1,0 +1,102 @@
+"""`foregate execute`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.cli.commands import options
+from foregate.cli.commands.session_options import opens_session
+from foregate.cli.terminal.waiting import wait
+
+if TYPE_CHECKING:
+    from foregate.agent.planning.run.plan_report import PlanReport
+    from foregate.assembly.setting import Setting
+    from foregate.cli.plan.plan_work import PlanWork
+    from foregate.schemas.event import Actor
+    from foregate.schemas.task_plan import TaskPlan
+
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Confirm the plan unseen. What the policy asks about or denies stays so.")
+]
+Step = Annotated[bool, typer.Option("--step", help="Ask before each task.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Another value in a copy of the plan: 2.path=b.txt, 3.calls.1.message=Mend, 4.target=x. May be repeated.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A plan that is proposed in a session of its own: what it holds, where it was, and its other values."""
+
+    plan: str | TaskPlan
+    name: str
+    settings: Sequence[str] = ()
+    actor: Actor = "person"
+
+
+@opens_session()
+def execute(
+    setting: Setting,
+    plan: Annotated[str, typer.Argument(metavar="FILE|PLAN", help="A plan file, or a plan of the log by its name.")],
+    yes: Yes = False,
+    step: Step = False,
+    settings: Set = None,
+    dry_run: options.DryRun = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show a plan, ask for a yes, and run it task by task; every call is judged. Ctrl-C pauses, twice cancels."""
+    from foregate.cli.plan.plan_finding import find_plan, recorded
+    from foregate.cli.plan.plan_work import plan_text
+    from foregate.schemas.errors import UsageError
+
+    if yes and step:
+        raise UsageError("--yes and --step exclude each other; choose one")
+    setting.dry_run = dry_run
+    file = Path(plan)
+    source = Source(plan_text(file), plan, settings or ()) if file.is_file() else None
+    if source is None:
+        entry = find_plan(plan)
+        if entry.state.confirmed or dry_run or settings or not entry.latest:  # another run has a session of its own
+            actor: Actor = "planner" if entry.state.planned and not settings else "person"
+            source = Source(entry.state.known, entry.name, settings or (), actor)
+            setting.workspace = Path(recorded(entry.session))
+        else:
+            setting.resume = entry.session
+    raise typer.Exit(wait(_execute(setting, source, yes, step, as_json)))
+
+
+async def _execute(setting: Setting, source: Source | None, yes: bool, step: bool, as_json: bool) -> int:
+    from foregate.agent.planning.ask.proposal import propose
+    from foregate.cli.plan.plan_going import gone_on
+    from foregate.cli.plan.plan_work import found_json
+    from foregate.cli.terminal.exit_codes import USAGE
+    from foregate.cli.terminal.scripting import one_line
+
+    sound = True
+
+    async def go(work: PlanWork) -> PlanReport | None:
+        nonlocal sound
+        if source is not None:
+            found = work.checked(source.plan, settings=source.settings, source=source.name)
+            work.told(found)
+            sound = found.sound
+            if not sound:
+                if as_json:
+                    typer.echo(one_line({"sound": False} | found_json(found.plan, found)))
+                return None
+            await propose(work.opened.session, found.plan, actor=source.actor, notes=found.notes)
+        run = await work.confirmed(yes=yes or setting.dry_run, step=step)
+        return await work.see_through(run, as_json=as_json) if run is not None else None
+
+    code = await gone_on(setting, go, as_json)
+    return code if sound else USAGE

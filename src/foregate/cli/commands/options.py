@@ -1,0 +1,90 @@
+"""Options several commands share, said once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def meant(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
+    """Return what an option was given; raise BadParameter for nothing, as an unset variable of a script leaves it."""
+    source = context.get_parameter_source(option.name or "")
+    if value == "" and source is not None and source.name == "COMMANDLINE":
+        raise typer.BadParameter("it was given without a value; write one, or leave the option out")
+    return value
+
+
+Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="Model at the configured endpoint; `rehearsal` needs none."),
+]
+WorkspaceFolder = Annotated[
+    Path, typer.Option("--workspace", metavar="FOLDER", help="The one folder the agent works in.")
+]
+PolicyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="YAML over the default policy, or `classic`; also FOREGATE_POLICY.",
+        callback=meant,
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="YAML over the default configuration; also FOREGATE_CONFIG."),
+]
+Dialect = Annotated[
+    str | None,
+    typer.Option(
+        "--dialect",
+        metavar="NAME",
+        help="How the model makes its calls: native, json, action_tags, service_tags or auto.",
+        show_default=False,
+    ),
+]
+ToolModules = Annotated[
+    list[str] | None,
+    typer.Option("--tools", metavar="FILE.py", help="A Python file, or module, with tools of yours; repeatable."),
+]
+McpFile = Annotated[
+    Path | None,
+    typer.Option("--mcp", metavar="FILE", help="JSON that lists MCP servers (`mcpServers`); also FOREGATE_MCP."),
+]
+Runtime = Annotated[
+    str,
+    typer.Option(
+        "--runtime",
+        metavar="URL",
+        help="Use the tools of `foregate tools serve --ws`.",
+        show_default=False,
+        callback=meant,
+    ),
+]
+InsecureRuntime = Annotated[
+    bool, typer.Option("--insecure-runtime", help="Allow ws:// to another machine: unencrypted.", show_default=False)
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Judge every call, make no change.")]
+SessionName = Annotated[
+    str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.", show_default=False)
+]
+SessionNames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SESSION]...",
+        help="Sessions by name, beginning, or `last`; all when none is named.",
+        show_default=False,
+    ),
+]
+
+
+def servers(named: Path | None) -> Path | None:
+    """Return the file of MCP servers a command goes by."""
+    from foregate.agent.tools.mcp.server_configuration import servers_file
+
+    return servers_file(named)
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]

@@ -1,0 +1,271 @@
+"""`foregate plans`: the plans of the log, and going on with one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.cli.commands import options
+from foregate.cli.commands.execute import Step, Yes
+from foregate.cli.commands.session_options import opens_session
+from foregate.cli.terminal.waiting import wait
+
+if TYPE_CHECKING:
+    from foregate.agent.effects.reconcile import Found
+    from foregate.agent.planning.run.plan_report import PlanReport
+    from foregate.assembly.setting import Setting
+    from foregate.cli.plan.plan_work import PlanWork
+    from foregate.evidence.state.plan_history import PlanEntry
+    from foregate.schemas.call_events import KnownOutcome
+    from foregate.schemas.strict_json import Json
+    from foregate.schemas.task_plan import FailureChoice
+
+app = typer.Typer(help="List plans, and go on with one.", no_args_is_help=True, rich_markup_mode=None)
+
+PlanName = Annotated[
+    str, typer.Argument(metavar="PLAN", help="A plan as `list` names it, a session's beginning, `last`, or an id.")
+]
+
+
+WAYS: dict[str, FailureChoice] = {"go-on": "go_on", "retry": "retry", "rollback": "roll_back", "stop": "stop"}
+"""How a plan that asks after a failure may go on."""
+
+
+@app.command("list")
+def list_plans(as_json: options.AsJson = False) -> None:
+    """List the plans of the log, newest first; PLAN is the name the other commands take, MADE is UTC."""
+    from rich.console import Console
+
+    from foregate.assembly.opened_log import opened_log
+    from foregate.cli.plan.plan_finding import about, plans_of
+    from foregate.cli.terminal.scripting import one_line
+
+    with opened_log() as log:
+        found = plans_of(log)
+    if as_json:
+        typer.echo(one_line([about(entry) for entry in found]))
+        return
+    console = Console()
+    for line in lines_of(found, console.width if console.is_terminal else 0):
+        typer.echo(line)
+    if not found:
+        typer.echo("there are no plans yet; `foregate plan` makes one", err=True)
+
+
+def lines_of(plans: Sequence[PlanEntry], width: int) -> Iterator[str]:
+    """Yield a line for each plan below one that names the columns; goals end at `width` columns, with 0 at 48."""
+    from foregate.cli.terminal.visible import shortened, visible
+
+    rows = [
+        (
+            visible(entry.name),
+            visible(entry.state.proposed[:16].replace("T", " ")),
+            f"{entry.count('done')}/{len(entry.state.steps)}",
+            str(entry.count("failed") or "-"),
+            visible(entry.standing),
+        )
+        for entry in plans
+    ]
+    heads = ("PLAN", "MADE", "DONE", "FAILED", "STATE")
+    wide = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for number, row in enumerate((heads, *rows) if rows else ()):
+        line = "  ".join(f"{cell:<{room}}" for cell, room in zip(row, wide, strict=True))
+        goal = plans[number - 1].state.known.goal if number else "GOAL"
+        yield f"{line}  {shortened(goal, max(8, width - len(line) - 2) if width else 48)}"
+
+
+@app.command("show")
+def show(plan: PlanName, as_json: options.AsJson = False) -> None:
+    """Show a plan, where each of its tasks stands, and what came of it."""
+    from rich.console import Console
+
+    from foregate.cli.plan.plan_finding import about, find_plan
+    from foregate.cli.plan.plan_sheet import came_of
+    from foregate.cli.terminal.flow import barred
+    from foregate.cli.terminal.layout import labelled
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.schemas import codec
+
+    entry = find_plan(plan)
+    if as_json:
+        results = [step.result for step in entry.state.steps.values()]
+        tasks = [codec.dump(result) | {"success": result.success} for result in results]
+        told: dict[str, Json] = {"plan": codec.dump(entry.state.known), "results": tasks, "answer": entry.state.answer}
+        typer.echo(one_line(about(entry) | told))
+        return
+    console = Console(highlight=False, emoji=False, markup=False)
+    for row in labelled("plan", f"{entry.state.known.goal} ({entry.standing})", console.width, "bold"):
+        console.print(row)
+    for step in entry.state.steps.values():
+        for row in came_of(step, console.width):
+            console.print(row)
+    if entry.state.answer:
+        console.print(barred(entry.state.answer, console.width))
+
+
+@app.command("resume")
+@opens_session(without=("workspace",))
+def resume(
+    setting: Setting,
+    plan: PlanName,
+    say: Annotated[str, typer.Option("--say", metavar="WORDS", help="The answer to what the plan asked.")] = "",
+    failed: Annotated[
+        str, typer.Option("--failed", metavar="CHOICE", help="After a failure: go-on, retry, rollback or stop.")
+    ] = "",
+    step: Step = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Go on with a plan that was paused, or whose process ended. What is done is not done again."""
+    from foregate.cli.plan.plan_finding import newest_plan
+    from foregate.cli.plan.plan_going import gone_on
+    from foregate.schemas.errors import UsageError
+
+    if failed and failed not in WAYS:
+        raise UsageError(f"--failed is one of {', '.join(WAYS)}")
+    name = newest_plan(plan).session
+    setting.resume = name
+
+    async def go(work: PlanWork) -> PlanReport:
+        from foregate.agent.planning.run.failure_choice import decide
+        from foregate.agent.planning.run.next_step import undecided
+
+        task = work.opened.session.state.task
+        if not work.state.running or task is None:
+            raise UsageError(f"this plan is not under way; `foregate plans retry {name}` or `foregate execute {name}`")
+        if task.paused == "needs_input":
+            words = say or await asked(work, task.question)
+            await work.opened.session.hear(words)
+        if choice := WAYS.get(failed) or (None if work.terminal.interactive else "go_on"):
+            for step_failed in undecided(work.state):
+                await decide(work.opened.session, work.state, step_failed, choice)
+        return await work.see_through(work.run_of(step=step), as_json=as_json)
+
+    raise typer.Exit(wait(gone_on(setting, go, as_json)))
+
+
+async def asked(work: PlanWork, question: str) -> str:
+    """Return the person's answer to a question of the plan; raise UsageError where there is none."""
+    from foregate.schemas.errors import UsageError
+
+    work.screen.asks(question)
+    words = await work.terminal.answer("you> ")
+    if not words or not words.strip():
+        raise UsageError("the plan waits for an answer; give it with --say")
+    return words
+
+
+@app.command("retry")
+@opens_session(without=("workspace",))
+def retry(
+    setting: Setting,
+    plan: PlanName,
+    task: Annotated[int, typer.Option("--task", metavar="N", help="Only this task.")] = 0,
+    yes: Yes = False,
+    step: Step = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Try the tasks again that failed or were aborted, after another yes. What is done is not done again."""
+    from foregate.cli.plan.plan_finding import newest_plan
+    from foregate.cli.plan.plan_going import gone_on
+
+    name = newest_plan(plan).session
+    setting.resume = name
+
+    async def go(work: PlanWork) -> PlanReport | None:
+        from foregate.agent.planning.confirm.control import retry as make_pending
+
+        await make_pending(work.opened.session, work.state, task)
+        run = await work.confirmed(yes=yes, step=step)
+        return await work.see_through(run, as_json=as_json) if run is not None else None
+
+    raise typer.Exit(wait(gone_on(setting, go, as_json)))
+
+
+@app.command("resolve")
+def resolve(
+    plan: PlanName,
+    call: Annotated[
+        str, typer.Argument(metavar="[CALL]", help="The call, as `plans show` names it; not needed where it is one.")
+    ] = "",
+    done: Annotated[bool, typer.Option("--done", help="It took effect: it is not sent again.")] = False,
+    not_done: Annotated[bool, typer.Option("--not-done", help="It did not: a retry may send it again.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say what came of a call with an unknown outcome. Without --done or --not-done it is only looked for."""
+    from foregate.cli.plan.plan_finding import newest_plan
+    from foregate.cli.terminal.exit_codes import COMPLETED, ERROR
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.visible import visible
+    from foregate.evidence.state.transcript import CAME
+    from foregate.schemas.errors import UsageError
+
+    if done and not_done:
+        raise UsageError("--done and --not-done exclude each other; choose one")
+    name = newest_plan(plan).session
+    found, left = wait(_resolve(name, call, "done" if done else "not_done" if not_done else None))
+    if as_json:
+        typer.echo(one_line({"session": name, "found": [one._asdict() for one in found], "unknown": list(left)}))
+    else:
+        for one in found:
+            typer.echo(f"{one.call} {CAME[one.outcome]}")
+        for known, what in left.items():
+            typer.echo(f"foregate: nobody knows whether {visible(what)} ({known}) took effect", err=True)
+        if not found and not left:
+            typer.echo("the outcome of every call is known")
+    raise typer.Exit(ERROR if left else COMPLETED)
+
+
+async def _resolve(name: str, call: str, said: KnownOutcome | None) -> tuple[list[Found], dict[str, str]]:
+    from foregate.agent.effects.reconcile import open_calls, settle
+    from foregate.assembly.open import REHEARSAL, open_session
+    from foregate.assembly.setting import Setting
+
+    opened = await open_session(Setting(model=REHEARSAL, resume=name))
+    try:
+        return await settle(opened.session, call, said), open_calls(opened.session)
+    finally:
+        await opened.close(end=False)
+
+
+@app.command("rollback")
+def rollback(plan: PlanName, config: options.ConfigFile = None, as_json: options.AsJson = False) -> None:
+    """Undo what a plan did, newest first; what cannot be undone is named, and the exit code is 1."""
+    from foregate.cli.plan.plan_finding import newest_plan
+    from foregate.cli.terminal.exit_codes import COMPLETED, ERROR
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.visible import visible
+    from foregate.schemas.errors import UsageError
+
+    entry = newest_plan(plan)
+    if not entry.state.confirmed:
+        raise UsageError("this plan has not run, so there is nothing to take back")
+    undone, left = wait(_roll_back(entry.session, config))
+    if as_json:
+        typer.echo(one_line({"session": entry.session, "undone": undone, "not_undone": left}))
+    else:
+        for what in undone:
+            typer.echo(f"taken back: {visible(what)}")
+        for what in left:
+            typer.echo(f"foregate: not undone: {visible(what)}", err=True)
+        if not undone and not left:
+            typer.echo("there was nothing to take back")
+    raise typer.Exit(ERROR if left else COMPLETED)
+
+
+async def _roll_back(name: str, config: Path | None) -> tuple[list[str], list[str]]:
+    """Return what was undone, and what could not be."""
+    from foregate.agent.planning.confirm.control import follow, roll_back
+    from foregate.assembly.open import REHEARSAL, open_session
+    from foregate.assembly.setting import Setting
+
+    opened = await open_session(Setting(model=REHEARSAL, config=config, resume=name))
+    try:
+        state = await follow(opened.session)
+        before = state.undone
+        left = await roll_back(opened.session, state)
+        return [f"{call.tool} {call.target}".strip() for call in state.undone if call not in before], left
+    finally:
+        await opened.close()

@@ -1,0 +1,117 @@
+"""`foregate policy`: what holds, where it comes from, and whether a file can be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from foregate.cli.commands import options
+
+app = typer.Typer(help="Show the policy in force, or check a policy file.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("show", short_help="Show what holds and where it comes from.")
+def show(
+    effective: Annotated[
+        bool, typer.Option("--effective", help="Every value in force and where it comes from, not only yours.")
+    ] = False,
+    policy: options.PolicyFile = None,
+    workspace: options.WorkspaceFolder = Path(),
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what your files change in the default policy, or with --effective everything."""
+    import os
+
+    from foregate.assembly.open import policy_file
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.visible import visible
+    from foregate.policy.source.load import load
+    from foregate.policy.source.show import data
+    from foregate.policy.source.show import show as lines_of
+
+    loaded = load(policy_file(policy, os.environ), existing(workspace))
+    if as_json:
+        rows = data(loaded, effective)
+        typer.echo(one_line({"hash": loaded.policy.hash, "sources": list(loaded.sources), "values": rows}))
+        return
+    for line in lines_of(loaded, effective):
+        typer.echo(visible(line))
+
+
+@app.command("check", short_help="Check a policy file.")
+def check(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or `classic`.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Name every problem of a policy file, one sentence each; exit code 2 where it cannot be used.
+
+    Warnings, about what may not mean what it looks like, change nothing.
+    """
+    from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.visible import visible
+    from foregate.policy.source.load import check as problems_of
+    from foregate.policy.source.load import file_of, surprises
+
+    named = file_of(file)
+    problems = problems_of(named)
+    warnings = [] if problems else surprises(named)
+    if as_json:
+        typer.echo(one_line({"usable": not problems, "problems": problems, "warnings": warnings}))
+    else:
+        for sentence in (*problems, *(f"warning: {warning}" for warning in warnings)):
+            typer.echo(f"foregate: {visible(sentence)}", err=True)
+        if not problems:
+            typer.echo(visible(f"{file}: usable"))
+    raise typer.Exit(USAGE if problems else COMPLETED)
+
+
+@app.command("what-if", short_help="Judge recorded sessions again under another policy file.")
+def what_if(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or `classic`.")],
+    sessions: options.SessionNames = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Judge recorded turns again as `foregate chat --policy FILE` would have, and show what comes out differently."""
+    from foregate.assembly.home import Home, find_sessions
+    from foregate.audit.what_if import WhatIf
+    from foregate.cli.commands.what_if import lines_of, summary_json
+    from foregate.cli.terminal.exit_codes import USAGE
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.visible import visible
+    from foregate.cli.terminal.waiting import wait
+    from foregate.policy.source.layers import read_layer
+    from foregate.policy.source.load import check as problems_of
+    from foregate.policy.source.load import file_of
+
+    named = file_of(file)
+    if problems := problems_of(named):
+        for problem in problems:
+            typer.echo(f"foregate: {visible(problem)}", err=True)
+        raise typer.Exit(USAGE)
+    log = Home.open().log()
+    try:
+        judged = WhatIf(log, read_layer(named, named.name, trusted=True))
+        rows = judged.rows(wait(find_sessions(log, sessions or ())))
+        if as_json:
+            for row in rows:
+                typer.echo(one_line(row.to_json()))
+            typer.echo(one_line(summary_json(judged.tally, named.name)))
+        else:
+            for line in lines_of(rows, judged.tally, named.name):
+                typer.echo(line)
+    finally:
+        log.close()
+
+
+def existing(workspace: Path) -> Path:
+    """Return the workspace's path; raise WorkspaceError when it is no folder."""
+    from foregate.agent.workspace.workspace import Workspace
+
+    space = Workspace(workspace)
+    try:
+        return space.root
+    finally:
+        space.close()

@@ -1,0 +1,49 @@
+"""`foregate resume`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from foregate.cli.commands import options
+from foregate.cli.commands.session_options import opens_session
+from foregate.cli.terminal.waiting import wait
+
+if TYPE_CHECKING:
+    from foregate.assembly.setting import Setting
+
+
+@opens_session(without=("workspace",))
+def resume(
+    setting: Setting,
+    session: options.SessionName,
+) -> None:
+    """Answer what a session waits for, and see its task through; `foregate chat --resume` goes on talking."""
+
+    setting.resume = session
+    raise typer.Exit(wait(_resume(setting)))
+
+
+async def _resume(setting: Setting) -> int:
+    from foregate.agent.loop.runner import run
+    from foregate.cli.chat.seat import seated
+    from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
+
+    async with seated(setting) as chat:
+        chat.greet()
+        session = chat.session
+        if session.state.task is None:
+            chat.screen.say("nothing waits in this session")
+            return COMPLETED
+        await chat.pick_up()
+        while (task := session.state.task) is not None and task.paused == "needs_input":
+            try:
+                text = await chat.terminal.line("you> ")
+            except KeyboardInterrupt:
+                continue
+            if text is None:
+                return STATUS["needs_input"]
+            if text.strip():
+                await chat.work(run(session, text))
+        return STATUS[chat.outcome.status] if chat.outcome is not None else COMPLETED

@@ -1,0 +1,94 @@
+"""`foregate run`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.cli.commands import options
+from foregate.cli.commands.session_options import opens_session
+from foregate.cli.terminal.waiting import wait
+
+if TYPE_CHECKING:
+    from foregate.agent.session.result import Outcome
+    from foregate.assembly.open import Opened
+    from foregate.assembly.setting import Setting
+    from foregate.cli.terminal.screen import Screen
+
+
+@opens_session()
+def run(
+    setting: Setting,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What to do; `-` reads it from standard input.")],
+    dry_run: options.DryRun = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    events: Annotated[bool, typer.Option("--events", help="Print every event as a line of JSON.")] = False,
+) -> None:
+    """Do one task without a person: what would need one is denied and reported. The exit code tells the status."""
+    from foregate.cli.terminal.exit_codes import STATUS
+    from foregate.schemas.errors import UsageError
+
+    if as_json and events:
+        raise UsageError("--json and --events exclude each other; choose one")
+    text = sys.stdin.read() if task == "-" else task
+    if not text.strip():
+        raise UsageError("the task is empty; say what to do")
+    setting.dry_run = dry_run
+    outcome = wait(_run(setting, text, as_json, events))
+    raise typer.Exit(STATUS[outcome.status])
+
+
+async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> Outcome:
+    import asyncio
+
+    from foregate.agent.loop.runner import run as run_task
+    from foregate.assembly.open import open_session
+    from foregate.cli.chat.conversation import interruptible
+    from foregate.cli.terminal.colours import CARE, console
+    from foregate.cli.terminal.screen import Screen
+    from foregate.cli.terminal.scripting import event_line
+
+    screen, out = Screen(console(stderr=True), narrate=False), sys.stdout
+    if events:
+        setting.listeners = [lambda event: print(event_line(event), file=out, flush=True)]
+    elif not as_json:
+        setting.listeners = [screen.hear]
+    opened = await open_session(setting)
+    try:
+        if not (as_json or events):
+            for note in opened.notes:
+                screen.row(note, CARE)
+        with redirect_stdout(sys.stderr), interruptible(asyncio.ensure_future(run_task(opened.session, text))) as task:
+            outcome = await task  # what a tool prints is no answer
+        screen.idle()
+        await report(opened, outcome, screen, as_json, events)
+    finally:
+        screen.idle()
+        await opened.close()
+    return outcome
+
+
+async def report(opened: Opened, outcome: Outcome, screen: Screen, as_json: bool, events: bool) -> None:
+    """Print the answer to standard output, and what is in the way to standard error.
+
+    Bars tell the model's words from Foregate's on a terminal; into a file or a pipe goes the bare text.
+    """
+    from foregate.cli.terminal.colours import console
+    from foregate.cli.terminal.screen import Screen
+    from foregate.cli.terminal.scripting import outcome_json
+    from foregate.cli.terminal.visible import visible
+
+    if as_json:
+        typer.echo(await outcome_json(opened, outcome))
+    elif not events:
+        if sys.stdout.isatty():
+            answer = Screen(console())
+            answer.show(outcome.said)
+            answer.added(outcome)
+        elif outcome.text:
+            typer.echo(visible(outcome.text, lines=True))
+        screen.reported(outcome)
+        screen.say(f"session {opened.name}", "dim")

@@ -1,0 +1,283 @@
+"""`foregate tools`: what the agent can call, and which tools of MCP servers are pinned."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.cli.commands import options, tools_serve
+from foregate.cli.commands.session_options import opens_session
+from foregate.cli.terminal.waiting import wait
+
+if TYPE_CHECKING:
+    from foregate.agent.tools.mcp.mcp_tools import McpTools
+    from foregate.agent.tools.mcp.server import Server
+    from foregate.assembly.setting import Setting
+    from foregate.policy.policy import Policy
+    from foregate.schemas.strict_json import Json
+    from foregate.schemas.tool_spec import ToolSpec
+
+app = typer.Typer(help="The tools the agent is offered.", no_args_is_help=True, rich_markup_mode=None)
+
+_TALKING = ("model", "config", "dialect")
+"""Options about a model, of which a list of tools needs none."""
+_OTHERS = (*_TALKING, "runtime", "insecure_runtime", "tools")
+"""Those, and options about tools that come from no MCP server."""
+FLAGS = ("external_side_effect", "needs_approval", "high_impact_write", "idempotent", "reversible", "personal_memory")
+ServerName = Annotated[str, typer.Argument(metavar="SERVER", help="An MCP server by its name.", show_default=False)]
+
+app.command("serve", short_help="Let other agents use the tools.")(tools_serve.serve)
+
+
+@app.callback()
+def about() -> None:
+    """The tools the agent is offered."""
+
+
+@app.command("list")
+@opens_session(without=_TALKING)
+def list_tools(setting: Setting, as_json: options.AsJson = False) -> None:
+    """List the tools a session is offered, with effect, capabilities and source; MCP servers are started for it."""
+    wait(_list(setting, as_json))
+
+
+@app.command("pin")
+@opens_session(without=_OTHERS)
+def pin(
+    setting: Setting,
+    server: ServerName,
+    tool: Annotated[str, typer.Argument(metavar="[TOOL]", help="Only this tool of it.", show_default=False)] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Pin without asking, for scripts.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what an MCP server says of its tools now, and pin it: from then on they are offered, exactly so."""
+    wait(_pin(setting, server, tool, yes, as_json))
+
+
+@app.command("diff")
+@opens_session(without=_OTHERS)
+def diff(
+    setting: Setting,
+    server: Annotated[
+        str, typer.Argument(metavar="[SERVER]", help="An MCP server by its name; all without.", show_default=False)
+    ] = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """Show how tools of MCP servers differ from what was pinned. The exit code is 1 where any does."""
+    raise typer.Exit(wait(_diff(setting, server, as_json)))
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a session would be offered under `policy`: tools of this process or of a runtime, and MCP servers, started.
+
+    `notes` are sentences a person should read.
+    """
+
+    policy: Policy
+    specs: Sequence[ToolSpec]
+    servers: McpTools | None
+    notes: Sequence[str] = ()
+
+
+@asynccontextmanager
+async def started(setting: Setting, only: str = "") -> AsyncIterator[Offer]:
+    """Yield what a session would be offered, with all MCP servers or only the one named.
+
+    Raises UsageError where there is no such server, and where a runtime cannot be used.
+    """
+    from foregate.agent.session.delegation import DELEGATE, may_delegate
+    from foregate.agent.workspace.workspace import Workspace
+    from foregate.assembly.home import Home
+    from foregate.assembly.mcp import configured_servers, start_servers
+    from foregate.assembly.open import choose_policy, toolbox
+    from foregate.assembly.remote import reached, remarks_on, remote_tools
+    from foregate.schemas.errors import UsageError
+
+    space = Workspace(setting.workspace)
+    servers = runtime = None
+    notes: Sequence[str] = ()
+    try:
+        _, policy = choose_policy(setting, space.root)
+        configured, _ = configured_servers(setting)
+        runtime = await reached(setting, policy, None)
+        if runtime is not None:
+            specs = list(remote_tools(runtime).specs())
+            configured, notes = [], remarks_on(policy, configured)
+        else:
+            specs = [tool.spec for tool in toolbox(setting, space, policy, Home(Home.path()).memory)]
+        specs += [DELEGATE] if may_delegate(policy) else []
+        if only:
+            names = [server.name for server in configured]
+            configured = [server for server in configured if server.name == only]
+            if not configured:
+                known = ", ".join(names) or "none is configured"
+                raise UsageError(f"there is no MCP server `{only}`; there are: {known}")
+        if configured:
+            servers = await start_servers(configured, setting, policy, space)
+        yield Offer(policy, specs, servers, notes)
+    finally:
+        if servers is not None:
+            await servers.close()
+        if runtime is not None:
+            await runtime.close()
+        space.close()
+
+
+async def _list(setting: Setting, as_json: bool) -> None:
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.visible import visible
+    from foregate.schemas import codec
+
+    async with started(setting) as offer:
+        policy, servers = offer.policy, offer.servers
+        rows: list[Json] = [{**codec.dump(spec), "in_force": in_force(spec, policy)} for spec in offer.specs]
+        told = [row_of(spec, policy) for spec in offer.specs]
+        for server in servers.servers if servers is not None else ():
+            for spec, tool in described(servers, server):
+                state, problem = tool["state"], tool["problem"]
+                about = {"in_force": in_force(spec, policy), "state": state, "problem": problem}
+                rows.append({**codec.dump(spec), **about})
+                told.append(row_of(spec, policy, f"{state}{': ' if problem else ''}{problem}"))
+        failed = servers.failed if servers is not None else {}
+        if as_json:
+            rows += [{"provenance": f"mcp:{name}", "state": "failed", "problem": why} for name, why in failed.items()]
+            typer.echo(one_line(rows))
+            return
+        for note in offer.notes:
+            typer.echo(note, err=True)
+        told += [f"{visible(name):<18} not available: {visible(why)}" for name, why in failed.items()]
+    for line in told:
+        typer.echo(line)
+
+
+def described(servers: McpTools | None, server: Server) -> list[tuple[ToolSpec, Mapping[str, Json]]]:
+    """Return what a server lists: each tool as a specification, and how it stands to its pin."""
+    from foregate.agent.tools.mcp.definition import bare_spec, spec_of
+    from foregate.agent.tools.mcp.review import described as told
+    from foregate.schemas.json_object import as_object
+
+    assert servers is not None
+    pins = servers.pins.of(server.name)
+    return [
+        (bare_spec(d) if d.problem else spec_of(d, server.configuration, server.policy), as_object(told(d, pins)))
+        for d in server.definitions
+    ]
+
+
+def in_force(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
+    """Return what a policy makes of what a tool declares: its effect before a look at a call, and each capability."""
+    from msgspec.structs import asdict
+
+    from foregate.policy.risk.facts import believed, capabilities_in_force, declared_effect
+
+    entry = policy.tools.get(spec.name)
+    able = capabilities_in_force(spec, entry, believed(spec, policy))
+    return {"effect": declared_effect(spec, entry, policy).value, "capabilities": asdict(able)}
+
+
+def row_of(spec: ToolSpec, policy: Policy, state: str = "") -> str:
+    """Return the row of a tool: name, effect and capabilities as the policy has them, whose it is, and who says so."""
+    from foregate.cli.terminal.visible import visible
+    from foregate.policy.risk.facts import believed
+    from foregate.schemas.json_object import get_object
+
+    entry, found = policy.tools.get(spec.name), in_force(spec, policy)
+    undeclared = entry is None and (not believed(spec, policy) or spec.capabilities is None)
+    able = get_object(found, "capabilities")
+    flags = ["undeclared"] if undeclared else [flag for flag in FLAGS if able[flag]]
+    about = [] if spec.provenance == "builtin" else [spec.provenance]
+    about += [state] if state else []
+    about += [f"says {spec.effect.value}"] if spec.elsewhere and not believed(spec, policy) else []
+    about += ["as the policy says"] if entry is not None else []
+    return visible(f"{spec.name:<18} {found['effect']:<12} {', '.join(flags)}{'  ' if about else ''}{', '.join(about)}")
+
+
+async def _pin(setting: Setting, name: str, tool: str, yes: bool, as_json: bool) -> None:
+    from foregate.agent.session.session import utc_now
+    from foregate.agent.tools.mcp.pins import state_of
+    from foregate.agent.tools.mcp.review import review
+    from foregate.assembly.home import Home
+    from foregate.cli.terminal.colours import console
+    from foregate.cli.terminal.person import PersonAtTerminal
+    from foregate.cli.terminal.screen import Screen
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.terminal import Terminal
+    from foregate.cli.terminal.tools_sheet import tools_sheet
+    from foregate.schemas.errors import UsageError
+
+    screen, terminal = Screen(console(stderr=as_json)), Terminal()
+    async with started(setting, name) as offer:
+        servers = offer.servers
+        server = running(servers, name)
+        Home.open(setting.environ)
+        assert servers is not None
+        pins = servers.pins.of(name)
+        known = [d for d in server.definitions if not tool or d.name == tool]
+        if not known:
+            which = f"no tool `{tool}`; `foregate tools list` names those there are" if tool else "no tools"
+            raise UsageError(f"the server `{name}` has {which}")
+        asked = [d for d in known if state_of(d, pins) in ("new", "changed")]
+        need = review(server.configuration, known, pins)
+        if asked and not yes:
+            if not terminal.interactive:
+                raise UsageError("nobody is here to look at the tools; run this at a terminal, or pin with --yes")
+            reply = await PersonAtTerminal(screen, terminal).answer(need)
+            asked = asked if reply is not None and reply.choice == "yes" else []
+        elif not as_json:
+            screen.rows(tools_sheet(need.request, keys=False, width=screen.console.width))
+        if asked:
+            servers.pins.pin(asked, utc_now())
+        if as_json:
+            typer.echo(one_line([{"tool": d.full_name, "hash": d.hash} for d in asked]))
+        else:
+            screen.say(f"{len(asked)} pinned" if asked else "nothing was pinned")
+
+
+async def _diff(setting: Setting, name: str, as_json: bool) -> int:
+    from foregate.agent.tools.mcp.review import gone
+    from foregate.cli.terminal.colours import console
+    from foregate.cli.terminal.diff import unified
+    from foregate.cli.terminal.screen import Screen
+    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.tools_sheet import lines_of, tool_rows
+    from foregate.schemas.json_object import as_object
+
+    screen = Screen(console())
+    found: list[Mapping[str, Json]] = []
+    async with started(setting, name) as offer:
+        servers = offer.servers
+        for server in servers.servers if servers is not None else ():
+            if name:
+                running(servers, name)
+            found += [tool for _, tool in described(servers, server) if tool["state"] != "pinned"]
+            if servers is not None and server.name not in servers.failed:
+                found += map(as_object, gone(server.name, server.definitions, servers.pins.of(server.name)))
+        failed = servers.failed if servers is not None else {}
+    if as_json:
+        keys = ("tool", "state", "problem")
+        told: list[Json] = [{**{key: tool[key] for key in keys}, "diff": unified(lines_of(tool))} for tool in found]
+        told += [{"server": which, "state": "failed", "problem": why} for which, why in failed.items()]
+        typer.echo(one_line(told))
+    else:
+        for tool in found:
+            screen.rows(list(tool_rows(tool, screen.console.width, details=True)))
+        for which, why in failed.items():
+            screen.row(f"MCP server `{which}` is not available: {why}")
+        if not found and not failed:
+            screen.say("every tool is as it was pinned")
+    return 1 if found or failed else 0
+
+
+def running(servers: McpTools | None, name: str) -> Server:
+    """Return the one server that was started; raise UsageError where it could not be."""
+    from foregate.schemas.errors import UsageError
+
+    assert servers is not None
+    if name in servers.failed:
+        raise UsageError(f"the MCP server `{name}` is not available: {servers.failed[name]}")
+    return servers.servers[0]

@@ -1,0 +1,1 @@
+"""Plans at a terminal: shown, confirmed, and followed as they run."""

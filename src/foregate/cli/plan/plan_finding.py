@@ -1,0 +1,89 @@
+"""The plans of the log, and which one a name means."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from foregate.assembly.open import beginning_of
+from foregate.assembly.opened_log import opened_log
+from foregate.cli.terminal.waiting import wait
+from foregate.evidence.state.plan_history import RESULTS, STANDING, PlanEntry, plans_in
+from foregate.schemas.errors import UsageError
+from foregate.schemas.strict_json import Json
+
+if TYPE_CHECKING:
+    from foregate.telemetry.log.sqlite_log import SqliteLog
+
+
+def plans_of(log: SqliteLog) -> list[PlanEntry]:
+    """Return where every plan of the log stands, without what came of its calls, newest first."""
+    sessions = groupby(log.everywhere(STANDING), key=lambda event: event.session)
+    found = [entry for _, events in sessions for entry in plans_in(events)]
+    return sorted(found, key=lambda entry: (entry.state.proposed, entry.session, entry.number), reverse=True)
+
+
+def find_plan(wanted: str) -> PlanEntry:
+    """Return a plan and all that came of it; raise UsageError where there is no such, or more than one.
+
+    A plan is named by its session, or a beginning only one has, for the newest plan there; by session and number as in
+    `20261121-064512-ab3f/1` for an earlier one; by its own id; or as `last`.
+    """
+    with opened_log() as log:
+        entry = chosen(wanted, plans_of(log))
+        return plans_in(log.events(entry.session, kinds=RESULTS))[entry.number - 1]
+
+
+def newest_plan(wanted: str) -> PlanEntry:
+    """Return a plan that can be gone on with; raise UsageError for one that another has taken the place of."""
+    entry = find_plan(wanted)
+    if not entry.latest:
+        raise UsageError(
+            f"a later plan of the session has taken the place of `{entry.name}`; "
+            f"`foregate execute {entry.name}` runs it anew"
+        )
+    return entry
+
+
+def chosen(wanted: str, plans: list[PlanEntry]) -> PlanEntry:
+    """Return the plan a name means, of plans that are listed newest first."""
+    if wanted == "last" and plans:
+        return plans[0]
+    if of_id := [entry for entry in plans if entry.state.known.id == wanted]:
+        return of_id[0]
+    session, _, number = wanted.partition("/")
+    numbered = [entry for entry in plans if (str(entry.number) == number if number else entry.latest)]
+    newest = plans[0].session if plans and session == "last" else session
+    fitting = [entry for entry in numbered if entry.session == newest] or [
+        entry for entry in numbered if session and entry.session.startswith(session)
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise UsageError(f"{len(fitting)} plans begin with `{wanted}`; give more of the name")
+    raise UsageError(f"there is no plan file and no plan `{wanted}`; `foregate plans list` names those there are")
+
+
+def recorded(session: str) -> str:
+    """Return the folder a session of the log works in."""
+    with opened_log() as log:
+        return wait(beginning_of(log, session)).workspace
+
+
+def about(entry: PlanEntry) -> dict[str, Json]:
+    """Return what a list says of a plan."""
+    plan = entry.state.known
+    return {
+        "name": entry.name,
+        "session": entry.session,
+        "number": entry.number,
+        "latest": entry.latest,
+        "id": plan.id,
+        "digest": entry.state.digest,
+        "proposed": entry.state.proposed,
+        "goal": plan.goal,
+        "state": entry.standing,
+        "tasks": len(plan.tasks),
+        "done": entry.count("done"),
+        "failed": entry.count("failed"),
+    }

@@ -1,0 +1,1 @@
+"""What a person sees and types: rows, colours, questions, and text made safe to show."""

@@ -1,0 +1,81 @@
+"""What was found in a response whose calls are written into its text, before any of it is judged, asked or run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+
+from rich.text import Text
+
+from foregate.cli.terminal.colours import CARE
+from foregate.cli.terminal.layout import labelled
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.order import Block
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec
+
+LONGEST = 200
+"""Characters of a target or a reason that are shown; what runs is shown whole where it is asked about."""
+SHORT = 40
+"""Characters up to which a text a call carries stands there itself, and not its size."""
+MOST = 100
+"""Calls that are listed; further ones are counted."""
+
+
+def detected(response: ModelResponse, specs: Mapping[str, ToolSpec], width: int) -> Iterator[Text]:
+    """Yield the lines that list the calls of a text, none for a response without such.
+
+    One call a row: number, tool, target and what else it carries, or the size of that; one that cannot be read says
+    why. Below stands the order the model asked for, where it asked for one.
+    """
+    if not any(call.wire_id in ("", call.id) for call in response.calls):
+        return
+    count, broken = len(response.calls), sum(call.arguments is None for call in response.calls)
+    head = f"{count} call{'s' if count != 1 else ''} in the text"
+    if broken:
+        head += f", {broken} of them cannot be read"
+    yield from labelled("detected", head, width, "bold")
+    for number, call in enumerate(response.calls[:MOST], start=1):
+        style = "" if call.arguments is not None else CARE
+        what = described(call, specs.get(call.name))
+        later = ", with results of calls before it" if number - 1 in response.deferred else ""
+        yield from labelled(str(number), what + later, width, style)
+    if count > MOST:
+        yield from labelled("", f"and {count - MOST} more", width, CARE)
+    if response.order is not None:
+        yield from labelled("order", _cut(in_words(response.order)), width)
+
+
+def described(call: ToolCall, spec: ToolSpec | None) -> str:
+    """Return a call on a line: its tool, what it is about, and what text it carries; or why it cannot be read."""
+    if call.arguments is None:
+        return f"{_cut(call.name)} cannot be read: {_cut(call.defect)}"
+    about = [target.parameter for target in spec.targets] if spec is not None else []
+    shown = [name for name in dict.fromkeys((*about, "argv")) if name in call.arguments]
+    target = " ".join(_said(call.arguments[name]) for name in shown)
+    carried = ", ".join(
+        f"{name}: {value}" if len(value) <= SHORT and value.isprintable() else f"{name}: {len(value)} characters"
+        for name, value in call.arguments.items()
+        if isinstance(value, str) and name not in shown
+    )
+    what = f"{_cut(call.name)} {_cut(target)}".rstrip()
+    return f"{what} ({_cut(carried)})" if carried else what
+
+
+def in_words(block: Block, *, inside: bool = False) -> str:
+    """Return the order of calls as a sentence names it, by their numbers from 1."""
+    parts = [str(item + 1) if isinstance(item, int) else in_words(item, inside=True) for item in block.items]
+    if len(parts) < 2:
+        return "".join(parts)
+    words = " and ".join(parts) + " together" if block.kind == "parallel" else ", then ".join(parts)
+    return f"({words})" if inside else words
+
+
+def _said(value: object) -> str:
+    if isinstance(value, list):
+        return shlex.join(str(part) for part in value)
+    return value if isinstance(value, str) else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -1,0 +1,131 @@
+"""The difference of two versions of a file, line by line, for a person's eyes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import groupby
+
+from msgspec import Struct
+from rich.text import Text
+
+from foregate.cli.terminal.colours import BAD, CARE, GOOD
+from foregate.cli.terminal.columns import chopped
+from foregate.cli.terminal.layout import labelled
+from foregate.cli.terminal.visible import tabbed
+
+LINES = 40
+"""Lines of a change that are shown at first."""
+CONTEXT = 3
+"""Unchanged lines that are shown before and after a changed one."""
+COMPARED = 1_000_000
+"""Pairs of lines that are compared at most; with more, all between the first and the last changed line counts."""
+_REMARK = "\\"
+_STYLE = {"-": f"not dim {BAD}", "+": f"not dim {GOOD}", " ": "not dim", "@": "dim", _REMARK: "dim"}
+_SIGNS = 2
+_NO_END = "No newline at end of file"
+
+
+class Line(Struct, frozen=True):
+    r"""A line of a difference: `sign` is `-`, `+`, ` ` for unchanged, `@` for where it stands, `\` for a remark."""
+
+    sign: str
+    text: str
+
+
+def difference(before: bytes, after: bytes) -> list[Line]:
+    """Return what turns `before` into `after` as a unified diff; nothing where they are the same.
+
+    Lines end at line feeds and nowhere else. A byte that is no UTF-8 becomes a lone surrogate, which `visible` shows.
+    """
+    lines: list[Line] = []
+    old = new = 1
+    for group, shown in groups(rows(lines_of(before), lines_of(after))):
+        removed, added = (sum(sign in (" ", way) for sign, _ in group) for way in "-+")
+        if shown:
+            lines.append(Line("@", f"@ -{old - (not removed)},{removed} +{new - (not added)},{added} @@"))
+            for sign, text in group:
+                lines.append(Line(sign, text.removesuffix("\n")))
+                if not text.endswith("\n"):
+                    lines.append(Line(_REMARK, _NO_END))
+        old, new = old + removed, new + added
+    return lines
+
+
+def unified(lines: Sequence[Line]) -> str:
+    """Return the lines of a difference as the text of a unified diff."""
+    return "".join(f"{line.sign}{' ' if line.sign == _REMARK else ''}{line.text}\n" for line in lines)
+
+
+def counts(lines: Sequence[Line]) -> str:
+    """Return how many lines go and come, in words."""
+    gone, come = (sum(line.sign == sign for line in lines) for sign in "-+")
+    parts = [f"{n} line{'s' if n != 1 else ''} {how}" for n, how in ((gone, "removed"), (come, "added")) if n]
+    return ", ".join(parts) or "nothing: the file holds exactly this already"
+
+
+def shown(lines: Sequence[Line], width: int) -> Iterator[Text]:
+    """Yield the lines behind bars, in `width` columns.
+
+    The sign stands in a column of its own, and again, with a `>`, before what did not fit: no text can pose as a sign.
+    """
+    for line in lines:
+        for number, piece in enumerate(chopped(tabbed(line.text), max(8, width - len("  | ") - _SIGNS))):
+            gap = ">" if number else "" if line.sign == "@" else " "
+            text = Text("  | ", style="dim")
+            yield text.append(f"{line.sign}{gap}{piece}", style=_STYLE[line.sign])
+
+
+def change_rows(
+    lines: Sequence[Line], width: int, *, new: bool = False, most: int = 0, hint: str = ""
+) -> Iterator[Text]:
+    """Yield how much changes and its lines, `most` at most unless that is 0; `hint` says how to see the others."""
+    yield from labelled("changes", f"{'a new file, ' if new else ''}{counts(lines)}", width)
+    yield from shown(lines[: most or None], width)
+    if 0 < most < len(lines):
+        yield from labelled("cut", f"{len(lines) - most} lines more{hint}", width, CARE)
+
+
+def lines_of(data: bytes) -> list[str]:
+    """Return the lines of `data` with their line feeds; the last one may lack it."""
+    parts = data.decode("utf-8", "surrogateescape").split("\n")
+    return [f"{part}\n" for part in parts[:-1]] + parts[-1:] * bool(parts[-1])
+
+
+Row = tuple[str, str]
+"""A sign and a whole line."""
+
+
+def rows(old: Sequence[str], new: Sequence[str]) -> list[Row]:
+    """Return every line of both versions, the common ones once."""
+    head = common(old, new)
+    tail = common(old[head:][::-1], new[head:][::-1])
+    a, b = old[head : len(old) - tail], new[head : len(new) - tail]
+    every = [(" ", line) for line in old[:head]]
+    for kind, *at in steps(a, b):
+        a_begin, a_end, b_begin, b_end = at
+        if kind == "equal":
+            every += [(" ", line) for line in a[a_begin:a_end]]
+        else:
+            every += [("-", line) for line in a[a_begin:a_end]] + [("+", line) for line in b[b_begin:b_end]]
+    return every + [(" ", line) for line in old[len(old) - tail :]]
+
+
+def steps(a: Sequence[str], b: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+    """Return how `a` becomes `b`, in difflib's words; in one step where comparing them would take too long."""
+    if len(a) * len(b) > COMPARED:
+        return [("replace", 0, len(a), 0, len(b))]
+    return SequenceMatcher(None, a, b).get_opcodes()
+
+
+def common(a: Sequence[str], b: Sequence[str]) -> int:
+    """Return how many lines both begin with."""
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def groups(every: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
+    """Yield runs of rows and whether they are shown: those near a change are."""
+    changed = (place for place, (sign, _) in enumerate(every) if sign != " ")
+    near = {place + by for place in changed for by in range(-CONTEXT, CONTEXT + 1)}
+    for shown, run in groupby(range(len(every)), near.__contains__):
+        yield [every[place] for place in run], shown

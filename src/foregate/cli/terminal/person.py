@@ -1,0 +1,139 @@
+"""The person at the terminal: shows what asks, and takes an answer that cannot be given by accident."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from foregate.cli.terminal.colours import CARE
+from foregate.cli.terminal.layout import packed
+from foregate.cli.terminal.screen import Screen
+from foregate.cli.terminal.sheet import NOTHING, Prospects, cut, sheet
+from foregate.cli.terminal.terminal import Terminal
+from foregate.cli.terminal.tools_sheet import tools_cut, tools_sheet
+from foregate.schemas.json_object import get_list, get_text
+from foregate.schemas.need import Need
+from foregate.schemas.protocols import Reply
+from foregate.schemas.strict_json import Json
+
+
+class PersonAtTerminal:
+    """Answers needs by showing one sheet per need. Enter alone is no answer; Ctrl-D leaves the question open.
+
+    With `reads_wait`, questions about nothing but observations are left open until `let_reads` allows some.
+    """
+
+    def __init__(self, screen: Screen, terminal: Terminal, *, reads_wait: bool = False) -> None:
+        self.screen, self.terminal, self.reads_wait = screen, terminal, reads_wait
+        self.reads_allowed = 0
+        self.foresee: Callable[[Need], Prospects] = lambda need: NOTHING
+        self.plans: Callable[[Need], Awaitable[Reply | None]] | None = None
+
+    async def answer(self, need: Need) -> Reply | None:
+        """Show the need and return the reply; see Person. Ctrl-C here cancels the task that asks."""
+        self.screen.idle()
+        try:
+            if need.gate == "loop":
+                return await self._held_again(need.request)
+            if need.gate == "task_plan":
+                return await self.plans(need) if self.plans is not None else None
+            if need.gate == "tools":
+                return await self._tools(need.request)
+            if self.reads_wait and only_reads(need.request):
+                return self._read(need.request)
+            return await self._approve(need.request, self.foresee(need))
+        except KeyboardInterrupt:
+            raise asyncio.CancelledError from None
+
+    async def _approve(self, request: Mapping[str, Json], prospects: Prospects) -> Reply | None:
+        self.screen.rows(sheet(request, prospects, width=self.screen.console.width))
+        unseen = cut(request, prospects)
+        while True:
+            typed = await self.terminal.answer("approve? ")
+            if typed is None:
+                self.screen.say("left open; nothing ran. /execute shows it again", "dim")
+                return None
+            key, _, words = typed.strip().partition(" ")
+            match key.lower():
+                case "y" | "yes" if unseen:
+                    self.screen.say("not everything has been shown yet: d shows it, then y counts", CARE)
+                case "y" | "yes":
+                    return Reply("yes")
+                case "a" if unseen:
+                    self.screen.say("not everything has been shown yet: d shows it, then a counts", CARE)
+                case "a" if request.get("grants"):
+                    return Reply("grant")
+                case "a":
+                    self.screen.say("there is nothing here to allow for the whole session; y or n", CARE)
+                case "n" | "no":
+                    return Reply("no", words.strip() or await self._reason())
+                case "d":
+                    self.screen.rows(sheet(request, prospects, details=True, width=self.screen.console.width))
+                    unseen = False
+                case "":
+                    self.screen.say("Enter alone approves nothing: y, n or d (Ctrl-D leaves it open)", CARE)
+                case _:
+                    self.screen.say("y, a, n or d (Ctrl-D leaves it open)", CARE)
+
+    async def _tools(self, request: Mapping[str, Json]) -> Reply | None:
+        width = self.screen.console.width
+        self.screen.rows(tools_sheet(request, width=width))
+        unseen = tools_cut(request)
+        while True:
+            try:
+                typed = await self.terminal.answer("offer them? ")
+            except KeyboardInterrupt:
+                typed = None
+            match "n" if typed is None else typed.strip().lower():
+                case "y" | "yes" if unseen:
+                    self.screen.say("not everything has been shown yet: d shows it, then y counts", CARE)
+                case "y" | "yes":
+                    return Reply("yes")
+                case "n" | "no":
+                    return Reply("no")
+                case "d":
+                    self.screen.rows(tools_sheet(request, details=True, width=width))
+                    unseen = False
+                case _:
+                    self.screen.say("Enter alone offers nothing: y, n or d (Ctrl-D is n)", CARE)
+
+    async def _reason(self) -> str:
+        return (await self.terminal.answer("why not? (Enter: no reason) ") or "").strip()
+
+    async def _held_again(self, request: Mapping[str, Json]) -> Reply | None:
+        self.screen.row(str(request.get("question", "")), "bold")
+        override = bool(request.get("can_override"))
+        keys = (*(("a do it anyway",) if override else ()), "s stop", "m WORDS say more")
+        self.screen.row(f"  gate {request.get('gate', '')}, {request.get('code', '')}", "dim")
+        self.screen.rows(packed(keys, self.screen.console.width, "dim"))
+        while True:
+            typed = await self.terminal.answer("go on? ")
+            if typed is None:
+                return None
+            key, _, words = typed.strip().partition(" ")
+            match key.lower():
+                case "a" if override:
+                    return Reply("anyway")
+                case "s":
+                    return Reply("stop")
+                case "m":
+                    more = words.strip() or (await self.terminal.answer("say: ") or "").strip()
+                    if more:
+                        return Reply("more", more)
+            self.screen.say("a, s or m WORDS" if override else "s or m WORDS", CARE)
+
+    def _read(self, request: Mapping[str, Json]) -> Reply | None:
+        if self.reads_allowed > 0:
+            self.reads_allowed -= 1
+            return Reply("yes")
+        for call in get_list(request, "calls"):
+            self.screen.row(f"  waits   {get_text(call, 'tool', '')} {get_text(call, 'target', '')}")
+        self.screen.say("reads wait: /execute lets these run, /execute 5 the next five as well", "dim")
+        return None
+
+
+def only_reads(request: Mapping[str, Json]) -> bool:
+    """Whether an approval is about observations alone, none of which a rule asks about."""
+    calls = get_list(request, "calls")
+    reads = (get_text(call, "effect", "") == "observation" and not get_list(call, "rules") for call in calls)
+    return bool(calls) and all(reads)

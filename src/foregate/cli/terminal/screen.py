@@ -1,0 +1,184 @@
+"""The output half of a terminal: streamed text, a line per ruling, a spinner while something works."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+from rich.console import Console
+from rich.text import Text
+
+from foregate.cli.terminal.colours import CARE
+from foregate.cli.terminal.detected import detected
+from foregate.cli.terminal.flow import Flow, barred
+from foregate.cli.terminal.layout import hanging, labelled
+from foregate.cli.terminal.rows import rows
+from foregate.cli.terminal.visible import shortened
+from foregate.schemas.call_events import CallAnswered, ToolFinished, ToolStarted
+from foregate.schemas.event import Event
+from foregate.schemas.json_object import get_text
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.order import Block
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.task_events import TaskEnded, TaskPaused, UserMessage
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from foregate.agent.session.result import Outcome
+    from foregate.schemas.tool_spec import ToolSpec
+
+
+class Screen:
+    """Shows a session on a console. Nothing a model, tool or file says is read as markup or obeyed by the terminal."""
+
+    def __init__(self, console: Console, *, narrate: bool = True) -> None:
+        self.console = console
+        self.narrate = narrate
+        self.specs: Mapping[str, ToolSpec] | None = None
+        """The tools, where calls are written into a text and what was found in it is listed first."""
+        self._spinner: Progress | None = None
+        self._flow = Flow(console.width)
+
+    def say(self, content: str | Text = "", style: str = "") -> None:
+        """Print a line of ours; text that is not ours goes through `show`."""
+        self._end_text()
+        self.console.print(Text(content, style=style) if isinstance(content, str) else content, soft_wrap=False)
+
+    def show(self, content: str) -> None:
+        """Print text that is not ours, behind bars."""
+        if content.strip():
+            self.say(barred(content, self.console.width))
+
+    def row(self, content: str, style: str = "") -> None:
+        """Print a line of ours that holds words that are not: whatever they hold, it begins nothing new."""
+        self.rows(hanging(content, self.console.width, style))
+
+    def hear(self, event: Event) -> None:
+        """Show what an event says; a listener of the session. An early look is shown with the call it answers."""
+        if isinstance(event.body, (TurnJudged, ToolStarted, ToolFinished)) and event.body.early:
+            return
+        if isinstance(event.body, ModelResponded):
+            self._respond(event.body)
+        self.answered(event)
+        self.rows(rows(event, self.console.width))
+        match event.body:
+            case ToolStarted(tool=tool, target=target):
+                self.busy(f"{tool} {target}".strip())
+            case NeedRaised(need=need) if need.who != "person":
+                self.busy(need.who)
+            case UserMessage() | ToolFinished() | CallAnswered() | NeedAnswered():
+                self.busy("model")
+            case TaskEnded() | TaskPaused():
+                self.idle()
+            case _:
+                pass
+
+    def _respond(self, body: ModelResponded) -> None:
+        if not self._end_text() and self.narrate:
+            self.show(body.text)
+        if body.continues is None and self.specs is not None:
+            self.rows(detected(as_sent(body), self.specs, self.console.width))
+
+    def answered(self, event: Event) -> None:
+        """Show what the planning model says to a plan's results; a listener where nothing else is shown."""
+        if isinstance(event.body, NeedAnswered) and event.body.answer.gate == "plan_results" and self.narrate:
+            self.idle()
+            self.show(get_text(event.body.answer.value or {}, "answer", ""))
+
+    def stream(self, piece: str) -> None:
+        """Show a piece of the model's text as it arrives, broken at words."""
+        if self.narrate:
+            self._flow.fit(self.console.width)
+            self._write(self._flow.feed(piece))
+
+    def _write(self, text: Text) -> None:
+        if text:
+            self.idle()
+            self.console.print(text, end="", soft_wrap=True)
+
+    def _end_text(self) -> bool:
+        """End a text that streams; whether there was one."""
+        self._flow.fit(self.console.width)
+        rest = self._flow.end()
+        self._write(rest)
+        return bool(rest)
+
+    def asks(self, question: str) -> None:
+        """Print a question to the person that holds words of others."""
+        self.rows(labelled("asks", question, self.console.width, "bold", label_style=CARE, room=7))
+
+    def told(self, outcome: Outcome) -> None:
+        """Show how a task ended; what the model said has been shown already."""
+        self.idle()
+        self.added(outcome)
+        self.reported(outcome)
+
+    def added(self, outcome: Outcome) -> None:
+        """Show what Foregate has to say in an answer, or asks in its place."""
+        if outcome.remark:
+            self.row(outcome.remark, CARE)
+        if outcome.status == "needs_input":
+            self.asks(outcome.text)
+
+    def reported(self, outcome: Outcome) -> None:
+        """Show what is in the way of anything but an answer or a question."""
+        if outcome.status in ("completed", "needs_input"):
+            return
+        report, width = outcome.report, self.console.width
+        if outcome.status == "cancelled":
+            done = f"done before: {', '.join(report.done)}" if report.done else "no change was completed"
+            self.rows(labelled("cancelled", done, width, label_style=CARE))
+            return
+        status = outcome.status.replace("_", " ")
+        why = report.blocker or ("a call waits for an answer" if outcome.paused else "")
+        self.rows(labelled(status, why, width, label_style=CARE, room=max(9, len(status))))
+        for label, value in (("done", ", ".join(report.done)), ("needs", report.need), ("next", report.next_step)):
+            if value:
+                self.rows(labelled(label, value, width))
+
+    def rows(self, rows: Iterable[Text]) -> None:
+        """Print rows."""
+        for row in rows:
+            self.say(row)
+
+    def busy(self, what: str) -> None:
+        """Show that `what` works, with the time it takes; nothing where the output is no terminal."""
+        if not self.console.is_terminal or self.console.is_dumb_terminal or not sys.stdin.isatty():
+            return
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self.idle()
+        self._spinner = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+        )
+        self._spinner.add_task(shortened(what, max(20, self.console.width - 20)), total=None)
+        self._spinner.start()
+
+    def idle(self) -> None:
+        """Take the spinner away, before anything else is written in its place."""
+        if self._spinner is not None:
+            self._spinner.stop()
+            self._spinner = None
+
+
+def as_sent(body: ModelResponded) -> ModelResponse:
+    """Return a response with all its calls, those of further stages too."""
+    whole = body.program
+    return (
+        body.response
+        if whole is None
+        else replace(
+            body.response,
+            calls=tuple(recorded.call for recorded in whole.calls),
+            deferred=whole.deferred,
+            order=Block.from_json(whole.order) if whole.order is not None else body.response.order,
+        )
+    )

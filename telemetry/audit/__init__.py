@@ -1,0 +1,1 @@
+"""Reads a log: verifies it, lists its decisions, and sums it up."""

@@ -1,0 +1,166 @@
+"""From a recorded turn back to the turn the judge read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foregate.schemas.errors import InvalidJson
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import EventBody, Kind, kind_of
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.judging_events import NeedAnswered, TurnJudged
+from foregate.schemas.plan import PlanInForce
+from foregate.schemas.plan_events import PlanConfirmed
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.session_events import CatalogChanged, PolicyChanged, SessionStarted
+from foregate.schemas.strict_json import Json
+from foregate.schemas.task_events import UserMessage
+from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.turn import Said, Turn
+from foregate.schemas.turn_record import PlanUse, TurnRecord, basis_of
+from foregate.telemetry.audit.readable import Readable
+
+B = TypeVar("B", bound=EventBody)
+Lookup = Callable[[int], Event]
+"""From an event number to the event."""
+
+
+def resolve(record: TurnRecord, lookup: Lookup) -> Turn:
+    """Return the turn that a record stands for, with what lies in other events brought back.
+
+    Raises LookupError for an event that is not there, InvalidJson for one of another kind than the record says.
+    """
+    text, calls = "", tuple(recorded.call for recorded in record.proposed or ())
+    if record.proposed is None:
+        response = body_at(record.response, ModelResponded, lookup).response
+        text, calls = response.text, response.calls[: record.judged_calls]
+    return Turn(
+        **basis_of(record),
+        text=text,
+        calls=calls,
+        user_messages=tuple(message_at(seq, lookup) for seq in record.user_messages),
+        answers=tuple(replace(body_at(seq, NeedAnswered, lookup).answer, seq=seq) for seq in record.answers),
+        plan=plan_at(record.plan, lookup) if record.plan is not None else None,
+    )
+
+
+def body_at(seq: int, kind: type[B], lookup: Lookup) -> B:
+    """Return the body of an event; raise InvalidJson where it is of another kind."""
+    body = lookup(seq).body
+    if not isinstance(body, kind):
+        raise InvalidJson(f"event {seq} is a {body.kind}, not a {kind_of(kind)}")
+    return body
+
+
+def message_at(seq: int, lookup: Lookup) -> Said:
+    """Return the message a `user_message` event holds."""
+    return Said(seq, body_at(seq, UserMessage, lookup).text, lookup(seq).actor)
+
+
+def plan_at(use: PlanUse, lookup: Lookup) -> PlanInForce:
+    """Return the plan in force, from the event that accepted it and the uses made since."""
+    body = lookup(use.seq).body
+    plan = body.plan if isinstance(body, (TurnJudged, PlanConfirmed)) else None
+    if plan is None or len(plan.items) != len(use.used):
+        raise InvalidJson(f"event {use.seq} accepted no plan with {len(use.used)} items")
+    items = tuple(replace(item, used=used) for item, used in zip(plan.items, use.used, strict=True))
+    return replace(plan, seq=use.seq, items=items)
+
+
+class InForce(Struct, frozen=True):
+    """What holds from some event on: the policy with its hash and what was recorded of its layers, and the tools."""
+
+    policy: Mapping[str, Json] | None = None
+    policy_hash: str = ""
+    layers: Mapping[str, Json] | None = None
+    catalogue: tuple[ToolSpec, ...] | None = None
+
+    def after(self, event: Event) -> InForce:
+        """Return what holds after an event of LAYING."""
+        body, found = event.body, self
+        if isinstance(body, (SessionStarted, PolicyChanged)) and body.policy is not None:
+            found = replace(found, policy=body.policy, policy_hash=event.policy, layers=body.layers)
+        return replace(found, catalogue=body.catalogue) if isinstance(body, (SessionStarted, CatalogChanged)) else found
+
+    def require(self) -> tuple[Mapping[str, Json], tuple[ToolSpec, ...]]:
+        """Return the policy and the tools; raise InvalidJson where no event says which hold."""
+        if self.policy is None or self.catalogue is None:
+            raise InvalidJson("no event before it says which policy and which tools hold")
+        return self.policy, self.catalogue
+
+
+LAYING: tuple[Kind, ...] = ("session_started", "policy_changed", "catalog_changed")
+"""Kinds of the events that change what holds."""
+JUDGING: tuple[Kind, ...] = (
+    *LAYING,
+    "user_message",
+    "model_response",
+    "need_answered",
+    "plan_confirmed",
+    "turn_judged",
+)
+"""Kinds of the events a turn is put together from."""
+
+
+class RecordedTurn(Struct, frozen=True):
+    """A judged turn of a log with everything needed to judge it again: the policy as JSON."""
+
+    seq: int
+    turn: Turn
+    judgement: Judgement
+    in_force: InForce
+    time: str
+
+
+def recorded(
+    events: Iterable[Event], lookup: Lookup | None = None, start: InForce | None = None
+) -> Iterator[RecordedTurn]:
+    """Yield the judged turns among a session's events, in order; raise LookupError where an event is missing.
+
+    Without `lookup` all events are kept to be found again; `start` is what holds where they do not begin at the first.
+    """
+    known: dict[int, Event] = {}
+    holds = start or InForce()
+    for event in events:
+        if lookup is None:
+            known[event.seq] = event
+        if event.kind in LAYING:
+            holds = holds.after(event)
+        if isinstance(event.body, TurnJudged):
+            turn = resolve(event.body.turn, lookup or known.__getitem__)
+            yield RecordedTurn(event.seq, turn, event.body.judgement, holds, event.time)
+
+
+class Nearby:
+    """Finds events by number: the last ones that went by, and further ones in the log, of which as many are kept."""
+
+    def __init__(self, log: Readable, session: str, room: int = 256) -> None:
+        self._log, self._session, self._room = log, session, room
+        self._passed: dict[int, Event] = {}
+        self._fetched: dict[int, Event] = {}
+
+    def passing(self, events: Iterable[Event]) -> Iterator[Event]:
+        """Yield `events`, keeping the last ones."""
+        for event in events:
+            self._keep(self._passed, event)
+            yield event
+
+    def __call__(self, seq: int) -> Event:
+        """Return an event; raise LookupError where the log has none of this number."""
+        found = self._passed.get(seq) or self._fetched.pop(seq, None)
+        if found is None:
+            found = next(iter(self._log.events(self._session, after=seq - 1, until=seq)), None)
+        if found is None:
+            raise LookupError(f"event {seq} is not there")
+        if seq not in self._passed:
+            self._keep(self._fetched, found)
+        return found
+
+    def _keep(self, place: dict[int, Event], event: Event) -> None:
+        place[event.seq] = event
+        if len(place) > self._room:
+            del place[next(iter(place))]

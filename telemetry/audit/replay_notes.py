@@ -1,0 +1,98 @@
+"""Replay notes: what a session's decisions say to whoever reviews it, or to the next session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from foregate.schemas.event import Event
+from foregate.schemas.task_events import TaskEnded
+from foregate.telemetry.audit.decisions import DecisionPoint, decision_points
+
+Category = Literal["plan_revision", "evidence_gate", "retry_reason", "validation_failure"]
+
+_CATEGORIES: dict[str, tuple[Category, ...]] = {
+    "plan_accepted": ("plan_revision",),
+    "critique_accepted": ("plan_revision",),
+    "plan_rejected": ("plan_revision", "retry_reason"),
+    "critique_rejected": ("plan_revision", "retry_reason"),
+    "plan_drift": ("plan_revision", "retry_reason"),
+    "missing_pre_execution_evidence": ("evidence_gate", "retry_reason"),
+    "stale_evidence": ("evidence_gate", "retry_reason"),
+    "text_only_turn_side_effecting_tool_drift": ("retry_reason",),
+    "narration_required": ("retry_reason",),
+    "uncertainty_clarification": ("retry_reason",),
+    "plan_unavailable": ("validation_failure",),
+    "critique_invalid": ("validation_failure",),
+    "critique_unavailable": ("validation_failure",),
+    "critique_skipped_budget": ("validation_failure",),
+    "verification_pending": ("validation_failure",),
+}
+_PASSING = ("plan_accepted", "critique_accepted")
+
+_HAPPENED = {
+    "plan_accepted": "The plan for {call} was accepted",
+    "critique_accepted": "The critic accepted {call}",
+    "plan_rejected": "The plan for {call} was rejected",
+    "critique_rejected": "The critic wanted {call} planned again",
+    "plan_drift": "{call} went beyond the accepted plan",
+    "missing_pre_execution_evidence": "{call} came before its target had been looked at",
+    "stale_evidence": "{call} rested on a look that was out of date",
+    "plan_unavailable": "No plan could be had for {call}",
+    "critique_invalid": "The critique of {call} could not be used",
+    "critique_unavailable": "No critique could be had of {call}",
+    "critique_skipped_budget": "{call} was not criticised because the safety budget was used up",
+    "verification_pending": "The task was called done before its changes were verified",
+}
+_RETRY = {
+    "plan_rejected": "Before {call} is tried again, its plan must be mended",
+    "critique_rejected": "Before {call} is tried again, the critic's issues must be met",
+    "plan_drift": "Before {call} is tried again, it must be inside the accepted plan",
+    "missing_pre_execution_evidence": "Before {call} is tried again, its target must be looked at",
+    "stale_evidence": "Before {call} is tried again, its target must be looked at anew",
+    "text_only_turn_side_effecting_tool_drift": "{call} was tried though only words had been asked for",
+    "narration_required": "{call} was tried before anything was said about what would be done",
+    "uncertainty_clarification": "{call} was tried before an open question was settled",
+}
+
+
+class ReplayNote(Struct, frozen=True):
+    """One note: its category, the code it comes from, one sentence naming tool and target, and whether it blocked."""
+
+    category: Category
+    code: str
+    summary: str
+    blocking: bool
+
+
+def notes(points: Iterable[DecisionPoint]) -> tuple[ReplayNote, ...]:
+    """Return the notes of decisions in order, each once. A shadow gate's decisions were never applied: no note."""
+    return tuple(dict.fromkeys(note for point in points if point.mode != "shadow" for note in _notes(point)))
+
+
+def notes_of(events: Iterable[Event]) -> tuple[ReplayNote, ...]:
+    """Return the notes of a session's events: those of its decisions, and one for each task whose budget ran out."""
+
+    def found() -> Iterator[ReplayNote]:
+        for event in events:
+            match event.body:
+                case TaskEnded(status="budget_exhausted", note=note):
+                    why = note.strip().rstrip(".")
+                    sentence = f"A task ran out of its budget{f': {why}' if why else ''}."
+                    yield ReplayNote("validation_failure", "execution_budget_exhausted", sentence, True)
+                case _:
+                    yield from notes(decision_points([event]))
+
+    return tuple(dict.fromkeys(found()))
+
+
+def _notes(point: DecisionPoint) -> Iterator[ReplayNote]:
+    call = f"`{point.tool}`{f' on `{point.target}`' if point.target else ''}" if point.tool else "the response"
+    reasons = dict.fromkeys(ruling.reason for ruling in point.rulings if ruling.code == point.code and ruling.reason)
+    why = f" ({', '.join(reasons)})" if reasons else ""
+    for category in _CATEGORIES.get(point.code, ()):
+        sentence = (_RETRY if category == "retry_reason" else _HAPPENED)[point.code].format(call=call)
+        summary = f"{sentence[0].upper()}{sentence[1:]}{why}."
+        yield ReplayNote(category, point.code, summary, point.code not in _PASSING)

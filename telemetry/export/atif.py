@@ -1,0 +1,260 @@
+"""A trajectory as an ATIF document. What ATIF has no place for stands under `foregate` in its `extra` objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from foregate.schemas import codec
+from foregate.schemas.decision import Decision
+from foregate.schemas.errors import UsageError
+from foregate.schemas.event import FORMAT, Event
+from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.response_events import ModelResponded, RecordedCall
+from foregate.schemas.strict_json import Json
+from foregate.telemetry.export import atif_events
+from foregate.telemetry.export.pairs import pairs_of
+from foregate.telemetry.export.trajectory import Action, Answered, Step, Trajectory
+
+VERSION = "ATIF-v1.8"
+LAYOUT = 1
+"""Version of what stands under `foregate`."""
+
+_BARE_DECISION = ("gate", "code", "mode", "numbers", "rules", "tool", "consequence", "rulings")
+"""What stands of a decision where no words do."""
+
+Rewards = Mapping[str, Sequence[float]]
+"""Per session one reward for each response."""
+
+
+def document(trajectory: Trajectory, *, rewards: Rewards | None = None, content: bool = True) -> dict[str, Json]:
+    """Return the document of a trajectory with its children; without `content` it cannot be read back into events."""
+    given = list((rewards or {}).get(trajectory.session, ()))
+    numbers = iter(given)
+    own: dict[str, Json] = {
+        "layout": LAYOUT,
+        "format": FORMAT,
+        "content": content,
+        "started": trajectory.started,
+        "last": trajectory.last,
+        "depth": trajectory.depth,
+        "ended": trajectory.ended,
+        "head": trajectory.head,
+        "masked": list(trajectory.masked),
+        "tasks": [_task(trajectory, number) for number in range(len(trajectory.tasks))],
+        "pairs": [pair.to_json() for pair in pairs_of(trajectory)],
+    }
+    if trajectory.parent:
+        own["parent"] = trajectory.parent
+    if content:
+        own["workspace"] = trajectory.workspace
+    if rewards is not None:
+        own["reward"] = sum(given)
+    steps = [
+        _step(step, trajectory, next(numbers, None) if step.response else None, content) for step in trajectory.steps
+    ]
+    made: dict[str, Json] = {
+        "schema_version": VERSION,
+        "session_id": trajectory.session,
+        "trajectory_id": trajectory.session,
+        "agent": _agent(trajectory, content),
+        "steps": steps,
+        "final_metrics": _totals(trajectory),
+        "extra": {"foregate": own},
+    }
+    if trajectory.children:
+        made["subagent_trajectories"] = [
+            document(child, rewards=rewards, content=content) for child in trajectory.children
+        ]
+    return made
+
+
+def validate(made: Mapping[str, Json]) -> None:
+    """Check a document with the models of the package `atif`; raise UsageError where that is missing or refuses it."""
+    try:
+        from atif import Trajectory as Model
+    except ImportError:
+        raise UsageError("checking ATIF needs the package `atif`; install `foregate[trajectories]`") from None
+    from pydantic import ValidationError
+
+    try:
+        Model.model_validate(made)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UsageError(f"the document is no ATIF at `{where}`: {first['msg']}; please report this") from None
+
+
+def _agent(trajectory: Trajectory, content: bool) -> dict[str, Json]:
+    offered = atif_events.OFFERED if content else ("name",)
+    definitions: list[Json] = [
+        {"type": "function", "function": {name: getattr(tool, name) for name in offered}} for tool in trajectory.tools
+    ]
+    found: dict[str, Json] = {"name": "foregate", "version": trajectory.foregate, "tool_definitions": definitions}
+    if trajectory.model:
+        found["model_name"] = trajectory.model
+    return found
+
+
+def _task(trajectory: Trajectory, place: int) -> dict[str, Json]:
+    task = trajectory.tasks[place]
+    found = {"task": task.number, "first_step": task.first, "last_step": task.last, "status": task.status}
+    return found | {name: text for name, text in (("text", task.text), ("note", task.note)) if text}
+
+
+def _step(step: Step, trajectory: Trajectory, reward: float | None, content: bool) -> dict[str, Json]:
+    made: dict[str, Json] = {
+        "step_id": step.number,
+        "timestamp": step.time,
+        "source": step.source,
+        "message": step.message,
+        "extra": {"foregate": _own(step, trajectory, reward, content)},
+    }
+    if step.source != "agent":
+        return made
+    made["llm_call_count"] = 1 if step.asked else 0
+    if step.model:
+        made["model_name"] = step.model
+    if step.reasoning:
+        made["reasoning_content"] = step.reasoning
+    if step.actions:
+        recorded = _recorded(step.events)
+        made["tool_calls"] = [_call(action, recorded.get(action.id)) for action in step.actions]
+        results = [_result(action) for action in step.actions if action.outcome != "open"]
+        if results:
+            made["observation"] = {"results": results}
+    if step.asked:
+        usage = step.usage
+        cost = {"extra": {"cost_micro_units": usage.cost}} if usage.cost else {}
+        made["metrics"] = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens, **cost}
+    return made
+
+
+def _own(step: Step, trajectory: Trajectory, reward: float | None, content: bool) -> dict[str, Json]:
+    found: dict[str, Json] = {
+        "kind": step.kind,
+        "actor": step.actor,
+        "task": step.task,
+        "turn": step.turn,
+        "cause": step.cause,
+        "finish_reason": step.finish_reason,
+        "decisions": [
+            {"address": f"{event.seq}.{decision.gate}", **_decision(decision, content)}
+            for event in step.events
+            if isinstance(event.body, TurnJudged)
+            for decision in event.body.judgement.decisions
+        ],
+        "answers": [_answer(answered) for answered in step.answers],
+    }
+    found = {name: value for name, value in found.items() if value}
+    if reward is not None:
+        found["reward"] = reward
+    if content:
+        shown = {action.id: action.content for action in step.actions}
+        found["events"] = [_rest(event, trajectory, shown) for event in step.events]
+    return found
+
+
+def _decision(decision: Decision, content: bool) -> dict[str, Json]:
+    row = atif_events.in_order(decision)
+    if content:
+        return row
+    row["rulings"] = [codec.dump(ruling) for ruling in decision.rulings]
+    if decision.consequence is not None:
+        row["consequence"] = codec.dump(decision.consequence)
+    return {name: row[name] for name in _BARE_DECISION if name in row}
+
+
+def _rest(event: Event, trajectory: Trajectory, shown: Mapping[str, str]) -> dict[str, Json]:
+    """Return what is left of an event, with the version that wrote it where that is not the session's first."""
+    rest = atif_events.apart(event, shown)
+    return rest if event.foregate == trajectory.foregate else {**rest, "foregate": event.foregate}
+
+
+def _answer(answered: Answered) -> dict[str, Json]:
+    found: dict[str, Json] = {
+        "seq": answered.seq,
+        "time": answered.time,
+        "who": answered.who,
+        "gate": answered.gate,
+        "code": answered.code,
+        "calls": list(answered.calls),
+        "choice": answered.choice,
+        "text": answered.text,
+        "error": answered.error,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _recorded(events: Iterable[Event]) -> dict[str, RecordedCall]:
+    return {
+        call.id: call
+        for event in events
+        if isinstance(body := event.body, ModelResponded) and body.continues is None
+        for call in (body if body.program is None else body.program).calls
+    }
+
+
+def _call(action: Action, recorded: RecordedCall | None) -> dict[str, Json]:
+    wire, defect = (recorded.wire_id, recorded.defect) if recorded is not None else ("", "")
+    own: dict[str, Json] = {
+        "standing": action.standing,
+        "gate": action.gate,
+        "code": action.code,
+        "target": action.target,
+        "remedy": atif_events.in_order(action.remedy) if action.remedy is not None else None,
+        "raw": atif_events.raw_apart(action.raw, action.arguments),
+        "more": {"defect": defect} if defect else {},
+    }
+    own = {name: value for name, value in own.items() if value}
+    if wire not in ("", action.id):
+        own["wire_id"] = wire
+    if action.arguments is None:
+        own["raw"] = action.raw
+    return {
+        "tool_call_id": action.id,
+        "function_name": action.name,
+        "arguments": dict(action.arguments or {}),
+        "extra": {"foregate": own},
+    }
+
+
+def _result(action: Action) -> dict[str, Json]:
+    own: dict[str, Json] = {
+        "outcome": action.outcome,
+        "code": action.answer_code,
+        "error": action.error,
+        "resolved": action.resolved,
+        "undone": action.undone,
+        "duration_ms": action.duration,
+    }
+    own = {name: value for name, value in own.items() if value}
+    if action.exit_code is not None:
+        own["exit_code"] = action.exit_code
+    made: dict[str, Json] = {
+        "source_call_id": action.id,
+        "content": action.content,
+        "extra": {"foregate": own},
+    }
+    if action.child:
+        made["subagent_trajectory_ref"] = [{"trajectory_id": action.child, "session_id": action.child}]
+    return made
+
+
+def _totals(trajectory: Trajectory) -> dict[str, Json]:
+    asked = [step.usage for step in trajectory.steps if step.asked]
+    advice = [answered.usage for step in trajectory.steps for answered in step.answers if answered.who != "person"]
+    actions = [action for step in trajectory.steps for action in step.actions]
+    return {
+        "total_prompt_tokens": sum(usage.input_tokens for usage in asked),
+        "total_completion_tokens": sum(usage.output_tokens for usage in asked),
+        "total_steps": len(trajectory.steps),
+        "extra": {
+            "foregate": {
+                "cost_micro_units": sum(usage.cost for usage in (*asked, *advice)),
+                "advice_tokens": sum(usage.input_tokens + usage.output_tokens for usage in advice),
+                "calls": len(actions),
+                "ran": sum(action.ran for action in actions),
+                "held": sum(action.standing in ("hold", "deny") for action in actions),
+            }
+        },
+    }

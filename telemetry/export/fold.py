@@ -1,0 +1,349 @@
+"""From the events of a session to its trajectory: a fold that loses none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from foregate.evidence.state.transcript import message_of
+from foregate.schemas.call_events import (
+    CallAnswered,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    ToolFinished,
+    ToolStarted,
+)
+from foregate.schemas.errors import InvalidJson, LogError
+from foregate.schemas.event import Event
+from foregate.schemas.judgement import Verdict
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.model_response import Usage
+from foregate.schemas.need import Answer, Need
+from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.response_events import ModelResponded, RecordedCall
+from foregate.schemas.session_events import (
+    CatalogChanged,
+    Checkpoint,
+    ContextCompressed,
+    PolicyChanged,
+    SessionEnded,
+    SessionStarted,
+)
+from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
+from foregate.schemas.tool_spec import ToolSpec
+from foregate.telemetry.audit.decisions import DecisionPoint, decision_points
+from foregate.telemetry.export.sentences import InWords, sentence
+from foregate.telemetry.export.trajectory import (
+    Action,
+    Answered,
+    OutcomeOfCall,
+    Source,
+    Step,
+    TaskEnd,
+    TaskStanding,
+    Trajectory,
+)
+
+
+def trajectory_of(
+    events: Iterable[Event], *, children: Sequence[Trajectory] = (), masked: Sequence[int] = ()
+) -> Trajectory:
+    """Return the trajectory of a session's events, all of them and in order; raise LogError for one unreadable."""
+    fold = Fold(children)
+    for event in events:
+        try:
+            fold.take(event)
+        except (LookupError, InvalidJson) as error:
+            raise LogError(
+                f"event {event.seq} of session `{event.session}` cannot be exported ({type(error).__name__}: {error}); "
+                "`foregate audit verify` tells what was changed"
+            ) from None
+    return fold.trajectory(tuple(masked))
+
+
+@dataclass(slots=True)
+class OpenStep:
+    """A step that may still grow: what it began with, and what came to it since. `calls` are ids."""
+
+    began: Step
+    calls: list[str] = field(default_factory=list)
+    decisions: list[DecisionPoint] = field(default_factory=list)
+    answers: list[Answered] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+
+class Fold:
+    """Takes events in order."""
+
+    def __init__(self, children: Sequence[Trajectory] = ()) -> None:
+        self._children = {child.session: child for child in children}
+        self._steps: list[OpenStep] = []
+        self._calls: dict[str, Action] = {}
+        self._tasks: list[TaskEnd] = []
+        self._ahead: list[Event] = []
+        self._first: Event | None = None
+        self._last: Event | None = None
+        self._agent: OpenStep | None = None
+        self._need: Need | None = None
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._unanswered: set[str] = set()
+        self._task = 0
+
+    def take(self, event: Event) -> None:
+        """Take in one event."""
+        self._first = self._first or event
+        self._last = event
+        match event.body:
+            case SessionStarted() as body:
+                self._tools = body.catalogue
+                self._step(event, "system", body.system)
+            case CatalogChanged() as body:
+                self._tools = body.catalogue
+                self._notice(event, body)
+            case TaskStarted() as body:
+                self._start_task(event, body)
+            case UserMessage() as body:
+                self._step(event, "user", body.text)
+                self._running()
+            case ModelResponded() as body:
+                self._respond(event, body)
+            case TurnJudged() as body:
+                self._judge(event, body)
+            case NeedRaised(need=need):
+                self._need = need
+                self._join(event, self._asker(need))
+            case NeedAnswered() as body:
+                self._answer_need(event, body)
+            case ToolStarted() as body:
+                self._start_tool(event, body)
+            case ToolFinished() as body:
+                self._finish(event, body, "finished" if body.ok else "failed", body.content)
+                ended = {"error": body.error, "exit_code": body.exit_code, "duration": body.duration}
+                self._calls[body.call] = replace(self._calls[body.call], **ended)
+            case CallAnswered() as body:
+                self._finish(event, body, "not_run", body.message)
+                self._calls[body.call] = replace(self._calls[body.call], answer_code=body.code)
+            case OutcomeUnknown() as body:
+                self._finish(event, body, "unknown", body.reason)
+            case OutcomeResolved() as body:
+                self._calls[body.call] = replace(self._calls[body.call], resolved=body.outcome)
+                self._notice(event, body)
+            case EffectUndone() as body:
+                self._calls[body.call] = replace(self._calls[body.call], undone=True)
+                self._notice(event, body)
+            case ContextCompressed() | PlanProposed() | PlanConfirmed() | PolicyChanged() as body:
+                self._notice(event, body)
+            case PlanStepChanged() as body:
+                self._change_step(event, body)
+            case TaskPaused() as body:
+                self._pause(event, body)
+            case TaskEnded() as body:
+                self._end_task(event, body)
+            case SessionEnded() | Checkpoint():
+                self._join(event)
+            case _:
+                assert_never(event.body)
+
+    def trajectory(self, masked: tuple[int, ...]) -> Trajectory:
+        """Return what was taken in; raise LogError where there was nothing."""
+        first, last = self._first, self._last
+        if first is None or last is None or not isinstance(first.body, SessionStarted):
+            raise LogError("a session does not begin as one; `foregate audit verify` tells more")
+        return Trajectory(
+            session=first.session,
+            started=first.time,
+            last=last.time,
+            foregate=first.foregate,
+            model=first.body.model,
+            workspace=first.body.workspace,
+            depth=first.body.depth,
+            parent=first.body.parent,
+            ended=isinstance(last.body, SessionEnded),
+            head=f"{last.seq}:{last.hash}",
+            tools=first.body.catalogue,
+            steps=tuple(map(self._made, self._steps)),
+            tasks=tuple(self._tasks),
+            masked=masked,
+            children=tuple(self._children.values()),
+        )
+
+    def _made(self, step: OpenStep) -> Step:
+        return replace(
+            step.began,
+            actions=tuple(self._calls[call] for call in step.calls),
+            decisions=tuple(step.decisions),
+            answers=tuple(step.answers),
+            events=tuple(step.events),
+        )
+
+    def _step(self, event: Event, source: Source, message: str, *, own: bool = True) -> OpenStep:
+        """Begin a step; `own` False gives it no event, for words that stand in another step's."""
+        began = Step(
+            number=len(self._steps) + 1,
+            seq=event.seq,
+            time=event.time,
+            kind=event.kind,
+            source=source,
+            actor=event.actor,
+            message=message,
+            task=self._task,
+            tools=self._tools,
+        )
+        step = OpenStep(began)
+        if own:
+            step.events, self._ahead = [*self._ahead, event], []
+        self._steps.append(step)
+        if self._tasks and self._tasks[-1].number == self._task:
+            self._tasks[-1] = replace(self._tasks[-1], last=len(self._steps))
+        return step
+
+    def _notice(self, event: Event, body: InWords) -> None:
+        self._step(event, "system", sentence(body))
+
+    def _join(self, event: Event, step: OpenStep | None = None) -> None:
+        """Add an event to a step, the newest where none is named; before the first it waits for that."""
+        step = step or (self._steps[-1] if self._steps else None)
+        (step.events if step is not None else self._ahead).append(event)
+
+    def _start_task(self, event: Event, body: TaskStarted) -> None:
+        self._task = body.task
+        self._tasks.append(TaskEnd(self._task, len(self._steps) + 1, len(self._steps) + 1))
+        self._ahead.append(event)
+        self._agent = None
+
+    def _respond(self, event: Event, body: ModelResponded) -> None:
+        if body.continues is not None:  # a further stage: the calls stand, as sent, in the step of the response
+            self._agent = self._owner(body.calls[0].id)
+            self._join(event, self._agent)
+            return
+        calls = body.program.calls if body.program is not None else body.calls
+        self._agent = self._step(event, "agent", body.text)
+        self._agent.began = replace(
+            self._agent.began,
+            reasoning=body.reasoning,
+            asked=body.places is None,
+            model=body.model,
+            finish_reason=body.finish_reason,
+            usage=body.usage.usage,
+        )
+        self._call(self._agent, calls)
+        self._unanswered = {call.id for call in calls}
+
+    def _call(self, step: OpenStep, calls: Iterable[RecordedCall]) -> None:
+        for call in (recorded.call for recorded in calls):
+            step.calls.append(call.id)
+            self._calls[call.id] = Action(call.id, call.name, call.raw, call.arguments, call.defect, call.digest)
+
+    def _judge(self, event: Event, body: TurnJudged) -> None:
+        turn, verdicts = body.turn, body.judgement.verdicts
+        if self._agent is not None and all(verdict.call in self._calls for verdict in verdicts):
+            step = self._owner(verdicts[0].call) if verdicts else self._agent
+            self._join(event, step)
+        else:
+            step = self._step(event, "agent", "")
+            step.began = replace(step.began, actor=turn.actor, cause=turn.cause)
+            self._call(step, turn.proposed or ())
+        if turn.actor == "model":
+            step.began = replace(step.began, turn=turn.turn)
+        step.decisions += decision_points([event])
+        for verdict in verdicts:
+            self._rule(verdict)
+        if body.notice:
+            step = self._step(event, "system", body.notice, own=False)
+            step.began = replace(step.began, actor="foregate")
+
+    def _rule(self, verdict: Verdict) -> None:
+        self._calls[verdict.call] = replace(
+            self._calls[verdict.call],
+            standing=verdict.standing.value,
+            gate=verdict.gate,
+            code=verdict.ruling.code,
+            message=verdict.ruling.message,
+            remedy=verdict.ruling.remedy,
+        )
+
+    def _owner(self, call: str) -> OpenStep:
+        """Return the step a call was made in; raise LookupError for a call nobody made."""
+        for step in reversed(self._steps):
+            if call in step.calls:
+                return step
+        raise LookupError(f"no response made the call `{call}`")
+
+    def _answer_need(self, event: Event, body: NeedAnswered) -> None:
+        answer, by_person = body.answer, body.answer.who == "person"
+        asked = self._need if self._need is not None and self._need.gate == answer.gate else None
+        found = Answered(
+            seq=event.seq,
+            time=event.time,
+            who=answer.who,
+            gate=answer.gate,
+            code=asked.code if asked is not None else "",
+            calls=asked.calls if asked is not None else (),
+            choice=answer.choice if by_person else "",
+            text=answer.words if by_person else "",
+            value=answer.value,
+            error=answer.error,
+            usage=body.usage or Usage(),
+        )
+        step = self._asker(answer)
+        step.answers.append(found)
+        self._join(event, step)
+        self._running()
+
+    def _asker(self, question: Need | Answer) -> OpenStep:
+        """Return the step a question is about: the response whose calls it names, else the newest."""
+        return self._agent if self._agent is not None and question.digests else self._steps[-1]
+
+    def _start_tool(self, event: Event, body: ToolStarted) -> None:
+        self._join(event, self._owner(body.call))
+        child = f"{event.session}.{body.call}"
+        action = replace(self._calls[body.call], target=body.target)
+        self._calls[body.call] = replace(action, child=child) if child in self._children else action
+
+    def _finish(
+        self, event: Event, body: ToolFinished | CallAnswered | OutcomeUnknown, outcome: OutcomeOfCall, content: str
+    ) -> None:
+        self._join(event, self._owner(body.call))
+        message = message_of(event, body.call in self._unanswered)
+        self._unanswered.discard(body.call)
+        action = self._calls[body.call]
+        self._calls[body.call] = replace(
+            action,
+            outcome=outcome,
+            content=content,
+            told=message.text if message is not None else "",
+            target=body.target or action.target,
+        )
+
+    def _change_step(self, event: Event, body: PlanStepChanged) -> None:
+        if body.ask is not None or body.choice:
+            self._notice(event, body)
+        else:
+            self._join(event)
+        if body.status == "running":
+            self._running()
+
+    def _pause(self, event: Event, body: TaskPaused) -> None:
+        if body.question is not None:
+            self._step(event, "agent", body.question)
+        else:
+            self._join(event)
+        self._standing(body.reason)
+
+    def _running(self) -> None:
+        if self._tasks and not self._tasks[-1].ended:
+            self._standing("running")
+
+    def _standing(self, status: TaskStanding) -> None:
+        if self._tasks:
+            self._tasks[-1] = replace(self._tasks[-1], status=status)
+
+    def _end_task(self, event: Event, body: TaskEnded) -> None:
+        self._notice(event, body)
+        if self._tasks:
+            self._tasks[-1] = replace(self._tasks[-1], status=body.status, text=body.text, note=body.note)
+        self._agent, self._task = None, 0

@@ -1,0 +1,83 @@
+"""What the model was sent before each response: the log holds it, exactly, and this reads it off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import Struct
+
+from foregate.evidence.state.conversation import Conversation
+from foregate.evidence.state.transcript import message_of
+from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
+from foregate.schemas.event import Event
+from foregate.schemas.kept_messages import read_messages
+from foregate.schemas.message import Message
+from foregate.schemas.plan_events import FillRequest, PlanStepChanged
+from foregate.schemas.protocols import Blobs
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.session_events import ContextCompressed
+from foregate.schemas.task_events import TaskEnded, UserMessage
+
+Hide = Callable[[bytes], bytes]
+"""Masks what a blob holds before it is read."""
+
+
+class Heard:
+    """The conversation as the model gets it, as the session's own state keeps it. Mutated by `take`."""
+
+    def __init__(self) -> None:
+        self.conversation = Conversation()
+        self._open: set[str] = set()
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages so far."""
+        return self.conversation.messages
+
+    def take(self, event: Event) -> Message | None:
+        """Take in an event, and return the message it adds."""
+        answered = False
+        match event.body:
+            case ContextCompressed() as body:
+                self.conversation.compress(body)
+            case ModelResponded(calls=calls):
+                self._open = {call.id for call in calls}
+            case TaskEnded():
+                self._open = set()
+            case ToolFinished(call=call) | CallAnswered(call=call) | OutcomeUnknown(call=call):
+                answered = call in self._open
+                self._open.discard(call)
+            case _:
+                pass
+        message = message_of(event, answered)
+        if message is not None:
+            self.conversation.add(message, by_user=isinstance(event.body, UserMessage))
+        return message
+
+
+class Asked(Struct, frozen=True):
+    """A response (its event number), what was sent for it, and whether that is what everybody said so far.
+
+    The execution model of a plan is sent a context of its own for each task: `apart`.
+    """
+
+    seq: int
+    messages: tuple[Message, ...]
+    apart: bool = False
+
+
+def asked(events: Iterable[Event], blobs: Blobs, hide: Hide) -> Iterator[Asked]:
+    """Yield what was sent for each response of a session, in order; raise LogError for a blob that is missing."""
+    heard, request = Heard(), ""
+    for event in events:
+        match event.body:
+            case ModelResponded(places=None) if request:
+                yield Asked(event.seq, tuple(read_messages(hide(blobs.get(request)))), True)
+                request = ""
+            case ModelResponded():
+                yield Asked(event.seq, tuple(heard.messages))
+            case PlanStepChanged(ask=FillRequest(request=sent)):
+                request = sent
+            case _:
+                pass
+        heard.take(event)

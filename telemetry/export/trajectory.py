@@ -1,0 +1,170 @@
+"""A session as a trajectory: what a reward function is given, and what every export format is written from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import Kind
+from foregate.schemas.model_response import Usage
+from foregate.schemas.need import Who
+from foregate.schemas.ruling import Remedy
+from foregate.schemas.strict_json import Json
+from foregate.schemas.task_events import STATUSES, PauseReason, Status
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec
+from foregate.telemetry.audit.decisions import DecisionPoint
+
+Source = Literal["system", "user", "agent"]
+OutcomeOfCall = Literal["finished", "failed", "unknown", "not_run", "open"]
+TaskStanding = Literal["running"] | PauseReason | Status
+
+
+class Action(Struct, frozen=True):
+    """One call of a step, how it was ruled and what came of it.
+
+    `arguments` is what strict parsing made of `raw`, None with a `defect` where it could not be read. `standing` is
+    `allow`, `hold` or `deny`, "" where nobody judged the call; `gate`, `code` and `message` are those of the strictest
+    ruling, and `remedy` the call it named as the cure. `outcome` is `finished` or `failed` (it ran, and the tool says
+    so), `unknown` (nobody can vouch for it; `resolved` is what was found out later), `not_run` under `answer_code`, or
+    `open`. `content` is what the tool showed or why the call did not run, `told` the whole answer as the model got it,
+    "" for a call Foregate made itself. `undone` tells that the effect was taken back later, `child` names the session
+    of a delegated task.
+    """
+
+    id: str
+    name: str
+    raw: str
+    arguments: Mapping[str, Json] | None
+    defect: str
+    digest: str
+    target: str = ""
+    standing: str = ""
+    gate: str = ""
+    code: str = ""
+    message: str = ""
+    remedy: Remedy | None = None
+    outcome: OutcomeOfCall = "open"
+    answer_code: str = ""
+    content: str = ""
+    told: str = ""
+    error: str = ""
+    exit_code: int | None = None
+    duration: int = 0
+    resolved: str = ""
+    undone: bool = False
+    child: str = ""
+
+    @property
+    def call(self) -> ToolCall:
+        """The call alone."""
+        return ToolCall(self.id, self.id, self.name, self.raw, self.arguments, self.defect, self.digest)
+
+    @property
+    def ran(self) -> bool:
+        """Whether the call was allowed and its tool was started."""
+        return self.outcome in ("finished", "failed", "unknown")
+
+
+class Answered(Struct, frozen=True):
+    """What somebody answered while a step was judged: `who` is `person`, `planner` or `critic`.
+
+    `choice` and `text` are a person's; `value` is the whole answer, None where there was no usable one and `error` says
+    why. `code` is what the gate asked under, `calls` what it asked about.
+    """
+
+    seq: int
+    time: str
+    who: Who
+    gate: str
+    code: str = ""
+    calls: tuple[str, ...] = ()
+    choice: str = ""
+    text: str = ""
+    value: Mapping[str, Json] | None = None
+    error: str = ""
+    usage: Usage = Usage()
+
+
+class Step(Struct, frozen=True):
+    """One step: a prompt or notice (`system`), a message (`user`), or what the agent did (`agent`).
+
+    `kind` is the kind of the event it begins with and `actor` who made it: `model`, `planner` (a plan's own calls),
+    `runner` and `postlude` (looks Foregate takes itself), `foregate`, `user`, `parent`, `person`. `asked` tells whether
+    a model was asked for it, `tools` are the specifications in force. `task` and `turn` count from 1, 0 outside, and
+    `cause` is the number of the event that led to a look of Foregate's own. `events` are those the step stands for.
+    """
+
+    number: int
+    seq: int
+    time: str
+    kind: Kind
+    source: Source
+    actor: str
+    message: str
+    task: int = 0
+    turn: int = 0
+    reasoning: str = ""
+    actions: tuple[Action, ...] = ()
+    decisions: tuple[DecisionPoint, ...] = ()
+    answers: tuple[Answered, ...] = ()
+    asked: bool = False
+    model: str = ""
+    finish_reason: str = ""
+    usage: Usage = Usage()
+    cause: int = 0
+    tools: tuple[ToolSpec, ...] = ()
+    events: tuple[Event, ...] = ()
+
+    @property
+    def response(self) -> bool:
+        """Whether this is a response: of a model, or of a plan in its place."""
+        return self.kind == "model_response"
+
+
+class TaskEnd(Struct, frozen=True):
+    """A task: its number, the numbers of its first and last step, and its status: `running`, a pause, or its end."""
+
+    number: int
+    first: int
+    last: int
+    status: TaskStanding = "running"
+    text: str = ""
+    note: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the task is over."""
+        return self.status in STATUSES
+
+
+class Trajectory(Struct, frozen=True):
+    """A session from its first event to its last, with those of the tasks it delegated in `children`.
+
+    `tools` are the specifications that were offered first. `masked` counts events that hold less here than in the log:
+    what the policy in force at the export calls sensitive was masked in them.
+    """
+
+    session: str
+    started: str
+    last: str
+    foregate: str
+    model: str
+    workspace: str
+    depth: int
+    parent: str
+    ended: bool
+    head: str
+    tools: tuple[ToolSpec, ...]
+    steps: tuple[Step, ...]
+    tasks: tuple[TaskEnd, ...]
+    masked: tuple[int, ...] = ()
+    children: tuple[Trajectory, ...] = ()
+
+    @property
+    def responses(self) -> tuple[Step, ...]:
+        """The steps that are responses; rewards count by them."""
+        return tuple(step for step in self.steps if step.response)

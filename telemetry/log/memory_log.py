@@ -1,0 +1,87 @@
+"""The log in memory: the same chain without a disk, for tests, benchmarks and demos."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from foregate.schemas.errors import LogError, SessionHeld
+from foregate.schemas.event import GENESIS, Draft, Event
+from foregate.schemas.event_body import Kind
+from foregate.schemas.protocols import Head, Lease
+from foregate.telemetry.log import chain
+
+
+class MemoryLog:
+    """Events of any number of sessions in one process; gone when the process ends."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[tuple[Event, str]]] = {}
+        self._held: dict[str, Lease] = {}
+        self._fence = 0
+
+    async def claim(self, session: str, *, create: bool = False) -> Lease:
+        """Take the session; see Log."""
+        if session in self._held:
+            raise SessionHeld(f"session `{session}` is open elsewhere in this process; close it first")
+        if session not in self._lines and not create:
+            raise LogError(f"there is no session `{session}`; `foregate audit list` names those there are")
+        self._lines.setdefault(session, [])
+        self._fence += 1
+        lease = Lease(session, "memory", self._fence)
+        self._held[session] = lease
+        return lease
+
+    async def append(self, lease: Lease, drafts: Sequence[Draft], *, policy: str, time: str) -> Sequence[Event]:
+        """Number, chain and keep the drafts; see Log."""
+        if self._held.get(lease.session) != lease:
+            raise SessionHeld(f"session `{lease.session}` is no longer ours; nothing was written")
+        lines = self._lines[lease.session]
+        prev = lines[-1][0].hash if lines else GENESIS
+        sealed = chain.seal(drafts, session=lease.session, after=len(lines), prev=prev, policy=policy, time=time)
+        lines.extend(sealed)
+        return [event for event, _ in sealed]
+
+    async def settle(self, lease: Lease) -> None:
+        """Nothing to wait for: memory is as durable as this log gets."""
+
+    async def read(self, session: str, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
+        """Return events after a number; see Log."""
+        lines = self._rows(session)[after : after + limit if limit else None]
+        return [event for event, _ in lines]
+
+    async def head(self, session: str) -> Head:
+        """Return the last event's number and hash; see Log."""
+        lines = self._rows(session)
+        if not lines:
+            return Head(0, GENESIS, False)
+        last = lines[-1][0]
+        return Head(last.seq, last.hash, last.kind == "session_ended")
+
+    async def sessions(self) -> Sequence[str]:
+        """Return the names of all sessions, newest first."""
+        return list(reversed(self._lines))
+
+    async def release(self, lease: Lease) -> None:
+        """Give the session back."""
+        if self._held.get(lease.session) == lease:
+            del self._held[lease.session]
+
+    def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
+        """Yield (number, canonical text, hash) of each event, for verification."""
+        yield from ((event.seq, text, event.hash) for event, text in self._rows(session))
+
+    def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
+        """Yield events after a number, up to another, of some kinds or of all, in order."""
+        rows = self._rows(session)[max(after, 0) : until or None]
+        yield from (event for event, _ in rows if not kinds or event.kind in kinds)
+
+    def kept_head(self, session: str) -> tuple[int, str]:
+        """Return number and hash of the last event."""
+        rows = self._rows(session)
+        return (rows[-1][0].seq, rows[-1][0].hash) if rows else (0, GENESIS)
+
+    def _rows(self, session: str) -> list[tuple[Event, str]]:
+        try:
+            return self._lines[session]
+        except KeyError:
+            raise LogError(f"there is no session `{session}`") from None

@@ -1,0 +1,189 @@
+"""A process whose children each run one small session on a real home and workspace, and may kill themselves in it.
+
+A line on its input is a JSON object: `home`, `workspace`, `stamps` (a file that grows by a line with every run of the
+tool `stamp`), `staged` (whether a response comes in stages), `early` (whether looks are taken while it arrives) and
+`die`: [] for never, else how and after which event number, or in which tool. What became of the child is a line on its
+output: `killed`, or what it said. Children are forked, so that only the first pays for the imports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from foregate.agent.loop.runner import go_on, run
+from foregate.agent.testing.model import calls, says
+from foregate.agent.tools.builtin.files import edit_file, read_file
+from foregate.agent.tools.tool import Tool
+from foregate.agent.workspace.workspace import Workspace
+from foregate.assembly.open import open_session
+from foregate.assembly.setting import Setting
+from foregate.policy.source.load import default_policy
+from foregate.schemas.capabilities import Capabilities
+from foregate.schemas.effect import Effect
+from foregate.schemas.event import Event
+from foregate.schemas.follower import Follower
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.order import Block
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.telemetry.log import file_blobs, sqlite_log
+
+POLICY, LOADED = default_policy(), (file_blobs, sqlite_log)
+"""What every session needs, loaded before the first child is forked."""
+
+TALK = "I will fix the typo in a.txt and stamp the form."
+STEPS = (
+    ("read_file", {"path": "a.txt"}),
+    ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"}),
+    ("stamp", {"form": "k"}),
+)
+
+
+class Careful:
+    """A model that takes the steps in order, repeats what was not done, and never what it cannot know of."""
+
+    name = "careful"
+
+    async def respond(self, request: ModelRequest, on_text: object = None) -> ModelResponse:
+        """Return the first step that neither succeeded nor has an unknown outcome."""
+        names = {call.id: call.name for message in request.messages for call in message.calls}
+        settled = set()
+        for message in request.messages:
+            if message.role == "tool":
+                answer = json.loads(message.text)
+                if answer["ok"] or answer.get("foregate", {}).get("code") == "outcome_unknown":
+                    settled.add(names[message.call])
+        for step in STEPS:
+            if step[0] not in settled:
+                return told(calls(step, text=TALK), on_text)
+        return says("done")
+
+
+class Staged(Careful):
+    """One that stamps first, in one response with the look whose result it puts on the form."""
+
+    async def respond(self, request: ModelRequest, on_text: object = None) -> ModelResponse:
+        """Return the response with both, then what is left to do."""
+        if any(message.calls for message in request.messages):
+            return await super().respond(request, on_text)
+        form = {"form": "k", "note": "$result_of_step_1"}
+        order = Block("parallel", (Block("sequential", (0, 1)),))
+        return told(replace(calls(STEPS[0], ("stamp", form), text=TALK), order=order, deferred=(1,)), on_text)
+
+
+def told(response: ModelResponse, on_text: object) -> ModelResponse:
+    """Return the response, its calls told to whoever follows it."""
+    if isinstance(on_text, Follower):
+        for call in response.calls:
+            on_text.call(call)
+    return response
+
+
+def die() -> None:
+    """End this process at once, as a crash would."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stamping(stamps: Path, dies: bool) -> Tool:
+    """Return the tool `stamp`, whose every run adds a line to `stamps`."""
+
+    async def stamp(arguments: Mapping[str, Any]) -> ToolResult:
+        with stamps.open("a") as file:
+            file.write(f"{arguments['form']}\n")
+        if dies:
+            die()
+        return ToolResult(True, "stamped")
+
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": {key: {"type": "string"} for key in ("form", "note")},
+        "required": ["form"],
+    }
+    nature = Capabilities(external_side_effect=False, needs_approval=False, reversible=True)
+    target = TargetParameter("form", ResourceKind.OTHER, Effect.EDIT)
+    return Tool(ToolSpec("stamp", "Stamp a form.", schema, Effect.EDIT, nature, (target,), "python"), stamp)
+
+
+def killer(home: Path, how: str, number: int) -> Callable[[Event], None]:
+    """Return a listener that dies after event `number`: `at_once`, or when it is `written` where others can read it."""
+
+    def listen(event: Event) -> None:
+        if event.seq != number:
+            return
+        while how == "written" and rows(home) < number:
+            pass
+        die()
+
+    return listen
+
+
+def rows(home: Path) -> int:
+    """Return how many events of the session are on disk."""
+    connection = sqlite3.connect(home / "events.db")
+    try:
+        return int(connection.execute("SELECT count(*) FROM events").fetchone()[0])
+    finally:
+        connection.close()
+
+
+async def session(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Begin the session, or go on with the one that is there, and see its task through."""
+    how, where = order["die"] or ("", 0)
+    home = Path(order["home"])
+    space = Workspace(order["workspace"])
+    files = [read_file(space, POLICY), edit_file(space, POLICY)]
+    setting = Setting(
+        workspace=order["workspace"],
+        model=Staged() if order.get("staged") else Careful(),
+        policy=POLICY,
+        tools=[*files, stamping(Path(order["stamps"]), how == "tool")],
+        builtin=False,
+        listeners=[killer(home, how, where)] if how in ("at_once", "written") else (),
+        environ={"FOREGATE_HOME": str(home)},
+    )
+    if order.get("early"):
+        (home.parent / "early.yaml").write_text("version: 1\nstreaming: {execute: observations}\n")
+        setting.config = home.parent / "early.yaml"
+    setting.resume = "last" if (home / "events.db").exists() and rows(home) else ""
+    opened = await open_session(setting)
+    inner = opened.session
+    if inner.state.task is not None:
+        outcome = (await go_on(inner)).status
+    elif inner.state.tasks == 0:
+        outcome = (await run(inner, "fix the typo in a.txt and stamp form k")).status
+    else:
+        outcome = "over"
+    await opened.close()
+    space.close()
+    return {"session": opened.name, "outcome": outcome, "events": inner.state.seq}
+
+
+def main() -> None:
+    """Fork a child for every order and say what became of it."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            os.write(1, f"{json.dumps(asyncio.run(session(json.loads(line))))}\n".encode())
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            os.write(1, b'"killed"\n' if os.WTERMSIG(status) == signal.SIGKILL else b'"crashed"\n')
+        elif os.waitstatus_to_exitcode(status):
+            os.write(1, b'"failed"\n')
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Whole sessions under the shipped policy `classic`, killed and resumed too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from foregate.agent.loop.runner import go_on, run, step
+from foregate.agent.session.session import Session
+from foregate.agent.testing.model import answers, calls, says
+from foregate.gates.prelude import prelude
+from foregate.gates.replay.redecide import decide
+from foregate.policy.source.load import file_of, load
+from foregate.schemas import codec, strict_json
+from foregate.schemas.event import Event
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.judging_events import NeedRaised, TurnJudged
+from foregate.telemetry.audit.rebuild_turn import recorded
+from tests.agent.corpus import BOB, EDIT, READ, REQUEST, TALK, YES, classic, classic_drift
+from tests.agent.world import World, plan_json
+
+POLICY = load(file_of("classic")).policy
+GREET = ("send", {"to": BOB, "text": "hello"})
+PLAN = answers(plan_json("edit_file", "a.txt"))
+
+
+async def held_by(world: World) -> list[tuple[tuple[str, str], ...]]:
+    """Return for each turn of the model what stands of its calls: standing and code."""
+    return [
+        tuple((verdict.standing.value, verdict.ruling.code) for verdict in body.judgement.verdicts)
+        for body in await world.bodies(TurnJudged)
+        if body.turn.actor == "model"
+    ]
+
+
+async def asked(world: World) -> list[tuple[str, int]]:
+    """Return who was asked about how many calls, in order."""
+    return [(body.need.who, len(body.need.calls)) for body in await world.bodies(NeedRaised)]
+
+
+async def judged_again(session: Session, events: list[Event]) -> None:
+    """Fail unless every recorded turn, judged again, gives the bytes of the log."""
+
+    def each() -> Iterator[tuple[bytes, bytes]]:
+        bench = prelude(session.policy, session.catalogue)
+        for turn in recorded(events):
+            again = decide(turn.turn, session.policy, bench)
+            assert isinstance(again, Judgement)
+            yield strict_json.encode_record(codec.dump(again)), strict_json.encode_record(codec.dump(turn.judgement))
+
+    pairs = list(each())
+    assert pairs
+    assert all(again == before for again, before in pairs)
+
+
+async def test_words_look_plan_and_critic_come_in_turn_and_each_hold_takes_its_whole_response() -> None:
+    world = World()
+    session = await classic(world)
+    waits = ("hold", "not_asked_now")
+    assert await held_by(world) == [
+        (("hold", "narration_required"),),
+        (waits, ("hold", "missing_pre_execution_evidence")),
+        (waits, ("hold", "critique_rejected")),
+        (("allow", "validity_passed"),),
+        (("allow", "validity_passed"),),
+    ]
+    assert await asked(world) == [("planner", 1), ("critic", 1), ("planner", 1), ("critic", 1), ("person", 1)]
+    assert (world.workspace.files["a.txt"], world.sent) == (b"the cat", [BOB])
+    await judged_again(session, list(await world.log.read("s")))
+
+
+async def test_a_wish_nobody_can_make_out_takes_the_tools_away_for_the_task_and_no_longer() -> None:
+    world = World()
+    session = await classic_drift(world)
+    drift = ("hold", "text_only_turn_side_effecting_tool_drift")
+    assert await held_by(world) == [(("hold", "not_asked_now"), drift), (drift,)]
+    assert [bool(request.tools) for request in session.model.requests] == [True, False, False]  # type: ignore[attr-defined]
+    assert world.effects == []
+    session.model = type(session.model)([says("I see.")])  # type: ignore[call-arg]
+    await run(session, "and now?")
+    assert session.model.requests[0].tools  # type: ignore[attr-defined]
+
+
+async def test_the_tools_stay_away_when_the_process_ends_in_between() -> None:
+    world = World(policy=POLICY)
+    session = await world.open([calls(("note", {"key": "k"}), text=TALK)])
+    await session.hear("hello there")
+    while (await world.kinds())[-1] != "call_answered":
+        assert await step(session) is None
+    await world.kill(session)
+    again = await world.open([says("Hello.")], resume=True)
+    assert (await go_on(again)).status == "completed"
+    assert [(r.words_only, tuple(r.tools)) for r in again.model.requests] == [(True, ())]  # type: ignore[attr-defined]
+
+
+async def test_a_plan_stays_the_task_s_only_one_when_the_process_ends_before_the_yes() -> None:
+    world = World(policy=POLICY)
+    session = await world.open([calls(READ, text=TALK), calls(EDIT), PLAN, calls(GREET), YES], [None])
+    assert (await run(session, REQUEST)).status == "awaiting_approval"
+    await world.kill(session)
+    again = await world.open([says("both done")], ["yes"], resume=True)
+    assert (await go_on(again)).status == "completed"
+    assert await asked(world) == [("planner", 1), ("critic", 1), ("person", 1)]
+    assert world.sent == [BOB]
+    await judged_again(again, list(await world.log.read("s")))
+
+
+async def test_a_read_held_with_others_again_and_again_is_no_repeated_hold_of_its_own() -> None:
+    world = World(policy=POLICY)
+    look, other = ("read_file", {"path": "b.txt"}), ("edit_file", {"path": "b.txt", "old": "teh", "new": "the"})
+    model = [calls(look, EDIT, text=TALK), calls(look, ("nope", {})), calls(look, other), calls(look)]
+    session = await world.open([*model, says("I could not.")])
+    assert (await run(session, "fix a.txt and b.txt")).status == "completed"
+    assert [turn[0][0] for turn in await held_by(world)] == ["hold", "hold", "hold", "allow"]

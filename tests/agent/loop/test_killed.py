@@ -1,0 +1,135 @@
+"""A process killed anywhere in a session, on a real log and real files: what is left is sound and goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foregate.schemas.call_events import OutcomeUnknown, ToolStarted
+from foregate.schemas.event import Event
+from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.ruling import Standing
+from foregate.telemetry.audit.verify import verify_session
+from foregate.telemetry.log.sqlite_log import SqliteLog
+from tests.events import bodies
+
+DRIVER = Path(__file__).with_name("killed_driver.py")
+
+
+class Place:
+    """A home, a workspace and a file of stamps, all new; `do` runs the session there in a process of its own."""
+
+    def __init__(self, root: Path, driver: subprocess.Popen[str], *, staged: bool = False, early: bool = False) -> None:
+        root.mkdir()
+        self._kind = {"staged": staged, "early": early}
+        self.home, self.workspace, self.stamps = root / "home", root / "workspace", root / "stamps"
+        self.workspace.mkdir()
+        self.stamps.touch()
+        (self.workspace / "a.txt").write_text("teh cat")
+        self._driver = driver
+
+    def do(self, *die: Any) -> Any:
+        """Run the session, killed as `die` says, and return what became of it."""
+        paths = {"home": self.home, "workspace": self.workspace, "stamps": self.stamps}
+        order = {name: str(path) for name, path in paths.items()} | {"die": die, **self._kind}
+        assert self._driver.stdin is not None
+        assert self._driver.stdout is not None
+        self._driver.stdin.write(f"{json.dumps(order)}\n")
+        self._driver.stdin.flush()
+        return json.loads(self._driver.stdout.readline())
+
+    async def log(self) -> list[Event]:
+        """Return the events of the one session; fails when they do not verify."""
+        log = SqliteLog(self.home / "events.db")
+        try:
+            names = await log.sessions()
+            written = [name for name in names if verify_session(log, name).events]
+            assert all(verify_session(log, name).ok for name in written)
+            return list(await log.read(written[0])) if written else []
+        finally:
+            log.close()
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[subprocess.Popen[str]]:
+    """The driver, which forks a process for every session."""
+    command = [sys.executable, "-I", str(DRIVER)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def sound(place: Place, events: list[Event]) -> None:
+    """Check what must hold after a kill and a resume: nothing ran twice, and what is not known is said."""
+    changed = [body.call for body in bodies(events, ToolStarted) if body.side_effect != "pure"]
+    assert len(changed) == len(set(changed))
+    unknown = Counter(body.tool for body in bodies(events, OutcomeUnknown))
+    stamps = place.stamps.read_text().splitlines()
+    assert len(stamps) <= 1
+    assert stamps or unknown["stamp"]
+    assert (place.workspace / "a.txt").read_text() == "the cat" or unknown["edit_file"]
+    assert sum(unknown.values()) <= 1
+
+
+def taken_up(left: list[Event], events: list[Event]) -> None:
+    """Check that what the last event before the kill allowed was carried out on that very judgement."""
+    last = left[-1] if left else None
+    if last is None or not isinstance(last.body, TurnJudged) or last.body.turn.actor != "model":
+        return
+    allowed = {verdict.call for verdict in last.body.judgement.verdicts if verdict.standing is Standing.ALLOW}
+    permits = [body.permit for body in bodies(events, ToolStarted)]
+    assert allowed == {permit.call for permit in permits if permit.judged == last.seq}
+
+
+@pytest.mark.parametrize(("staged", "early"), [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("how", ["at_once", "written"])
+async def test_a_process_killed_after_any_event_leaves_a_log_that_verifies_and_goes_on_and_nothing_runs_twice(
+    how: str, staged: bool, early: bool, tmp_path: Path, driver: subprocess.Popen[str]
+) -> None:
+    whole = Place(tmp_path / "whole", driver, staged=staged, early=early).do()
+    assert whole["outcome"] == "completed"
+    parked = 0
+    for number in range(1, whole["events"] + 1):
+        place = Place(tmp_path / str(number), driver, staged=staged, early=early)
+        assert place.do(how, number) == "killed"
+        left = await place.log()
+        assert (number if how == "written" else 0) <= len(left) <= number + 1
+        done = place.do()
+        assert done["outcome"] in ("completed", "over")
+        events = await place.log()
+        assert [event.hash for event in events[: len(left)]] == [event.hash for event in left]
+        sound(place, events)
+        taken_up(left, events)
+        parked += any(event.kind == "outcome_unknown" for event in events)
+    assert parked >= (2 if how == "written" else 0)
+
+
+async def test_a_process_killed_inside_an_effect_does_not_repeat_it(
+    tmp_path: Path, driver: subprocess.Popen[str]
+) -> None:
+    place = Place(tmp_path / "tool", driver)
+    assert place.do("tool", "stamp") == "killed"
+    assert (await place.log())[-1].kind == "tool_started"
+    assert place.stamps.read_text() == "k\n"
+    assert place.do()["outcome"] == "completed"
+    events = await place.log()
+    sound(place, events)
+    assert [body.tool for body in bodies(events, OutcomeUnknown)] == ["stamp"]
+    assert place.stamps.read_text() == "k\n"
+
+
+async def test_a_process_killed_again_and_again_gets_to_the_end(tmp_path: Path, driver: subprocess.Popen[str]) -> None:
+    place = Place(tmp_path / "often", driver)
+    number = 0
+    while (became := place.do("written", number + 5)) == "killed":
+        number = len(await place.log())
+    assert became["outcome"] in ("completed", "over")
+    sound(place, await place.log())

@@ -1,0 +1,175 @@
+"""The adapter over real HTTP: what goes wrong, what is tried again, and what never leaves."""
+
+from __future__ import annotations
+
+import ssl
+
+import httpx2
+import openai
+import pytest
+
+from foregate.agent.models.openai.endpoint import Endpoint
+from foregate.agent.models.openai.errors import Declined, translate
+from foregate.agent.models.openai.retry import Retries
+from foregate.schemas.errors import ModelError
+from tests.agent.models.openai.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message, piece
+from tests.agent.models.openai.test_model import HELLO, model_at
+
+
+async def test_a_response_beyond_the_limit_is_one_error_and_not_tried_again() -> None:
+    async with ScriptedServer(message("x" * 101), Stream([piece(0, "x" * 60, name="f")] * 2)) as server:
+        with pytest.raises(ModelError, match="more than 100 characters of text"):
+            await model_at(server, limit=100).respond(HELLO)
+        with pytest.raises(ModelError, match="more than 100 characters of tool calls"):
+            await model_at(server, limit=100).respond(HELLO, print)
+
+
+@pytest.mark.parametrize("raw", [b"{", b"[" * 200_000, b"[]", b"<html>", b'{"choices": []}', b"null", b"\xff\xfe"])
+async def test_a_body_that_is_no_answer_is_tried_again(raw: bytes) -> None:
+    async with ScriptedServer(Reply(raw), message("hi")) as server:
+        assert (await model_at(server).respond(HELLO)).text == "hi"
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
+async def test_a_passing_failure_is_tried_again(status: int) -> None:
+    sleeps: list[float] = []
+    async with ScriptedServer(failure(status), message("hi")) as server:
+        assert (await model_at(server, sleeps).respond(HELLO)).text == "hi"
+    assert len(sleeps) == 1
+    assert 0.25 <= sleeps[0] <= 0.5
+
+
+async def test_retry_after_is_honoured_and_capped() -> None:
+    sleeps: list[float] = []
+    waits = [{"Retry-After": "7"}, {"Retry-After": "Fri, 01 Jan 2100 00:00:00 GMT"}, {"retry-after-ms": "1500"}]
+    async with ScriptedServer(*(failure(429, headers=wait) for wait in waits), message("hi")) as server:
+        await model_at(server, sleeps).respond(HELLO)
+    assert sleeps == [7.0, 60.0, 1.5]
+
+
+async def test_attempts_are_counted_and_the_last_failure_is_named() -> None:
+    sleeps: list[float] = []
+    async with ScriptedServer(*[failure(503, "overloaded")] * 3) as server:
+        with pytest.raises(ModelError, match=r"failed \(503: overloaded\) \(3 attempts\); try again later"):
+            await model_at(server, sleeps, retries=Retries(attempts=3)).respond(HELLO)
+    assert len(sleeps) == 2
+
+
+async def test_no_attempt_begins_after_the_budget_of_seconds() -> None:
+    now = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    async with ScriptedServer(*[failure(429, headers={"Retry-After": "40"})] * 3) as server:
+        model = model_at(server, sleep=sleep, clock=lambda: now, retries=Retries(attempts=9, seconds=100))
+        with pytest.raises(ModelError, match="3 attempts"):
+            await model.respond(HELLO)
+    assert now == 80
+
+
+@pytest.mark.parametrize(
+    ("reply", "sentence"),
+    [
+        (failure(403, "not yours"), "does not allow this key to use the model `m`"),
+        (failure(404, "no such model"), "does not know the model `m`; set FOREGATE_MODEL"),
+        (failure(404, "nothing here"), "check that OPENAI_BASE_URL names an OpenAI-compatible endpoint"),
+        (failure(400, "bad"), r"refused the request \(400: bad\); change the request or the model"),
+        (failure(422, "odd"), r"refused the request \(422: odd\)"),
+        (failure(400, "too many", code="context_length_exceeded"), "the conversation is too long for the model `m`"),
+        (failure(429, "pay", code="insufficient_quota"), "no credit left"),
+        (Reply(b"", 307, {"Location": "http://127.0.0.1:1/v1"}), "redirects elsewhere, which is never followed"),
+        (Reply({"error": {"message": "bad", "code": 400}}), "refused the request"),
+    ],
+)
+async def test_a_final_failure_is_one_sentence_at_once(reply: Reply, sentence: str) -> None:
+    sleeps: list[float] = []
+    async with ScriptedServer(reply) as server:
+        with pytest.raises(ModelError, match=sentence) as caught:
+            await model_at(server, sleeps).respond(HELLO)
+    assert "\n" not in str(caught.value)
+    assert not sleeps
+
+
+async def test_a_wrong_key_is_refused_in_words_that_do_not_hold_it() -> None:
+    secret = "sk-wrong-aaaaaaaaaaaaaaaa"
+    async with ScriptedServer() as server:
+        with pytest.raises(ModelError, match="refused the key; set OPENAI_API_KEY") as caught:
+            await model_at(server, api_key=secret).respond(HELLO)
+    assert secret not in str(caught.value)
+
+
+async def test_an_endpoint_that_repeats_the_key_does_not_leak_it() -> None:
+    texts = [f"you sent {KEY}\x1b[31m", f"{KEY} is bad"]
+    async with ScriptedServer(failure(400, texts[0]), message("x", finish=texts[1])) as server:
+        with pytest.raises(ModelError) as caught:
+            await model_at(server).respond(HELLO)
+        response = await model_at(server).respond(HELLO)
+    assert KEY not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+    assert KEY not in repr(response)
+
+
+async def test_an_unknown_model_is_named() -> None:
+    async with ScriptedServer(models=["other"]) as server:
+        with pytest.raises(ModelError, match="does not know the model `m`"):
+            await model_at(server).respond(HELLO)
+
+
+async def test_an_endpoint_that_is_not_there_is_named_after_some_attempts() -> None:
+    async with ScriptedServer() as server:
+        url = server.url
+    sleeps: list[float] = []
+    with pytest.raises(ModelError, match=f"{url} cannot be reached or broke the connection .6 attempts"):
+        await model_at(server, sleeps).respond(HELLO)
+    assert len(sleeps) == 5
+
+
+async def test_what_leaves_is_a_fixed_set_of_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Extra: 1\nAuthorization: Bearer other")
+    monkeypatch.setenv("OPENAI_ORG_ID", "org")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
+    async with ScriptedServer(message("hi", usage={}), Stream([delta("stop", content="x")])) as server:
+        await model_at(server).respond(HELLO)
+        await model_at(server).respond(HELLO, [].append)
+    names = {"host", "content-length", "content-type", "accept", "authorization", "accept-encoding", "user-agent"}
+    assert [headers.keys() - {"", "connection"} for headers in server.headers] == [names, names]
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+async def test_a_compressed_answer_is_refused() -> None:
+    async with ScriptedServer(Reply(b"xx", headers={"Content-Encoding": "gzip"})) as server:
+        with pytest.raises(ModelError, match="compresses its answers unasked"):
+            await model_at(server).respond(HELLO)
+
+
+async def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("foregate.agent.models.openai.transport.MAX_BODY", 1000)
+    long = message("x" * 2000)
+    async with ScriptedServer(long, Stream([b"data: " + b"x" * 2000]), Stream([b"x\n\n" * 999] * 2, "hang")) as server:
+        for read in (None, print):
+            with pytest.raises(ModelError, match="more than 1000 bytes in one piece"):
+                await model_at(server).respond(HELLO, read)
+        with pytest.raises(ModelError, match="more than 1000 bytes"):
+            await model_at(server).respond(HELLO)
+
+
+def test_a_certificate_that_cannot_be_verified_is_said_at_once() -> None:
+    error = openai.APIConnectionError(request=httpx2.Request("POST", "https://h/v1"))
+    error.__cause__ = httpx2.ConnectError("no")
+    error.__cause__.__context__ = ssl.SSLCertVerificationError("self-signed")
+    said = translate(error, Endpoint.of("https://h/v1", "k"), {})
+    assert isinstance(said, ModelError)
+    assert "the certificate of https://h/v1 cannot be verified" in str(said)
+
+
+def test_a_refusal_that_repeats_our_request_is_read_only_where_it_names_the_fault() -> None:
+    detail = [{"loc": ["body", "stream_options"], "msg": "extra", "input": {"response_format": "json_schema"}}]
+    response = httpx2.Response(422, request=httpx2.Request("POST", "https://h/v1"))
+    error = openai.APIStatusError("x", response=response, body={"detail": detail})
+    body = {"stream_options": {}, "response_format": {"type": "json_schema"}}
+    said = translate(error, Endpoint.of("https://h/v1", "k"), body)
+    assert isinstance(said, Declined)
+    assert said.feature == "stream_options"

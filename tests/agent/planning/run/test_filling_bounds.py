@@ -1,0 +1,92 @@
+"""What of an answer that fills in a task is used, and what a task may not do."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from foregate.agent.planning.format.validator import validate
+from foregate.agent.testing.model import calls, says
+from foregate.schemas.model_response import ModelResponse
+from tests.agent.planning.plans import CONFIGURATION, call, carried_out, confirmed, plan, statuses, task
+from tests.agent.world import World
+
+MOST = CONFIGURATION.execution.max_calls_per_task
+
+
+async def test_a_task_that_lists_too_many_calls_is_a_defect() -> None:
+    world = World()
+    session = await world.open([])
+    many = tuple(call("note", key=str(number)) for number in range(MOST + 1))
+    for wanted, sound in ((many, False), (many[:-1], True)):
+        found = validate(plan(task(1, *wanted)), session.catalogue, session.workspace, CONFIGURATION)
+        assert found.sound is sound
+        assert [defect.field for defect in found.defects] == ([] if sound else ["calls"])
+
+
+async def test_an_answer_with_too_many_calls_runs_none_of_them_and_is_told_why() -> None:
+    told: list[str] = []
+
+    def fewer(request: object) -> ModelResponse:
+        told.append(request.messages[-1].text)  # type: ignore[attr-defined]
+        return calls(("note", {"key": "one"}))
+
+    world = World()
+    bound = world.policy.limits.calls_per_response
+    session = await world.open([calls(*(("note", {"key": str(n)}) for n in range(bound + 1))), fewer])
+    report = await carried_out(session, plan(task(1, action="note")))
+    assert (report.status, len(world.effects)) == ("completed", 1)
+    assert f"{bound + 1} calls" in told[0]
+
+
+async def test_the_calls_of_both_answers_of_a_task_count_together() -> None:
+    world = World()
+    execution = CONFIGURATION.execution.model_copy(update={"max_calls_per_task": 2})
+    session = await world.open(
+        [calls(("read_file", {"path": "a.txt"})), calls(("note", {"key": "one"}), ("note", {"key": "two"}))]
+    )
+    run = await confirmed(session, plan(task(1, action="note")))
+    run.configuration = CONFIGURATION.model_copy(update={"execution": execution})
+    report = await run.run()
+    assert (report.status, world.effects[1:]) == ("failed", [])
+    assert "1 more" in report.reason
+
+
+async def test_a_task_that_changes_something_is_not_done_by_a_look() -> None:
+    look = calls(("read_file", {"path": "a.txt"}))
+    edit = calls(("edit_file", {"path": "a.txt", "old": "teh", "new": "the"}))
+    for answers, status in (([look, edit], "done"), ([look, look], "failed")):
+        world = World()
+        session = await world.open(answers)
+        report = await carried_out(session, plan(task(1, action="edit_file", target="a.txt")))
+        assert statuses(report) == [status]
+
+
+async def test_an_endpoint_that_fails_once_is_asked_once_more() -> None:
+    from foregate.schemas.errors import ModelError
+
+    def broken(request: object) -> ModelResponse:
+        raise ModelError("the endpoint is gone")
+
+    for answers, status in (([broken, says("yes")], "done"), ([broken, broken], "failed")):
+        world = World()
+        session = await world.open(answers)
+        report = await carried_out(session, plan(replace(task(1), action="analyze_error")))
+        assert statuses(report) == [status]
+
+
+async def test_a_retry_that_looks_first_still_has_to_make_the_change() -> None:
+    from foregate.agent.planning.confirm.control import follow, retry
+    from tests.agent.planning.confirm.test_control import gone_on
+
+    world = World()
+    answers = [
+        calls(("note", {"key": "one"}), ("read_file", {"path": "none.txt"})),
+        calls(("read_file", {"path": "a.txt"})),
+        calls(("note", {"key": "two"})),
+    ]
+    session = await world.open(answers)
+    report = await carried_out(session, plan(task(1, action="note")))
+    assert report.status == "failed"
+    await retry(session, await follow(session))
+    report = await (await gone_on(world, session)).run()
+    assert (report.status, len(world.effects)) == ("completed", 4)

@@ -1,0 +1,182 @@
+"""What came of a call with an unknown outcome is found out or said, and the plan goes on without doing it twice."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from msgspec.structs import replace
+
+from foregate.agent.effects.reconcile import asked, find_out, intended, looked, open_calls, resolve, settle
+from foregate.agent.effects.undo import undo
+from foregate.agent.planning.confirm.control import follow, retry, roll_back
+from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.evidence.state.session import SessionState
+from foregate.schemas import strict_json
+from foregate.schemas.call_events import OutcomeResolved, ToolStarted
+from foregate.schemas.errors import UsageError
+from foregate.telemetry.audit.invariants import Meaning
+from tests.agent.planning.confirm.test_control import gone_on
+from tests.agent.planning.deadly import Deadly, Died
+from tests.agent.planning.plans import call, confirmed, edit, plan, statuses, task
+from tests.agent.world import World
+from tests.events import bodies
+
+
+async def died(wanted: object, when: Literal["before", "after"]) -> Deadly:
+    """Return the world after the process of a plan died in its first change."""
+    world = Deadly()
+    session = await world.open([])
+    run = await confirmed(session, wanted)  # type: ignore[arg-type]
+    if wanted.tasks[0].calls[0].tool == "edit_file":  # type: ignore[attr-defined]
+        while "a.txt" not in str(session.state.ledger.resources()):
+            await run.advance()
+    world.dies = when
+    with pytest.raises(Died):
+        await run.run()
+    await world.kill(session)
+    return world
+
+
+EDIT = plan(task(1, edit("a.txt", "teh", "the")), task(2, call("note", key="two"), after=(1,)))
+SEND = plan(task(1, call("send", to="ann"), call("note", key="one")), task(2, call("note", key="two"), after=(1,)))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_an_edit_a_process_died_in_is_looked_at_and_the_plan_goes_on(when: Literal["before", "after"]) -> None:
+    world = await died(EDIT, when)
+    session = await world.open([], resume=True)
+    report = await (await gone_on(world, session)).run()
+    assert (report.status, world.workspace.files["a.txt"]) == ("completed", b"the cat")
+    assert [body.outcome for body in await world.bodies(OutcomeResolved)] == ["done" if when == "after" else "not_done"]
+    assert session.state.still_open() == []
+
+
+async def test_an_edit_that_was_found_to_be_done_can_be_taken_back() -> None:
+    world = await died(EDIT, "after")
+    session = await world.open([], resume=True)
+    state = await follow(session)
+    assert await roll_back(session, state) == []
+    assert world.workspace.files["a.txt"] == b"teh cat"
+
+
+async def test_a_file_that_is_neither_as_before_nor_as_meant_leaves_the_outcome_unknown() -> None:
+    world = await died(EDIT, "before")
+    world.workspace.files["a.txt"] = b"something else"
+    session = await world.open([], resume=True)
+    assert await find_out(session) == []
+    assert len(open_calls(session)) == 1
+    report = await (await gone_on(world, session)).run()
+    assert (report.status, "nobody knows" in report.reason) == ("failed", True)
+
+
+async def test_looking_says_nothing_of_a_message_that_may_have_been_sent() -> None:
+    world = await died(SEND, "after")
+    session = await world.open([], resume=True)
+    report = await (await gone_on(world, session)).run()
+    assert (report.status, statuses(report), world.sent) == ("failed", ["failed", "aborted"], ["ann"])
+    with pytest.raises(UsageError, match="plans resolve"):
+        await retry(session, await follow(session))
+
+
+async def test_a_file_as_before_proves_nothing_while_the_process_that_ran_the_call_lives() -> None:
+    world = World()
+    session = await world.open([])
+    run = await confirmed(session, EDIT)
+    while not session.state.in_flight:
+        await run.advance()
+        if session.state.parked or world.workspace.files["a.txt"] == b"the cat":
+            break
+    events = await world.log.read("s")
+    started = bodies(events, ToolStarted)[-1]
+    after = intended(session, started, asked(events, started.call))
+    assert after == {"a.txt": strict_json.sha256(b"the cat")}
+    world.workspace.files["a.txt"] = b"teh cat"
+    assert looked(session, started, after, ended=False) is None
+    assert looked(session, started, after, ended=True) == "not_done"
+    assert looked(session, started, {}, ended=True) is None
+    session.catalogue["edit_file"] = replace(session.catalogue["edit_file"], provenance="python")
+    assert intended(session, started, asked(events, started.call)) == {}, "another tool of that name is not ours"
+
+
+@pytest.mark.parametrize(("said", "sent"), [("done", ["ann"]), ("not_done", ["ann", "ann"])])
+async def test_what_a_person_says_was_done_is_not_sent_again_and_what_was_not_is(
+    said: Literal["done", "not_done"], sent: list[str]
+) -> None:
+    world = await died(SEND, "after")
+    session = await world.open([], resume=True)
+    await (await gone_on(world, session)).run()
+    (unclear,) = open_calls(session)
+    await resolve(session, unclear, said)
+    await world.kill(session)
+    session = await world.open([], [], resume=True)
+    state = await follow(session)
+    await retry(session, state)
+    report = await (await gone_on(world, session)).run()
+    assert (report.status, world.sent) == ("completed", sent)
+    log = await world.log.read("s")
+    meaning = Meaning()
+    assert [finding for event in log for finding in meaning.check(event)] == []
+
+
+async def test_a_call_whose_outcome_is_known_is_no_question() -> None:
+    world = await died(SEND, "after")
+    session = await world.open([], resume=True)
+    with pytest.raises(UsageError, match="no call with an unknown outcome"):
+        await resolve(session, "c99.1", "done")
+    (unclear,) = open_calls(session)
+    await resolve(session, unclear, "done")
+    with pytest.raises(UsageError, match="there is: none"):
+        await resolve(session, unclear, "not_done")
+
+
+async def test_the_word_of_a_person_does_not_stand_against_what_is_seen() -> None:
+    world = await died(EDIT, "after")
+    session = await world.open([], resume=True)
+    with pytest.raises(UsageError, match="its file shows it"):
+        await settle(session, "", "not_done")
+    assert open_calls(session) == {}
+
+
+async def test_what_was_only_said_to_be_done_is_named_as_not_undone() -> None:
+    world = await died(SEND, "after")
+    session = await world.open([], resume=True)
+    (unclear,) = open_calls(session)
+    await resolve(session, unclear, "done")
+    assert "was not seen" in (await undo(session, unclear)).reason
+    left = await roll_back(session, await follow(session))
+    assert [what.split(" (")[0] for what in left] == ["send ann"]
+
+
+async def test_the_state_after_a_resolution_is_what_its_log_says() -> None:
+    world = await died(SEND, "after")
+    session = await world.open([], resume=True)
+    (unclear,) = open_calls(session)
+    assert "unknown outcome" in session.state.still_open()[0]
+    await resolve(session, unclear, "not_done")
+    again = SessionState()
+    for event in await world.log.read("s"):
+        again.apply(event)
+    assert again.still_open() == session.state.still_open()
+    assert again.parked == {}
+    assert "did not take effect" in session.state.messages[-1].text
+
+
+async def test_a_filled_in_task_does_not_send_again_what_is_done() -> None:
+    world = Deadly()
+    send = calls(("note", {"key": "one"}))
+    session = await world.open([send])
+    run = await confirmed(session, plan(task(1, action="note", target="one")))
+    world.dies = "after"
+    with pytest.raises(Died):
+        await run.run()
+    await world.kill(session)
+    session = await world.open([send, says("It was noted already.")], resume=True)
+    await (await gone_on(world, session)).run()
+    (unclear,) = open_calls(session)
+    await resolve(session, unclear, "done")
+    await retry(session, await follow(session))
+    report = await (await gone_on(world, session)).run()
+    assert (report.status, len(world.effects)) == ("completed", 1)
+    assert isinstance(session.model, ScriptedModel)
+    assert "This call took effect." in str(session.model.requests[-1].messages)

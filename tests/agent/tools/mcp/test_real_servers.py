@@ -1,0 +1,137 @@
+"""Servers people use, unchanged, behind a real session: from PyPI, and from npm where there is node."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from foregate.agent.testing.model import calls, says
+from foregate.schemas.call_events import CallAnswered, ToolFinished, ToolStarted
+from tests.agent.tools.mcp.conftest import Bench
+from tests.events import bodies
+
+PACKAGES = Path(__file__).with_name("package.json")
+QUIET = {"effect": "observation", "read_only": True, "external_side_effect": False, "needs_approval": False}
+
+
+def python(module: str, *args: str) -> dict[str, object]:
+    """Return the entry of a server from PyPI."""
+    return {"command": sys.executable, "args": ["-I", "-m", module, *args]}
+
+
+@pytest.fixture(scope="session")
+def npm() -> Path:
+    """The folder of the installed npm servers, made once beside the interpreter that runs the tests."""
+    if shutil.which("npm") is None or shutil.which("node") is None:
+        pytest.skip("there is no node here; install it to test with servers from npm")
+    folder = Path(sys.prefix) / "npm-servers" / hashlib.sha256(PACKAGES.read_bytes()).hexdigest()[:16]
+    if not (folder / "done").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PACKAGES, folder)
+        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock"]
+        try:
+            ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
+            why = ran.stderr.strip()[-300:] if ran.returncode else ""
+        except subprocess.TimeoutExpired:
+            why = "it took too long"
+        if why and not os.environ.get("FOREGATE_NEEDS_NPM"):
+            pytest.skip(f"npm could not install the servers: {why}")
+        assert not why
+        (folder / "done").touch()
+    return folder / "node_modules" / "@modelcontextprotocol"
+
+
+def node(npm: Path, name: str, *args: str, **more: object) -> dict[str, object]:
+    """Return the entry of a server from npm."""
+    return {"command": "node", "args": [str(npm / f"server-{name}" / "dist" / "index.js"), *args], **more}
+
+
+async def test_the_time_server_is_undeclared_until_the_policy_says_it_observes(bench: Bench) -> None:
+    bench.serve({"time": python("mcp_server_time", "--local-timezone", "UTC")})
+    await bench.pin()
+    call = calls(("time.get_current_time", {"timezone": "UTC"}))
+    events, _ = await bench.play(call, says("no"))
+    assert [body.code for body in bodies(events, CallAnswered)] == ["approval_required"]
+    events, _ = await bench.play(call, says("noon"), keys={"tools": {"time.get_current_time": QUIET}})
+    (told,) = bodies(events, ToolFinished)
+    assert '"timezone": "UTC"' in told.content
+    assert told.origin == "external"
+
+
+@pytest.fixture
+def staged(folder: Path) -> Path:
+    """The workspace as a repository without a commit, and a file that is staged."""
+    (folder / "a.txt").write_text("x")
+    for words in (["init", "-q"], ["add", "a.txt"]):
+        subprocess.run(["git", "-C", str(folder), *words], check=True)
+    return folder
+
+
+async def test_the_git_server_reads_as_the_policy_says_and_asks_before_it_commits(bench: Bench, staged: Path) -> None:
+    bench.serve({"git": python("mcp_server_git", "--repository", str(bench.workspace))})
+    await bench.pin()
+    where = {"repo_path": str(bench.workspace)}
+    steps = [calls(("git.git_status", where)), calls(("git.git_commit", {**where, "message": "m"})), says("x")]
+    events, _ = await bench.play(*steps, keys={"tools": {"git.git_status": QUIET}})
+    assert "a.txt" in bodies(events, ToolFinished)[0].content
+    assert [body.code for body in bodies(events, CallAnswered)] == ["approval_required"]
+    assert not list((staged / ".git/refs/heads").iterdir())
+
+
+async def test_the_file_server_keeps_to_its_folder_and_a_target_the_policy_names_is_surveyed(
+    bench: Bench, npm: Path
+) -> None:
+    (bench.workspace / "a.txt").write_text("inside\n")
+    bench.serve({"fs": node(npm, "filesystem", str(bench.workspace))})
+    await bench.pin()
+    inside, outside = str(bench.workspace / "a.txt"), str(bench.root / "mcp.json")
+    reads = {**QUIET, "targets": {"path": {"kind": "file", "access": "observation"}}}
+    writes = {
+        "effect": "edit",
+        "external_side_effect": False,
+        "needs_approval": False,
+        "reversible": True,
+        "targets": {"path": {"kind": "file", "access": "edit"}},
+    }
+    steps = [
+        calls(("fs.read_text_file", {"path": "a.txt"}), ("fs.read_text_file", {"path": outside})),
+        calls(("fs.write_file", {"path": inside, "content": "new"})),
+        says("x"),
+    ]
+    keys = {"tools": {"fs.read_text_file": reads, "fs.write_file": writes}, "evidence.mode": "off"}
+    events, _ = await bench.play(*steps, keys=keys)
+    assert [body.code for body in bodies(events, CallAnswered)] == ["denied_by_rule"]
+    assert (bench.workspace / "a.txt").read_text() == "new"
+    (written,) = [body for body in bodies(events, ToolStarted) if body.tool == "fs.write_file"]
+    (change,) = bodies(events, ToolFinished)[-1].changes
+    assert (len(written.before), change.resource.id) == (1, "a.txt")
+
+
+async def test_the_memory_server_remembers_across_sessions(bench: Bench, npm: Path) -> None:
+    kept = bench.root / "memory.jsonl"
+    bench.serve({"memory": node(npm, "memory", env={"MEMORY_FILE_PATH": str(kept)})})
+    await bench.pin()
+    entity = {"name": "Ada", "entityType": "person", "observations": ["likes paint"]}
+    await bench.play(calls(("memory.create_entities", {"entities": [entity]})), says("kept"), replies=["yes"])
+    assert "Ada" in kept.read_text()
+    events, _ = await bench.play(calls(("memory.search_nodes", {"query": "paint"})), says("Ada"), replies=["yes"])
+    assert "Ada" in bodies(events, ToolFinished)[0].content
+
+
+async def test_of_the_server_with_everything_text_images_and_resources_come_back_as_text_with_sizes(
+    bench: Bench, npm: Path
+) -> None:
+    bench.serve({"every": node(npm, "everything", "stdio")})
+    await bench.pin()
+    steps = [calls(("every.echo", {"message": "hello"})), calls(("every.get-tiny-image", {})), says("x")]
+    events, _ = await bench.play(*steps, replies=["yes", "yes"])
+    echo, image = [body.content for body in bodies(events, ToolFinished)]
+    assert "hello" in echo
+    assert "(image, image/png, " in image
+    assert " bytes, not shown)" in image

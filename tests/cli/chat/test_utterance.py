@@ -1,0 +1,86 @@
+"""A line of a program is clearly one thing or nothing at all."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foregate.cli.chat.utterance import Misheard, Utterance, utterance
+
+JSON = st.recursive(st.none() | st.booleans() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3))
+
+
+@pytest.mark.parametrize(
+    ("line", "gate", "expected"),
+    [
+        ("fix a.txt", "", Utterance("message", "fix a.txt")),
+        ("  y  ", "", Utterance("message", "y")),
+        ("y", "approval", Utterance("answer", "", "yes")),
+        ("No, wait", "approval", None),
+        ("n wrong folder", "approval", Utterance("answer", "wrong folder", "no")),
+        ("a", "approval", Utterance("answer", "", "grant")),
+        ("a", "loop", Utterance("answer", "", "anyway")),
+        ("m use b.txt", "loop", Utterance("answer", "use b.txt", "more")),
+        ("y", "loop", None),
+        ("fix b.txt", "approval", None),
+        ("/undo c3.1", "", Utterance("command", "/undo c3.1")),
+        ("/quit", "approval", Utterance("command", "/quit")),
+        ("/tmp/a.txt is wrong", "", Utterance("message", "/tmp/a.txt is wrong")),
+        ('["a", "list"]', "", Utterance("message", '["a", "list"]')),
+        ('{"message": "a\\nb"}', "approval", Utterance("message", "a\nb")),
+        ('{"command": "/auto on"}', "", Utterance("command", "/auto on")),
+        ('{"answer": "no", "text": " why "}', "approval", Utterance("answer", "why", "no")),
+        ('{"answer": "yes", "request": "ab"}', "approval", Utterance("answer", "", "yes", "ab")),
+    ],
+)
+def test_plain_text_and_objects_say_one_thing(line: str, gate: str, expected: Utterance | None) -> None:
+    if expected is None:
+        with pytest.raises(Misheard, match="a question is open"):
+            utterance(line, gate)
+    else:
+        assert utterance(line, gate) == expected
+
+
+def test_an_empty_line_says_nothing() -> None:
+    assert utterance("  ", "approval") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "{}",
+        '{"answer": "yes"} ok',
+        '{"answer": "yes", "answer": "no"}',
+        '{"answer": "yes", "message": "x"}',
+        '{"answer": "yes", "sure": true}',
+        '{"answer": true}',
+        '{"answer": ["yes"]}',
+        '{"answer": ""}',
+        '{"answer": "yes", "request": 1}',
+        '{"answer": "yes", "text": null}',
+        '{"message": 1}',
+        '{"message": " "}',
+        '{"message": "x", "text": "y"}',
+        '{"Answer": "yes"}',
+        '{"message": "\\ud800"}',
+    ],
+)
+def test_an_object_that_is_not_clearly_one_thing_is_refused_in_one_sentence(line: str) -> None:
+    with pytest.raises(Misheard) as refused:
+        utterance(line, "approval")
+    assert "\n" not in str(refused.value)
+
+
+@given(st.dictionaries(st.sampled_from(["answer", "message", "command", "text", "request", "x"]), JSON, max_size=3))
+def test_whatever_an_object_holds_it_says_one_thing_or_is_refused(said: dict[str, object]) -> None:
+    try:
+        heard = utterance(json.dumps(said), "approval")
+    except Misheard:
+        return
+    assert heard is not None
+    assert said[heard.kind] == (heard.choice if heard.kind == "answer" else said[heard.kind])
+    assert set(said) <= {heard.kind, *(("text", "request") if heard.kind == "answer" else ())}

@@ -1,0 +1,120 @@
+"""`foregate plans resolve` and `/resolve`: what came of a call whose process died, said in another process."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from foregate.agent.models.rehearsal.model import RehearsalModel
+from foregate.agent.planning.ask.proposal import propose
+from foregate.agent.planning.confirm.control import confirm, follow, look_ahead
+from foregate.agent.planning.format.configuration import default_configuration
+from foregate.agent.planning.run.run_plan import PlanRun
+from foregate.assembly.open import open_session
+from foregate.assembly.setting import Setting
+from foregate.cli.chat.conversation import Conversation
+from foregate.cli.terminal.screen import Screen
+from foregate.cli.terminal.waiting import wait
+from foregate.schemas.protocols import ToolSource
+from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_result import ToolResult
+from tests.cli.conftest import Cli
+from tests.cli.typist import Typist
+
+PLAN = TaskPlan(
+    "p",
+    "run touch made.txt",
+    "touch made.txt",
+    (PlanTask(1, calls=(PlannedCall("run_command", {"argv": ["touch", "made.txt"]}),)),),
+)
+
+
+class Died(BaseException):
+    """The process ended."""
+
+
+class Dying:
+    """The tools of a process that dies once a call has run."""
+
+    def __init__(self, tools: ToolSource) -> None:
+        self.specs, self.classify, self._run = tools.specs, tools.classify, tools.run
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        await self._run(call)
+        raise Died
+
+
+@pytest.fixture
+def unclear(cli: Cli) -> str:
+    """A session whose process died while its plan ran a command."""
+
+    async def leave() -> str:
+        opened = await open_session(Setting(workspace=Path(), model=RehearsalModel()))
+        session = opened.session
+        state = await follow(session)
+        await propose(session, PLAN)
+        looked = await look_ahead(session, state)
+        await confirm(session, state, looked, PLAN.digest, seen=True)
+        session.tools = Dying(session.tools)
+        with pytest.raises(Died):
+            await PlanRun(session, state, default_configuration()).run()
+        await opened.close(end=False)
+        return opened.name
+
+    return wait(leave())
+
+
+def test_a_person_says_that_it_was_done_and_it_is_not_sent_again(cli: Cli, unclear: str) -> None:
+    assert cli("plans", "resume", unclear)[0] == 5
+    code, _, err = cli("plans", "retry", unclear, "--yes")
+    assert (code, "plans resolve" in err) == (2, True)
+    code, _, err = cli("plans", "resolve", unclear)
+    assert (code, "nobody knows" in err) == (1, True)
+    Path("made.txt").unlink()
+    assert cli("plans", "resolve", unclear, "--done")[0] == 0
+    code, out, _ = cli("plans", "retry", unclear, "--yes", "--json")
+    assert (code, json.loads(out)["status"], Path("made.txt").exists()) == (0, "completed", False)
+
+
+def test_a_person_says_that_it_was_not_done_and_it_may_be_sent_again(cli: Cli, unclear: str) -> None:
+    assert cli("plans", "resume", unclear)[0] == 5
+    code, out, _ = cli("plans", "resolve", unclear, "--not-done", "--json")
+    assert (code, [one["outcome"] for one in json.loads(out)["found"]]) == (0, ["not_done"])
+    code, out, _ = cli("plans", "retry", unclear, "--yes", "--json")
+    assert "a person's yes" in json.loads(out)["reason"]  # it is sent, and asks as ever
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(("--done", "--not-done"), "exclude"), (("c1.1", "--done"), "no call with an unknown outcome")],
+)
+def test_what_cannot_be_resolved_is_one_sentence(cli: Cli, unclear: str, arguments: tuple[str, ...], says: str) -> None:
+    code, _, err = cli("plans", "resolve", unclear, *arguments)
+    assert (code, says in err, len(err.strip().splitlines())) == (2, True, 1)
+
+
+async def test_the_chat_names_what_is_unknown_and_takes_a_word_on_it(home: Path) -> None:
+    opened = await open_session(Setting(workspace=Path(), model=RehearsalModel()))
+    session, screen = opened.session, Screen(Console(file=io.StringIO(), width=100))
+    await session.hear("run touch made.txt")
+    state = await follow(session)
+    await propose(session, PLAN)
+    await confirm(session, state, await look_ahead(session, state), PLAN.digest, seen=True)
+    session.tools = Dying(session.tools)
+    with pytest.raises(Died):
+        await PlanRun(session, state, default_configuration()).run()
+    await opened.close(end=False)
+    opened = await open_session(Setting(workspace=Path(), model=RehearsalModel(), resume=opened.name))
+    (call,) = opened.session.state.parked
+    chat = Conversation(opened, Typist(["/resolve", "/resolve x", f"/resolve {call} done", "/resolve"]), screen, None)
+    opened.resumed = False
+    await chat.talk()
+    shown = screen.console.file.getvalue()  # type: ignore[attr-defined]
+    for said in ("nobody knows", "takes a call", f"{call} took effect", "every call is known"):
+        assert said in shown
+    await opened.close()

@@ -1,0 +1,135 @@
+"""The demonstration: what it promises is asserted from its log and its workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from foregate.agent.models.rehearsal import model
+from foregate.assembly.home import Home
+from foregate.cli.demo.demo import MESSAGES, demo
+from foregate.cli.demo.demo_checks import BrokenPromise, check_log, check_workspace, fired
+from foregate.cli.demo.demo_workspace import FILES, FLAWED, MESSAGE, STALE, build, git
+from foregate.schemas.codes import GATES
+from foregate.schemas.event import Event
+from foregate.schemas.task_events import TaskEnded, UserMessage
+from foregate.telemetry.audit.decisions import decision_points
+from foregate.telemetry.log.sqlite_log import SqliteLog
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A demonstration that has run: what it printed, its workspace and its events."""
+
+    text: str
+    folder: Path
+    events: list[Event]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    """One run of the demonstration, kept for all tests of this module."""
+    place, out = tmp_path_factory.mktemp("demo"), io.StringIO()
+    asyncio.run(demo(Console(file=out, width=80, highlight=False), place))
+    log = Home(place / "home").log()
+    (session,) = asyncio.run(sessions(log))
+    events = list(log.events(session))
+    log.close()
+    return Shown(out.getvalue(), place / "workspace", events)
+
+
+async def sessions(log: SqliteLog) -> Sequence[str]:
+    """The names of the sessions in a log."""
+    return await log.sessions()
+
+
+def test_every_gate_stepped_in_under_the_codes_it_is_known_for(shown: Shown) -> None:
+    codes = fired(decision_points(shown.events))
+    assert set(codes) == set(GATES)
+    for gate, code in (
+        ("validity", "unknown_tool"),
+        ("validity", "invalid_arguments"),
+        ("rules", "denied_by_rule"),
+        ("narration", "narration_required"),
+        ("drift", "text_only_turn_side_effecting_tool_drift"),
+        ("uncertainty", "uncertainty_clarification"),
+        ("evidence", "missing_pre_execution_evidence"),
+        ("plan", "plan_drift"),
+        ("critique", "critique_rejected"),
+        ("approval", "approval_granted"),
+    ):
+        assert code in codes[gate]
+
+
+def test_it_takes_three_messages_and_both_tasks_end_well(shown: Shown) -> None:
+    said = [event.body.text for event in shown.events if isinstance(event.body, UserMessage)]
+    assert said == list(MESSAGES)
+    ended = [event.body for event in shown.events if isinstance(event.body, TaskEnded)]
+    assert [body.status for body in ended] == ["completed", "completed"]
+
+
+def test_the_work_is_done_and_one_deletion_taken_back(shown: Shown) -> None:
+    assert "receive" in (shown.folder / FLAWED).read_text()
+    assert git(shown.folder, "log", "-1", "--format=%s").strip() == MESSAGE
+    assert git(shown.folder, "show", "--stat", "--format=", "HEAD").count("|") == 3
+    assert not (shown.folder / STALE[0]).exists()
+    assert (shown.folder / STALE[1]).read_text() == FILES[STALE[1]]
+    assert sum(event.kind == "effect_undone" for event in shown.events) == 1
+
+
+def test_what_is_printed_ends_with_the_number_of_events_in_the_log(shown: Shown) -> None:
+    assert f"verified: {len(shown.events)} events" in shown.text
+    for heading in ("timeline of decision points", "replay notes", "undo", "every gate stepped in"):
+        assert f"== {heading}" in shown.text
+    assert "the demonstration answers: y" in shown.text
+
+
+def test_every_line_fits_eighty_columns_without_colour_codes(shown: Shown) -> None:
+    assert max(map(len, shown.text.splitlines())) <= 80
+    assert "\x1b" not in shown.text
+
+
+def test_each_gate_that_did_not_step_in_breaks_the_promise(shown: Shown) -> None:
+    check_log(shown.events)
+    for gate in GATES:
+        without = [event for event in shown.events if not mentions(event, gate)]
+        with pytest.raises(BrokenPromise, match=f"`{gate}` never stepped in"):
+            check_log(without)
+
+
+def mentions(event: Event, gate: str) -> bool:
+    """Whether a gate stepped in at this event."""
+    return bool(fired(decision_points([event])).get(gate))
+
+
+def test_a_model_that_behaves_well_breaks_the_promise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    careful = model.RehearsalModel(stumbles=False)
+    monkeypatch.setattr(model, "RehearsalModel", lambda stumbles: careful)
+    with pytest.raises(BrokenPromise, match="never stepped in"):
+        asyncio.run(demo(Console(file=io.StringIO(), width=80), tmp_path))
+
+
+def test_a_workspace_in_which_nothing_was_done_breaks_the_promise(tmp_path: Path) -> None:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    build(folder)
+    with pytest.raises(BrokenPromise, match="was not mended"):
+        check_workspace(folder, (folder / ".git" / "config").read_text())
+
+
+def test_without_git_it_says_so_in_one_sentence_and_fails(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "foregate", "demo"]
+    environ = {**os.environ, "PATH": str(tmp_path), "FOREGATE_HOME": str(tmp_path / "home")}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode != 0
+    assert done.stderr.count("\n") == 1
+    assert "needs git" in done.stderr

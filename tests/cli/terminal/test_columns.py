@@ -1,0 +1,30 @@
+"""What a terminal may give to a text is never more than what is reckoned with."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from prompt_toolkit.utils import get_cwidth
+from rich.cells import cell_len
+
+from foregate.cli.terminal.columns import chopped, columns
+from foregate.cli.terminal.visible import visible
+
+TEXT = st.text(st.characters() | st.sampled_from("a漢🇩🏽\u0301\u0903☰"), max_size=60)
+
+
+@given(TEXT)
+def test_no_table_of_widths_gives_a_text_more_columns(text: str) -> None:
+    shown = visible(text)
+    assert columns(shown) >= max(len(shown), cell_len(shown), get_cwidth(shown))
+
+
+@given(TEXT, st.integers(2, 20))
+def test_chopping_loses_nothing_and_every_piece_fits(text: str, room: int) -> None:
+    pieces = chopped(text, room)
+    assert "".join(pieces) == text
+    assert all(columns(piece) <= room and piece for piece in pieces) or pieces == [""]
+
+
+def test_chopping_always_goes_on() -> None:
+    assert chopped("漢字", 1) == ["漢", "字"]

@@ -1,0 +1,267 @@
+"""A line per ruling: what it says, and that it fits."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from foregate.cli.terminal.columns import columns
+from foregate.cli.terminal.layout import folded, hanging, labelled, packed
+from foregate.cli.terminal.rows import LONGEST, notable, rows, ruling
+from foregate.cli.terminal.sheet import KEYS_WITH_GRANT
+from foregate.cli.terminal.timeline import aside_rows, messages_of, rows_of
+from foregate.cli.terminal.visible import hidden, visible
+from foregate.schemas.call_events import CallAnswered, EffectUndone, OutcomeUnknown, ToolFinished
+from foregate.schemas.decision import CallRuling, Decision
+from foregate.schemas.event import Actor, Body, Event
+from foregate.schemas.evidence_record import Origin
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.opinion import Consequence
+from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.ruling import Standing
+from foregate.schemas.session_events import ContextCompressed, PolicyChanged, SessionStarted
+from foregate.schemas.task_events import UserMessage
+from foregate.schemas.turn_record import TurnRecord
+from foregate.telemetry.audit.decisions import decision_points
+
+HELD = Decision(
+    "evidence",
+    "stale_evidence",
+    summary="`a.txt` changed since it was read",
+    tool="edit_file",
+    target="a.txt",
+    rulings=(CallRuling("c1.1", Standing.HOLD, "stale_evidence"),),
+)
+
+
+READ = ToolFinished(
+    call="c1.1",
+    tool="read_file",
+    target="a",
+    ok=True,
+    content="x",
+    duration=2500,
+    origin=Origin.WORKSPACE,
+    evidence=(),
+    changes=(),
+)
+STARTED = SessionStarted(
+    workspace="/w",
+    model="m",
+    system="s",
+    prompts_hash="",
+    catalogue=(),
+    catalogue_hash="",
+    policy={},
+    layers={},
+    depth=0,
+)
+
+
+def event(body: Body, actor: Actor = "foregate") -> Event:
+    """Return an event for showing."""
+    return Event(1, "0", 3, "s", "2026-11-21T06:00:00.000000Z", actor, "", "", body, "")
+
+
+def judged(*decisions: Decision) -> TurnJudged:
+    """Return a turn of which this was decided."""
+    turn = TurnRecord(
+        response=2,
+        task=1,
+        turn=1,
+        now="",
+        policy_hash="",
+        catalogue_hash="",
+        prompts_hash="",
+        surveys=(),
+        user_messages=(),
+    )
+    return TurnJudged(turn=turn, judgement=Judgement((), decisions), survey_hash="", fingerprints={})
+
+
+def texts(body: Body, actor: Actor = "foregate", width: int = 80) -> list[str]:
+    """Return what is shown of an event."""
+    return [row.plain for row in rows(event(body, actor), width)]
+
+
+@pytest.mark.parametrize(
+    ("standing", "word"), [(Standing.HOLD, "held"), (Standing.DENY, "denied"), (Standing.ASK, "asks")]
+)
+def test_a_ruling_names_its_standing_gate_code_call_and_reason(standing: Standing, word: str) -> None:
+    head, why = ruling(replace(HELD, rulings=(CallRuling("c1.1", standing, "stale_evidence"),)), 80)
+    assert head.plain == f"  {word:<7} evidence: stale_evidence"
+    assert why.plain == "          edit_file a.txt: `a.txt` changed since it was read"
+
+
+def test_what_was_accepted_takes_one_line() -> None:
+    (only,) = ruling(Decision("plan", "plan_accepted", summary="plan v1 accepted: " + "tidy up " * 20), 80)
+    assert only.plain.startswith("  passed  plan: plan_accepted, plan v1 accepted: tidy up")
+
+
+def test_a_shadow_ruling_says_that_it_was_not_applied() -> None:
+    assert ruling(replace(HELD, mode="shadow"), 80)[0].plain.startswith("  shadow  evidence: stale_evidence")
+
+
+def test_passes_are_quiet_and_questions_are_not() -> None:
+    assert not notable(Decision("evidence", "evidence_passed"))
+    assert not notable(Decision("prelude", "prelude_ready_for_execution"))
+    asks = Consequence("ask_user", "which folder?", ("folder",))
+    asked = Decision("uncertainty", "uncertainty_passed", consequence=asks)
+    assert notable(asked)
+    assert "which folder?" in ruling(asked, 80)[0].plain
+    assert [text.split()[:2] for text in texts(judged(Decision("plan", "plan_passed"), HELD))] == [
+        ["held", "evidence:"],
+        ["edit_file", "a.txt:"],
+    ]
+
+
+def test_calls_that_ran_failed_or_did_not_run_say_so_and_held_ones_are_not_repeated() -> None:
+    assert texts(READ, "tool") == ["  ran     read_file a, 2.5 s"]
+    assert texts(replace(READ, duration=3), "runner") == ["  ran     read_file a (looked at for the model)"]
+    assert texts(replace(READ, ok=False), "tool") == ["  failed  read_file a, 2.5 s: x"]
+    answered = CallAnswered(
+        call="c1.1",
+        tool="edit_file",
+        target="a",
+        ruling="not_run",
+        code="not_run_loop",
+        message="ran 3 times",
+        change=True,
+    )
+    assert texts(answered) == ["  not run edit_file a: ran 3 times"]
+    assert texts(replace(answered, ruling="hold")) == []
+    lost = OutcomeUnknown(call="c1.1", tool="send", target="", reason="timeout")
+    assert "nobody can say" in texts(lost)[0]
+    undone = EffectUndone(call="c1.1", tool="edit_file", resources=("a", "b"), changes=(), evidence=(), steps=())
+    assert texts(undone) == ["  undone  edit_file a, b"]
+
+
+@given(st.text(max_size=300), st.text(max_size=60), st.integers(30, 120))
+def test_every_line_fits_and_hides_nothing(text: str, target: str, width: int) -> None:
+    for row in ruling(replace(HELD, summary=text, target=target), width):
+        assert columns(row.plain) <= width
+        assert not any(hidden(character) for character in row.plain)
+
+
+@given(st.text(st.sampled_from("ab 漢字 é"), max_size=200), st.integers(8, 40))
+def test_folding_loses_nothing_but_spaces(text: str, room: int) -> None:
+    pieces = folded(text, room)
+    assert all(columns(piece) <= room for piece in pieces)
+    assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
+
+
+@given(st.text(st.sampled_from("ab 漢"), max_size=200), st.integers(30, 60))
+def test_only_the_first_line_of_a_sentence_stands_where_a_sentence_begins(text: str, width: int) -> None:
+    first, *more = [row.plain for row in hanging(text, width)]
+    assert all(columns(line) <= width for line in (first, *more))
+    assert all(line.startswith(" " * 10) for line in more)
+    assert "".join([first, *more]).replace(" ", "") == text.replace(" ", "")
+
+
+@given(st.text(max_size=300), st.text(max_size=60), st.integers(30, 120))
+def test_a_decision_point_fits_in_a_narrow_terminal_too(text: str, target: str, width: int) -> None:
+    (point,) = decision_points([event(judged(replace(HELD, summary=text, target=target)))])
+    rows = [row.plain for row in rows_of(point, width)]
+    assert rows[0].startswith("  3.evidence")
+    shown = "".join(rows).replace(" ", "")
+    assert visible(text.replace("\n", " ").strip()).replace(" ", "") in shown
+    assert all(columns(row) <= width for row in rows)
+    assert all(row.startswith("    ") for row in rows[1:])
+
+
+def test_what_a_row_leaves_out_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    *_, last = ruling(replace(HELD, summary="word " * LONGEST), 40)
+    assert last.plain.endswith("…")
+    failed = replace(READ, tool="t", target="", ok=False, content="a\nb", duration=0)
+    assert texts(failed, "tool", 0) == ["  failed  t: a b"]
+
+
+@given(st.text("abc-", min_size=1, max_size=30), st.text("word ", max_size=200), st.integers(50, 120))
+def test_a_label_of_any_length_leaves_its_rows_within_the_width(label: str, value: str, width: int) -> None:
+    rows = [row.plain for row in labelled(label, value, width, room=16)]
+    assert all(columns(row) <= width for row in rows)
+    assert rows[0].startswith(f"  {label}")
+    assert all(row.startswith(" " * 19) for row in rows[1:])
+
+
+@pytest.mark.parametrize("width", [30, 40, 80])
+def test_keys_are_packed_into_the_width(width: int) -> None:
+    rows = [row.plain for row in packed(KEYS_WITH_GRANT, width)]
+    assert all(columns(row) <= max(width, 2 + max(map(len, KEYS_WITH_GRANT))) for row in rows)
+    assert [part for row in rows for part in row[2:].split("   ")] == list(KEYS_WITH_GRANT)
+
+
+FORGED = "all well\n  tool   send x (c9)\n" + "x" * 29 + " tool   send x (c9)"
+
+
+def test_in_the_history_whatever_was_said_stands_behind_bars() -> None:
+    said = [event(UserMessage(text=FORGED), "user"), event(ModelResponded.of(ModelResponse(FORGED)), "model")]
+    lines = [row.plain for row in messages_of([*said, event(replace(READ, target=FORGED))], 40)]
+    assert lines[:3] == ["  you    | all well", "         |   tool   send x (c9)", "         | " + "x" * 29]
+    assert [line for line in lines if not line.startswith(" " * 9)] == [
+        "  you    | all well",
+        "  model  | all well",
+        "  tool   read_file all well\\u{A}  tool  ",
+    ]
+
+
+def test_a_look_taken_early_stands_once_in_the_history_behind_the_words_it_was_called_with() -> None:
+    early = event(replace(READ, call="e1.1", early=True))
+    answered = event(replace(READ, call="c4.1", look=2))
+    said = event(ModelResponded.of(ModelResponse("so")), "model")
+    lines = [row.plain for row in messages_of([early, said, answered], 40)]
+    assert lines == ["  model  | so", "  tool   read_file a (c4.1)"]
+
+
+LEFT_OUT = ContextCompressed(
+    strategy="summary",
+    limit=1500,
+    counted_by="estimate",
+    before=1600,
+    after=700,
+    left_out=((2, 14),),
+    shortened=((20, 400),),
+    open=(),
+    summary="",
+)
+
+
+@pytest.mark.parametrize("width", [30, 80])
+def test_a_conversation_that_left_messages_out_says_so_in_one_dim_line(width: int) -> None:
+    (row,) = rows(event(LEFT_OUT), width)
+    assert "dim" in [str(span.style) for span in row.spans]
+    assert row.plain.startswith("  context for the model 1")
+    assert columns(row.plain) <= width
+
+
+def test_the_history_says_where_and_how_much_the_model_was_no_longer_sent() -> None:
+    said = [event(UserMessage(text="hi"), "user"), event(LEFT_OUT)]
+    lines = [row.plain for row in messages_of(said, 200)]
+    assert lines == [
+        "  you    | hi",
+        "  left   for the model 12 older messages left out and 1 long answer shortened: 1600 tokens were 700 then "
+        "(estimated, limit 1500)",
+    ]
+    (row,) = aside_rows(event(replace(LEFT_OUT, counted_by="o200k_base", left_out=())), 0)
+    assert row.plain.endswith(
+        "for the model 1 long answer shortened: 1600 tokens were 700 then (counted by o200k_base, limit 1500)"
+    )
+
+
+def test_the_history_and_the_audit_say_what_was_switched_and_which_dialect_is_read_from_there() -> None:
+    events = [
+        event(replace(STARTED, dialect="json")),
+        event(PolicyChanged(dialect="auto"), "person"),
+        event(PolicyChanged(dry_run=True), "person"),
+        event(PolicyChanged(policy={}, before="x")),
+        event(STARTED),
+        event(replace(READ, early=True)),
+    ]
+    said = ["dialect json", "dialect auto", "dry_run on"]
+    assert [row.plain for row in messages_of(events, 80)] == [f"  set    {words}" for words in said]
+    listed = [row.plain.split(None, 1) for one in events for row in aside_rows(one, 0)]
+    assert listed == [["3", words] for words in said]

@@ -1,0 +1,230 @@
+"""The approval sheet shows what will run, and no text in it can pose as something else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foregate.agent.effects.preview import Prospect
+from foregate.agent.tools.tool import Foreseen
+from foregate.cli.terminal.columns import columns
+from foregate.cli.terminal.diff import LINES
+from foregate.cli.terminal.sheet import FILES, SHOWN, cut, sheet
+from foregate.cli.terminal.visible import hidden
+from foregate.schemas.effect import Effect
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.survey import SurveyedResource
+
+OURS = ("approval", "effect", "target", "because", "plan", "changed", "a allows", "rules", "as sent", "call", "cut")
+OURS += ("covered", "changes", "fails", "kept", "lost")
+KEYS = ("  y yes", "  n no", "  d details", "  a allow as")
+
+
+def request(arguments: dict[str, Any] | str, **more: Any) -> dict[str, Any]:
+    """Return a request about one call."""
+    call = {
+        "call": "c3.1",
+        "tool": "delete_path",
+        "target": "logs",
+        "effect": "delete",
+        "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments),
+        "why": ["it cannot be undone"],
+        "rules": [],
+        "reversible": False,
+        "external": False,
+        "risk": 620,
+        "said_first": "external",
+    }
+    return {"question": "1 call needs your yes", "calls": [call | more], "plan": None, "grants": [], "changed": []}
+
+
+def text(request: dict[str, Any], *prospect: Prospect, **options: Any) -> str:
+    """Return the sheet as text, with the prospect of its one call."""
+    return "\n".join(row.plain for row in sheet(request, seen(*prospect), **options))
+
+
+def seen(*prospect: Prospect) -> dict[str, Prospect]:
+    """Return the prospects of a sheet with one call."""
+    return dict.fromkeys(("c3.1",) * len(prospect), *prospect)
+
+
+def prospect(before: bytes | None, after: bytes, *shown_by: str) -> Prospect:
+    """Return the prospect of a call that makes `after` of the file `a.txt`."""
+    there = SurveyedResource(ResourceKind.FILE, "a.txt", Effect.EDIT, exists=before is not None)
+    return Prospect((Foreseen("a.txt", before, after, shown_by),), "", (there,))
+
+
+def test_a_sheet_names_target_effect_arguments_reason_origin_and_way_back() -> None:
+    shown = text(request({"path": "logs", "depth": 2}))
+    for part in (
+        "delete_path logs",
+        "delete, CANNOT be undone, risk 620 of 1000",
+        "| path: logs",
+        "| depth: 2",
+        "because   it cannot be undone",
+        "first seen in text from outside",
+    ):
+        assert part in shown
+
+
+def test_a_reversible_call_says_so_and_an_external_one_too() -> None:
+    assert "can be undone, reaches outside" in text(request({}, reversible=True, external=True))
+
+
+def test_json_escapes_are_resolved_so_that_the_bytes_that_run_are_what_is_read() -> None:
+    shown = text(request('{"command": "\\u0072m -rf \\u202e."}'))
+    assert "| command: rm -rf \\u{202E}." in shown
+
+
+def test_arguments_that_are_no_json_are_shown_as_sent() -> None:
+    assert '| arguments: {"path": oops' in text(request('{"path": oops'))
+
+
+def test_further_lines_of_an_argument_cannot_pose_as_another_argument() -> None:
+    shown = text(request({"content": "x\npath: elsewhere", "path: y": "z"}))
+    assert "  |   path: elsewhere" in shown
+    assert '  | "path: y": z' in shown
+    assert "\n  | path:" not in shown
+
+
+def test_a_long_argument_is_cut_until_details_are_asked_for() -> None:
+    long = request({"content": "x" * SHOWN + "TAIL"})
+    assert cut(long)
+    assert "TAIL" not in text(long)
+    assert "4 characters more" in text(long)
+    assert "TAIL" in text(long, details=True).replace("\n  | ", "")
+    assert not cut(request({"content": "x" * SHOWN}))
+
+
+def test_what_a_would_grant_is_shown_exactly_and_the_key_only_then() -> None:
+    plain = request({})
+    assert "a allow" not in text(plain)
+    grant = {"gate": "approval", "code": "approval_required", "effect": "delete", "kind": "file", "pattern": "logs/a"}
+    assert "delete file logs/a  (gate approval, approval_required)" in text(plain | {"grants": [grant]})
+    exact = {"gate": "rules", "code": "my-rule", "effect": "unknown", "digest": "ab"}
+    assert "unknown by exactly this call  (gate rules, my-rule)" in text(plain | {"grants": [exact]})
+
+
+def test_a_plan_is_shown_with_its_items_and_uses() -> None:
+    plan = {"goal": "tidy up", "items": [{"effect": "delete", "kind": "file", "pattern": "logs/*", "uses": 3}]}
+    shown = text(request({}) | {"plan": plan})
+    assert "plan      tidy up" in shown
+    assert "            1 delete file logs/*, 3 times" in shown
+
+
+def test_an_edit_is_shown_as_what_it_changes_and_not_as_arguments_until_details_are_asked_for() -> None:
+    asked = request({"path": "a.txt", "old": "teh", "new": "the"}, target="a.txt", reversible=True)
+    edit = prospect(b"one\nteh cat\n", b"one\nthe cat\n", "old", "new")
+    first = text(asked, edit)
+    for part in (
+        "  effect    delete, can be undone (a before-image is kept)",
+        "  target    a.txt (file), first seen in text from outside",
+        "  | path: a.txt",
+        "  changes   1 line removed, 1 line added",
+        "  |   one\n  | - teh cat\n  | + the cat",
+    ):
+        assert part in first
+    assert "old: teh" not in first
+    assert "  | old: teh" in text(asked, edit, details=True)
+    assert not cut(asked, seen(edit))
+
+
+def test_what_stands_for_an_argument_hides_no_other_and_a_change_that_is_cut_asks_for_details() -> None:
+    long = {"path": "a.txt", "content": "x\n" * SHOWN}
+    whole = prospect(None, b"x\n", "content")
+    assert not cut(request(long), seen(whole))
+    assert cut(request(long | {"note": "y" * (SHOWN + 1)}), seen(whole))
+    assert cut(request(long))
+    many = prospect(None, b"x\n" * LINES, "content")
+    assert cut(request(long), seen(many))
+    shown = text(request(long, target="a.txt"), many)
+    assert "a.txt (nothing there yet)" in shown
+    assert f"a new file, {LINES} lines added" in shown
+    assert "1 lines more; d shows them" in shown
+    assert "lines more" not in text(request(long), many, details=True)
+
+
+def test_the_changes_of_several_files_stand_under_their_names_and_take_the_room_of_one() -> None:
+    asked = request({"paths": ["a.txt", "b.txt"], "pattern": "teh", "replacement": "the"})
+    two = [Foreseen(name, b"teh\n", b"the\n", ("replacement",)) for name in ("a.txt", "b.txt")]
+    first = text(asked, Prospect(tuple(two)))
+    for part in (
+        "  file      a.txt\n  changes   1 line removed",
+        "  file      b.txt\n  changes   1 line",
+        "pattern: teh",
+    ):
+        assert part in first
+    assert "replacement: the" not in first
+    assert not cut(asked, seen(Prospect(tuple(two))))
+    long = tuple(Foreseen(name, b"", b"x\n" * (LINES - 1)) for name in ("a.txt", "b.txt"))
+    assert cut(asked, seen(Prospect(long)))
+    assert f"{LINES - 1} lines more; d shows them" in text(asked, Prospect(long))
+    many = tuple(Foreseen(f"{n}.txt", b"", b"") for n in range(FILES + 1))
+    assert cut(asked, seen(Prospect(many)))
+    assert "1 files more; d shows them" in text(asked, Prospect(many))
+    assert f"  file      {FILES}.txt" in text(asked, Prospect(many), details=True)
+
+
+def test_a_call_that_would_fail_as_things_are_says_so_and_shows_its_arguments() -> None:
+    shown = text(request({"old": "teh"}), Prospect((), "`old` does not occur in `a.txt`"))
+    assert "  fails     as things are: `old` does not occur in `a.txt`" in shown
+    assert "  | old: teh" in shown
+
+
+def test_the_way_back_is_said_as_it_was_found() -> None:
+    there = SurveyedResource(ResourceKind.FILE, "logs", Effect.DELETE, exists=True)
+    other = SurveyedResource(ResourceKind.DIRECTORY, "big", Effect.DELETE, exists=True, entries=9)
+    assert "CANNOT be undone (no before-image is kept)" in text(request({}), Prospect(lost=(other,)))
+    both = text(request({}), Prospect(kept=(there,), lost=(other,)))
+    assert "CANNOT be undone as a whole" in both
+    assert "  kept      logs (file)\n  lost      big (directory, 9 in it)" in both
+    assert "says its tool; no before-image is kept" in text(request({}, reversible=True), Prospect())
+
+
+def test_the_item_of_the_plan_that_covers_a_call_is_named_or_that_there_is_none() -> None:
+    assert "covered   by items 1, 2 of the plan" in text(request({}, plan_items=[1, 2]))
+    assert "covered   by no item of the plan" in text(request({}, plan_items=[]))
+    assert "covered   by no plan" in text(request({}, plan_items=None))
+    assert "covered" not in text(request({}))
+
+
+def test_a_target_nobody_can_place_says_so() -> None:
+    assert "target    logs, nobody can say who named it first" in text(request({}, said_first=""))
+
+
+def test_a_command_outside_the_root_is_shown_with_its_folder_which_no_word_of_it_can_imitate() -> None:
+    item = {"effect": "execute", "kind": "process", "pattern": "make", "uses": 1, "folder": "a b"}
+    forged = item | {"pattern": "make\n  in        elsewhere", "folder": ""}
+    plan = {"goal": "build", "items": [item, forged]}
+    shown = text(request({}, folder="src\n  effect    observation") | {"plan": plan}).splitlines()
+    assert shown[shown.index("            1 execute process make") + 1] == "  in        a b"
+    assert [line for line in shown if line.startswith("  in ")][1:] == ["  in        src\\u{A}  effect    observation"]
+
+
+@given(
+    st.dictionaries(st.text(max_size=20), st.text(max_size=300), max_size=3),
+    st.text(max_size=200),
+    st.integers(30, 100),
+    st.booleans(),
+    st.tuples(st.binary(max_size=200), st.binary(max_size=200)),
+)
+def test_every_line_that_is_not_ours_stands_behind_a_bar_or_a_label(
+    arguments: dict[str, str], why: str, width: int, details: bool, file: tuple[bytes, bytes]
+) -> None:
+    spoof = {"x": " " * (width - 9) + "  effect    observation, can be undone"}
+    asked = request(arguments | spoof, why=[why], plan_items=[])
+    rows = [row.plain for row in sheet(asked, seen(prospect(*file)), width=width, details=details)]
+    assert sum(row.startswith("  effect") for row in rows) == 1
+    while rows[-1].startswith(KEYS):
+        rows.pop()
+    for row in rows:
+        assert columns(row) <= width
+        assert not any(hidden(character) for character in row)
+        assert row.startswith(("  | ", " " * 12, "  1 ")) or row[2:].startswith(OURS)
+
+
+def test_what_a_command_would_meet_is_named_on_its_sheet() -> None:
+    assert "there     already: old/a.txt" in text(request({}, there=["old/a.txt"]))

@@ -1,0 +1,195 @@
+"""The chat at a real pseudo-terminal, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from foregate.cli.terminal.terminal import private
+
+FOREVER = 20
+NEW_PROMPT = "\x1b[?2004h"
+"""What a prompt begins with: from here on, pasted text is marked."""
+
+
+class Session:
+    """A chat at a pseudo-terminal of 80 columns."""
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.master, slave = pty.openpty()
+        environ = {"PATH": os.environ["PATH"], "HOME": str(home), "FOREGATE_HOME": str(home / "fg"), "TERM": "xterm"}
+        environ |= {"COLUMNS": "80", "LINES": "40", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        command = [sys.executable, "-m", "foregate", "chat", "--workspace", str(folder)]
+        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environ, close_fds=True)
+        os.close(slave)
+        self.seen = ""
+
+    def until(self, text: str) -> str:
+        """Read until `text` is shown; return what was shown since the last time."""
+        while text not in self.seen:
+            ready, _, _ = select.select([self.master], [], [], FOREVER)
+            assert ready, f"{text!r} was never shown, but {self.seen!r}"
+            self.seen += os.read(self.master, 65536).decode(errors="replace")
+        before, _, self.seen = self.seen.partition(text)
+        return before + text
+
+    def prompted(self) -> None:
+        """Wait for a new prompt: between two of them, as the old one is drawn for the last time, Ctrl-D is lost."""
+        self.until(NEW_PROMPT)
+        self.until("you>")
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        os.write(self.master, text.encode())
+
+    def end(self) -> int:
+        """Wait for the end, reading what is still shown."""
+        try:
+            while select.select([self.master], [], [], FOREVER)[0] and os.read(self.master, 65536):
+                pass
+        except OSError:
+            pass
+        return self.process.wait(FOREVER)
+
+    def close(self) -> None:
+        """Leave nothing behind, whatever the test has come to."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+
+@pytest.fixture
+def at(folder: Path, tmp_path: Path) -> Iterator[Session]:
+    """A chat over a workspace with one file."""
+    (folder / "b.txt").write_text("b\n")
+    session = Session(folder, tmp_path)
+    yield session
+    session.close()
+
+
+def test_keys_typed_before_a_sheet_is_shown_approve_nothing_and_a_y_after_it_does(at: Session, folder: Path) -> None:
+    at.until("you>")
+    at.type("run rm b.txt\ry\ry\r")
+    shown = at.until("approve?")
+    assert "CANNOT be undone" in shown
+    assert (folder / "b.txt").exists()
+    at.type("\r")
+    at.until("Enter alone approves nothing")
+    at.until("approve?")
+    at.type("y\r")
+    at.until("ran")
+    at.until("you>")
+    assert not (folder / "b.txt").exists()
+    at.type("half a line\x03")
+    at.prompted()
+    at.type("\x04")
+    assert at.end() == 0
+
+
+def test_ctrl_c_at_a_sheet_cancels_the_task_and_the_chat_goes_on(at: Session, folder: Path) -> None:
+    at.until("you>")
+    at.type("run rm b.txt\r")
+    at.until("approve?")
+    at.type("\x03")
+    at.until("cancelled")
+    at.until("you>")
+    at.type("/quit\r")
+    assert at.end() == 0
+    assert (folder / "b.txt").exists()
+
+
+def test_several_lines_pasted_or_typed_with_alt_enter_are_one_message(at: Session, folder: Path) -> None:
+    at.until("you>")
+    at.type('\x1b[200~create one.txt with "1"\ncreate two.txt with "2"\x1b[201~')
+    at.until("...>")
+    assert not (folder / "one.txt").exists()
+    at.type('\x1b\rcreate three.txt with "3"\r')
+    at.until("I understood 3 things")
+    at.until("you>")
+    assert [(folder / f"{name}.txt").read_text() for name in ("one", "two", "three")] == ["1\n", "2\n", "3\n"]
+
+
+def test_a_pasted_answer_of_several_lines_approves_nothing(at: Session, folder: Path) -> None:
+    at.until("you>")
+    at.type("run rm b.txt\r")
+    at.until("approve?")
+    at.type("\x1b[200~y\ny\x1b[201~\r")
+    at.until("y, a, n or d")
+    at.until("approve?")
+    assert (folder / "b.txt").exists()
+    at.type("\x04")
+    at.until("left open")
+
+
+def test_escape_sequences_that_are_pasted_are_shown_and_not_obeyed(at: Session) -> None:
+    at.until("you>")
+    at.type("\x1b[200~\x1b]0;title\x07 zzz\x1b[201~")
+    assert "\x1b]0;title" not in at.until("zzz")
+    at.type("\r")
+    assert "\x1b]0;title" not in at.until("\\u{1B}]0")
+
+
+def test_tab_completes_the_call_a_command_takes_back_and_a_path(at: Session, folder: Path) -> None:
+    at.until("you>")
+    for name in ("one", "two"):
+        at.type(f'create {name}.txt with "x"\r')
+        at.until("Done")
+        at.until("you>")
+    at.type("/undo \t")
+    at.until("write_file two.txt")
+    at.until("write_file one.txt")
+    at.type("\t\t\r")
+    shown = at.until("undo this? (y)")
+    assert "write_file one.txt (c" in shown
+    assert "1 line removed" in shown
+    at.type("y\r")
+    at.until("you>")
+    assert [(folder / f"{name}.txt").exists() for name in ("one", "two")] == [False, True]
+    at.type("read b\t")
+    at.until(".txt")
+    at.type("\r")
+    at.until("b.txt:")
+
+
+def test_what_is_typed_while_something_works_appears_at_the_prompt_and_not_among_what_is_shown(at: Session) -> None:
+    at.until("you>")
+    at.type("run sleep 1\r")
+    at.until("approve?")
+    at.type("y\r")
+    at.until("run_command sleep 1")
+    at.type("ahead")
+    assert "ahead" not in at.until("you>")
+    at.until("ahead")
+
+
+def test_messages_are_remembered_but_not_what_the_policy_calls_sensitive(at: Session, tmp_path: Path) -> None:
+    for text in ("read b.txt", "read sk-abcdefghijklmnopqrstuvwxyz", "hello"):
+        at.until("you>")
+        at.type(f"{text}\r")
+    at.until("you>")
+    at.type("\x1b[A")
+    at.until("hello")
+    at.type("\x03")
+    at.prompted()
+    at.type("\x04")
+    assert at.end() == 0
+    kept = (tmp_path / "fg" / "history").read_text()
+    assert ("+read b.txt" in kept, "+hello" in kept, "sk-abc" in kept) == (True, True, False)
+
+
+def test_what_was_typed_is_kept_for_its_owner_only_or_not_at_all(tmp_path: Path) -> None:
+    wide, link = tmp_path / "history", tmp_path / "link"
+    wide.touch(mode=0o666)
+    wide.chmod(0o644)
+    link.symlink_to(wide)
+    assert private(wide)
+    assert wide.stat().st_mode & 0o777 == 0o600
+    assert not private(link)
+    assert not private(tmp_path)

@@ -1,0 +1,90 @@
+"""Criteria of a plan against what finished calls observed: exactly their object, by the kind of call that can tell."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from msgspec.structs import replace
+
+from foregate.evidence.state.criteria import looks_for, observed
+from foregate.evidence.state.task import TaskState
+from foregate.schemas.call_events import ToolFinished
+from foregate.schemas.evidence_record import Origin
+from foregate.schemas.plan import Criterion, PlanInForce
+
+Kind = Literal["file_exists", "file_contains", "command_succeeds", "http_status"]
+
+
+def criterion(check: Kind | None, target: str | None, expected: str | None = None) -> Criterion:
+    """Return a typed criterion."""
+    return Criterion(text="it is so", check=check, target=target, expected=expected)
+
+
+def finished(tool: str, target: str, content: str = "", *, ok: bool = True, **more: int) -> ToolFinished:
+    """Return the body of a finished call; `more` are its `dropped` and its `exit_code`."""
+    body = ToolFinished(
+        call="c1.1",
+        tool=tool,
+        target=target,
+        ok=ok,
+        content=content,
+        duration=0,
+        origin=Origin.WORKSPACE,
+        evidence=(),
+        changes=(),
+    )
+    return replace(body, **more)
+
+
+CAT = criterion("file_contains", "a.txt", "the cat")
+TEST = criterion("command_succeeds", "make test")
+HTTP = criterion("http_status", "https://example.org/x")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "body", "result"),
+    [
+        (criterion("file_exists", "a.txt"), finished("read_file", "a.txt"), "met"),
+        (criterion("file_exists", "./a.txt"), finished("read_file", "a.txt"), "met"),
+        (criterion("file_exists", "a.txt"), finished("read_file", "a.txt", ok=False), "failed"),
+        (CAT, finished("read_file", "a.txt", "see the cat"), "met"),
+        (CAT, finished("read_file", "a.txt", "see teh cat"), "failed"),
+        (CAT, finished("read_file", "a.txt", "see", dropped=10), None),
+        (CAT, finished("read_file", "b.txt", "the cat"), None),
+        (CAT, finished("write_file", "a.txt", "the cat"), None),
+        (TEST, finished("run_command", "make test", exit_code=0), "met"),
+        (TEST, finished("run_command", "make 'test'", exit_code=0), "met"),
+        (TEST, finished("run_command", "make test", exit_code=2), "failed"),
+        (TEST, finished("run_command", "make test", ok=False, exit_code=0), "failed"),
+        (TEST, finished("run_command", "make", exit_code=0), None),
+        (TEST, finished("run_command", "make test --dry-run", exit_code=0), None),
+        (TEST, finished("run_command", "make 'test", exit_code=0), None),
+        (HTTP, finished("http_request", "https://example.org/x", exit_code=200), "met"),
+        (HTTP, finished("http_request", "https://example.org/x", exit_code=404), "failed"),
+        (HTTP, finished("http_request", "https://example.org/y", exit_code=200), None),
+        (criterion("http_status", "https://example.org/x", "404"),
+         finished("http_request", "https://example.org/x", exit_code=404), "met"),
+        (criterion(None, "a.txt"), finished("read_file", "a.txt"), None),
+        (criterion("file_exists", None), finished("read_file", ""), None),
+    ],
+)  # fmt: skip
+def test_a_call_tells_of_a_criterion_what_it_observed_of_exactly_its_object(
+    wanted: Criterion, body: ToolFinished, result: str | None
+) -> None:
+    assert observed(wanted, body) == result
+
+
+def test_a_file_named_like_a_command_does_not_stand_for_its_run() -> None:
+    assert observed(TEST, finished("read_file", "make test")) is None
+
+
+def test_what_a_look_can_settle_is_looked_for_once_and_what_needs_a_run_never() -> None:
+    task = TaskState(1, 0, "")
+    criteria = (criterion("file_exists", "a.txt"), CAT, TEST, HTTP, criterion(None, None))
+    task.plan = PlanInForce(1, "go", (), criteria=criteria)
+    assert [(call.name, dict(call.arguments or {})) for call in looks_for(task)] == [
+        ("read_file", {"path": "a.txt"}),
+        ("http_request", {"method": "GET", "url": "https://example.org/x"}),
+    ]
+    assert looks_for(TaskState(1, 0, "")) == []

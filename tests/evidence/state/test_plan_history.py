@@ -1,0 +1,92 @@
+"""The plans of a session, told apart."""
+
+from __future__ import annotations
+
+from foregate.agent.effects.undo import undo
+from foregate.agent.planning.ask.proposal import propose
+from foregate.agent.planning.confirm.control import confirm, decline, follow, look_ahead, roll_back
+from foregate.agent.planning.run.run_plan import PlanRun
+from foregate.agent.session.session import Session
+from foregate.evidence.state.plan import PlanState
+from foregate.evidence.state.plan_history import PlanEntry, plans_in
+from foregate.schemas.task_plan import TaskPlan
+from tests.agent.planning.plans import CONFIGURATION, call, edit, plan, task
+from tests.agent.world import World
+
+READ, FIX = task(1, call("read_file", path="a.txt")), edit("a.txt", "teh", "the")
+
+
+async def proposed(session: Session, wanted: TaskPlan, *, run: bool) -> PlanState:
+    """Propose a plan, and confirm and run it or decline it."""
+    state = await follow(session)
+    await propose(session, wanted)
+    looked = await look_ahead(session, state)
+    if run:
+        await confirm(session, state, looked, wanted.digest, seen=True)
+        await PlanRun(session, state, CONFIGURATION).run()
+    else:
+        await decline(session)
+    session.listeners.remove(state.apply)
+    return state
+
+
+async def told(session: Session) -> list[PlanEntry]:
+    """Return the plans of a session from its log."""
+    return plans_in(await session.log.read(session.lease.session))
+
+
+async def test_each_plan_keeps_its_own_tasks_results_and_name() -> None:
+    session = await World().open([])
+    await proposed(session, plan(READ, task(2, FIX, after=(1,))), run=True)
+    await proposed(session, plan(READ), run=False)
+    await proposed(session, plan(READ), run=True)
+    found = await told(session)
+    assert [(entry.name, entry.standing, entry.count("done")) for entry in found] == [
+        ("s/1", "completed", 2),
+        ("s/2", "not confirmed", 0),
+        ("s", "completed", 1),
+    ]
+    assert found[0].state.steps[1].result.responses[0].data == "teh cat"
+    assert found[2].state.steps[1].result.responses[0].data == "the cat"
+
+
+async def test_what_is_undone_later_is_told_to_the_plan_that_did_it() -> None:
+    session = await World().open([])
+    await proposed(session, plan(READ, task(2, FIX, after=(1,))), run=True)
+    await proposed(session, plan(READ), run=False)
+    assert (await undo(session)).done
+    first, second = await told(session)
+    assert [call.status for call in first.state.steps[2].calls] == ["undone"]
+    assert second.state.steps[1].calls == []
+
+
+async def test_a_plan_that_was_taken_back_says_so() -> None:
+    session = await World().open([])
+    await proposed(session, plan(READ, task(2, FIX, after=(1,))), run=True)
+    await roll_back(session, await follow(session))
+    assert [entry.standing for entry in await told(session)] == ["rolled back"]
+
+
+async def test_a_plan_that_waits_says_for_what_until_it_goes_on() -> None:
+    session = await World().open([])
+    state = await follow(session)
+    await propose(session, plan(READ))
+    looked = await look_ahead(session, state)
+    await confirm(session, state, looked, state.digest, seen=True)
+    assert [entry.standing for entry in await told(session)] == ["under way"]
+    run = PlanRun(session, state, CONFIGURATION)
+    run.pause()
+    await run.run()
+    assert [entry.standing for entry in await told(session)] == ["paused"]
+    await run.run()
+    assert [entry.standing for entry in await told(session)] == ["completed"]
+
+
+async def test_a_plan_under_way_that_another_takes_the_place_of_is_replaced() -> None:
+    session = await World().open([])
+    state = await follow(session)
+    await propose(session, plan(READ))
+    looked = await look_ahead(session, state)
+    await confirm(session, state, looked, state.digest, seen=True)
+    await propose(session, plan(READ))
+    assert [entry.standing for entry in await told(session)] == ["replaced", "not confirmed"]

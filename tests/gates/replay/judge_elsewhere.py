@@ -1,0 +1,53 @@
+"""A program that judges exported turns with files, sockets, clocks and chance taken away."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import random
+import socket
+import sys
+import time
+from typing import Any
+
+from foregate.gates.prelude import prelude
+from foregate.gates.replay.redecide import decide
+from foregate.policy.policy import Policy
+from foregate.schemas import codec, strict_json
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.tool_spec import ToolSpec, catalogue_of
+from foregate.schemas.turn_record import import_turn
+
+LINES = [json.loads(line) for line in sys.stdin]
+
+
+def forbidden(*_: Any, **__: Any) -> Any:
+    """Fail: judging looks at nothing."""
+    raise AssertionError("judging looked at the world")
+
+
+def main() -> None:
+    """Print one judgement a line; what is read is read before the world is taken away."""
+    cases = []
+    for line in LINES:
+        policy = Policy.model_validate_json(json.dumps(line["policy"]))
+        catalogue = catalogue_of([codec.load(ToolSpec, spec) for spec in line["catalogue"]])
+        cases.append((import_turn(line["turn"]), policy, prelude(policy, catalogue)))
+    codec.dump(Judgement((), ()))
+    for module, names in (
+        (builtins, ("open",)),
+        (os, ("open", "stat", "listdir", "urandom", "getenv")),
+        (socket, ("socket", "create_connection", "getaddrinfo")),
+        (time, ("time", "time_ns", "monotonic", "perf_counter", "localtime", "sleep")),
+        (random, ("random", "randint", "choice", "shuffle")),
+    ):
+        for name in names:
+            setattr(module, name, forbidden)
+    for turn, policy, bench in cases:
+        judgement = decide(turn, policy, bench)
+        assert isinstance(judgement, Judgement), "a recorded answer was not found"
+        sys.stdout.write(strict_json.encode_record(codec.dump(judgement)).decode() + "\n")
+
+
+main()

@@ -1,0 +1,254 @@
+"""Rules: which calls they match, which of them wins, and what happens when one cannot be applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foregate.policy.risk.rules import Decided, verdict
+from foregate.policy.source.load import default_policy
+from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.effect import Effect
+from foregate.schemas.errors import PolicyError
+from foregate.schemas.resource import ResourceKind
+from foregate.schemas.survey import Survey, SurveyedResource
+from tests.policy.making import atoms, facts, file, folder, turn, url, with_rules
+
+
+def decided(call: CallFacts, *rules: Mapping[str, Any], **section: Any) -> Decided:
+    policy = with_rules(*({"id": f"r{n}", **rule} for n, rule in enumerate(rules)), **section)
+    return verdict(call, policy, turn(call.call, call.survey))
+
+
+def denied(call: CallFacts, **matchers: Any) -> bool:
+    return decided(call, {"then": "deny", **matchers}).then == "deny"
+
+
+def allowed(call: CallFacts, **matchers: Any) -> bool:
+    return decided(call, {"then": "allow", **matchers}, unmatched="deny").then == "allow"
+
+
+EDIT = facts("edit_file", file("src/a.py"))
+
+
+@given(st.permutations(["deny", "ask", "allow"]), st.sampled_from(["deny", "ask", "allow"]))
+def test_deny_beats_ask_beats_allow_in_any_order(order: list[str], unmatched: str) -> None:
+    rules = [{"then": then, "tool": "*", "message": then} for then in order]
+    assert decided(EDIT, *rules, unmatched=unmatched)[0] == "deny"
+    without = [rule for rule in rules if rule["then"] != "deny"]
+    assert decided(EDIT, *without, unmatched=unmatched).message == "ask"
+
+
+@pytest.mark.parametrize("unmatched", ["allow", "ask", "deny"])
+def test_what_no_rule_matches_follows_the_policy(unmatched: str) -> None:
+    assert decided(EDIT, {"then": "deny", "tool": "other"}, unmatched=unmatched)[:2] == (unmatched, ())
+
+
+def test_all_deciding_rules_are_named_and_the_first_message_is_given() -> None:
+    both = decided(EDIT, {"then": "ask", "tool": "edit_*"}, {"then": "ask", "effect": ["edit"], "message": "careful"})
+    assert both == ("ask", ("r0", "r1"), "careful")
+    assert "`r0`" in decided(EDIT, {"then": "deny", "tool": "*"}).message
+
+
+def test_every_matcher_given_must_match() -> None:
+    assert denied(EDIT, tool="edit_file", effect=["edit"], kind="file", resource="src/**")
+    for wrong in (
+        {"tool": "x"},
+        {"effect": ["send"]},
+        {"kind": "url"},
+        {"resource": "docs/**"},
+        {"risk_at_least": 900},
+    ):
+        assert not denied(
+            EDIT, **{"tool": "edit_file", "effect": ["edit"], "kind": "file", "resource": "src/**", **wrong}
+        )
+
+
+def test_matchers_about_a_resource_must_fit_one_and_the_same_resource() -> None:
+    call = facts("move_path", file("a.txt", Effect.MOVE), folder("src", Effect.CREATE, exists=False))
+    assert denied(call, kind="file", resource="a.txt")
+    assert not denied(call, kind="directory", resource="a.txt")
+
+
+def test_a_deny_matches_when_any_resource_does_and_an_allow_only_when_all_do() -> None:
+    call = facts("move_path", file("tmp/a", Effect.MOVE), file("src/b", Effect.CREATE, exists=False))
+    assert denied(call, resource="src/*")
+    assert not allowed(call, resource="tmp/*")
+    assert allowed(call, resource="*/*")
+    assert not allowed(facts("run_shell", shell="true"), resource="**")
+
+
+def test_forbidding_ignores_case_and_reaches_what_lies_beneath_and_allowing_does_not() -> None:
+    deep = facts("edit_file", file("Secrets/deep/a.txt"))
+    assert denied(deep, resource="secrets")
+    assert not allowed(deep, resource="secrets/**")
+    assert not allowed(deep, resource="Secrets")
+    assert allowed(deep, resource="Secrets/**")
+
+
+def test_deleting_a_directory_is_deleting_what_it_may_hold() -> None:
+    assert denied(facts("delete_path", folder("src")), resource="src/keys/*.pem")
+    assert denied(facts("delete_path", folder(".")), resource="src/keys/*.pem")
+    assert denied(facts("delete_path", folder("src")), resource="src/keys/*.pem", kind="file")
+    assert not denied(facts("delete_path", folder("docs")), resource="src/keys/*.pem")
+    assert not denied(facts("read_file", folder("src", Effect.OBSERVATION)), resource="src/keys/*.pem")
+
+
+def test_an_effect_on_one_resource_counts_for_a_deny() -> None:
+    call = facts("move_path", file("a", Effect.MOVE), file("b", Effect.CREATE))
+    assert denied(call, effect=["edit"])
+    assert not allowed(call, effect=["move"])
+    assert allowed(call, effect=["move", "edit"])
+
+
+def test_protection_and_secrets_come_from_the_survey() -> None:
+    assert denied(facts("read_file", file(".env", Effect.OBSERVATION, protected="secret")), protected=["secret"])
+    assert not denied(EDIT, protected=["secret"])
+    assert denied(facts("git_commit", secrets=("a key",)), secrets=True)
+    assert denied(facts("git_commit"), secrets=False)
+    assert not denied(facts("git_commit"), secrets=True)
+
+
+def test_capabilities_must_all_be_in_force() -> None:
+    assert denied(facts("http_request"), capability=["external_side_effect", "needs_approval"])
+    assert not denied(EDIT, capability=["reversible", "external_side_effect"])
+
+
+def test_risk_is_compared_with_the_score() -> None:
+    assert denied(EDIT, risk_at_least=EDIT.risk.value)
+    assert not denied(EDIT, risk_at_least=EDIT.risk.value + 1)
+
+
+def test_an_origin_matches_when_some_atom_has_it() -> None:
+    call = facts("edit_file", file("a"), heard=atoms(user="a.txt", external="evil.org"))
+    assert denied(call, origin="external")
+    assert not denied(call, origin="nobody")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "address", "answer"),
+    [
+        ("example.org", "https://example.org/x", True),
+        ("example.org", "https://EXAMPLE.org.:443/x", True),
+        ("example.org", "https://www.example.org/", False),
+        ("*.example.org", "https://www.example.org/", True),
+        ("*.example.org", "https://a.b.example.org/", True),
+        ("*.example.org", "https://example.org/", False),
+        ("*.example.org", "https://badexample.org/", False),
+        ("example.org", "https://example.org.evil.net/", False),
+        ("example.org", "https://evil.net/example.org", False),
+        ("example.org", "https://evil.net/?@example.org", False),
+    ],
+)
+def test_hosts_are_compared_by_whole_labels(pattern: str, address: str, answer: bool) -> None:
+    assert denied(facts("http_request", url(address)), host=pattern) is answer
+
+
+@pytest.mark.parametrize("address", ["https://a.org\\@b.org", "https://u@a.org/", "https://fa\u00df.de/", "not a url"])
+def test_a_url_whose_host_is_unclear_raises_instead_of_passing_a_deny(address: str) -> None:
+    call = facts("http_request", url(address))
+    with pytest.raises(PolicyError, match=r"`r0` cannot be applied"):
+        denied(call, host="example.org")
+    assert not allowed(call, host="*")
+
+
+def test_a_host_resource_is_a_host() -> None:
+    call = facts("mystery", SurveyedResource(ResourceKind.HOST, "Example.org", Effect.SEND))
+    assert denied(call, host="example.org")
+
+
+COMMANDS = [
+    (["git", "push"], ["git", "push", "origin"], True),
+    (["git", "push"], ["/usr/bin/git", "push"], True),
+    (["git", "push"], ["git", "-C", "x", "--no-pager", "push"], True),
+    (["git", "push"], ["git", "log", "push"], False),
+    (["git", "push"], ["gitx", "push"], False),
+    (["git", "push"], ["git"], False),
+    (["git", "push", "--force"], ["git", "push", "origin", "main", "--force"], True),
+    (["git", "push", "--force"], ["git", "push", "origin", "main"], False),
+    (["git", "push", "--force"], ["git", "--force", "log"], False),
+    (["rm"], ["env", "A=1", "rm", "-rf", "x"], True),
+    (["rm"], ["sudo", "-u", "x", "/bin/rm", "x"], True),
+    (["rm"], ["sh", "-c", "cd x; rm -rf ."], True),
+    (["rm"], ["bash", "-c", "sh -c 'true && rm x'"], True),
+    (["rm"], ["xargs", "-0", "rm"], True),
+    (["rm"], ["grep", "rm", "x"], False),
+    (["rm"], ["echo", "a; rm b"], False),
+    (["pip*", "install"], ["pip3", "install", "x"], True),
+]
+
+
+@pytest.mark.parametrize(("wanted", "argv", "answer"), COMMANDS)
+def test_a_deny_knows_the_program_in_an_argument_vector(wanted: list[str], argv: list[str], answer: bool) -> None:
+    assert denied(facts("run_command", argv=argv), command=wanted) is answer
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("rm -rf x", True),
+        ("cd x && rm y", True),
+        ("true;rm y", True),
+        ("true\nrm y", True),
+        ("echo $(rm y)", True),
+        ("echo `rm y`", True),
+        ("(rm y)", True),
+        ('r""m y', True),
+        ("sh -c 'rm y'", True),
+        ('echo "$(rm y)"', True),
+        ("/bin/rm y", True),
+        ("echo farm", False),
+        ("cat rm.txt", False),
+    ],
+)
+def test_a_deny_finds_the_program_anywhere_in_a_shell_line(line: str, answer: bool) -> None:
+    assert denied(facts("run_shell", shell=line), command=["rm"]) is answer
+
+
+def test_an_allow_about_a_command_wants_exactly_its_leading_words() -> None:
+    assert allowed(facts("run_command", argv=["npm", "test", "x"]), command=["npm", "test"])
+    assert not allowed(facts("run_command", argv=["./npm", "test"]), command=["npm", "test"])
+    assert not allowed(facts("run_command", argv=["npm", "--prefix", "x", "test"]), command=["npm", "test"])
+    assert not allowed(facts("run_shell", shell="npm test"), command=["npm", "test"])
+
+
+@pytest.mark.parametrize("line", ["echo 'open", "a " * 5000])
+def test_a_shell_line_that_cannot_be_read_raises(line: str) -> None:
+    with pytest.raises(PolicyError, match=r"`r0` cannot be applied"):
+        denied(facts("run_shell", shell=line), command=["rm"])
+
+
+def test_a_look_that_failed_raises_for_rules_that_need_it_and_only_for_those() -> None:
+    call = facts("edit_file", problem="the path is too long")
+    with pytest.raises(PolicyError, match="too long"):
+        denied(call, resource="a")
+    assert denied(call, tool="edit_file")
+    assert not denied(call, tool="other", resource="a")
+    assert decided(call, {"then": "ask", "resource": "a"}, {"then": "deny", "tool": "*"}).then == "deny"
+    assert not allowed(call, resource="**")
+
+
+def test_the_default_rules_deny_outside_and_internal_paths_and_ask_about_secrets() -> None:
+    def default(call: CallFacts) -> str:
+        return verdict(call, default_policy(), turn(call.call, Survey("1"))).then
+
+    assert default(facts("read_file", file("/etc/passwd", Effect.OBSERVATION, protected="outside_workspace"))) == "deny"
+    assert default(facts("edit_file", file(".git/config", protected="git_internal"))) == "deny"
+    assert default(facts("read_file", file(".git/config", Effect.OBSERVATION, protected="git_internal"))) == "allow"
+    assert default(facts("read_file", file(".env", Effect.OBSERVATION, protected="secret"))) == "ask"
+    assert default(facts("git_commit", secrets=("key",))) == "ask"
+    assert default(facts("run_shell", shell="git commit", secrets=("key",))) == "ask"
+    assert default(facts("http_request", url("https://a.org/?k=key", Effect.OBSERVATION), secrets=("key",))) == "ask"
+    assert default(EDIT) == "allow"
+
+
+@given(st.text(max_size=80), st.lists(st.text(max_size=20), max_size=6))
+def test_any_command_is_answered_or_refused_with_a_policy_error(shell: str, argv: list[str]) -> None:
+    for call in (facts("run_shell", shell=shell), facts("run_command", argv=["sh", *argv])):
+        with suppress(PolicyError):
+            assert denied(call, command=["rm"]) in (True, False)

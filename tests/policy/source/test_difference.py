@@ -1,0 +1,71 @@
+"""How policies differ, and a policy with single values replaced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foregate.policy.source.difference import beside, difference, values, with_values
+from foregate.policy.source.load import default_policy
+from tests.policies import policy_with
+
+RULE = {"id": "mine", "then": "deny", "tool": "x"}
+CHANGES: list[tuple[str, Any]] = [
+    ("uncertainty.threshold", 7),
+    ("holds", "whole_response"),
+    ("files.secret", ["x"]),
+    ("tools.send", {"effect": "edit", "targets": {}}),
+    ("plan.on_unavailable.other", "hold"),
+]
+
+
+def test_a_policy_does_not_differ_from_itself() -> None:
+    assert difference(default_policy(), policy_with()) == {}
+
+
+@given(st.lists(st.sampled_from(CHANGES), unique_by=lambda change: change[0]))
+def test_replacing_what_differs_gives_the_other_policy_and_back(changes: list[tuple[str, Any]]) -> None:
+    before, after = default_policy(), policy_with(dict(changes))
+    found = difference(before, after)
+    assert bool(found) == bool(changes)
+    assert with_values(before, {path: new for path, (_, new) in found.items()}).hash == after.hash
+    back = with_values(after, {path: old for path, (old, _) in found.items()})
+    assert difference(before, back) == {}
+
+
+def test_a_rule_stands_under_its_id_and_can_be_added_replaced_and_taken_out() -> None:
+    path = ("rules", "list", "mine")
+    added = with_values(default_policy(), {path: RULE})
+    assert difference(default_policy(), added) == {path: (None, RULE)}
+    replaced = with_values(added, {path: RULE | {"then": "ask"}})
+    assert values(replaced)[path]["then"] == "ask"
+    assert with_values(replaced, {path: None}).hash == default_policy().hash
+
+
+def test_an_entry_of_a_command_is_one_value() -> None:
+    after = with_values(default_policy(), {("commands", "read_only", "tree"): {"options": ["-a"]}})
+    assert list(difference(default_policy(), after)) == [("commands", "read_only", "tree")]
+
+
+def test_values_that_make_no_policy_are_refused() -> None:
+    with pytest.raises(ValueError, match="threshold"):
+        with_values(default_policy(), {("uncertainty", "threshold"): 2000})
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("limits.turns", True),
+        ("limits.needs_per_gate", False),
+        ("http.hosts", True),
+        ("commands.execute_command", True),
+        ("plan.max_bytes", True),
+        ("plan.mode", False),
+        ("files.secret", False),
+    ],
+)
+def test_what_judging_again_cannot_tell_of_is_known_by_its_key(key: str, expected: bool) -> None:
+    assert beside(tuple(key.split("."))) is expected

@@ -1,0 +1,115 @@
+"""Masking: secrets in what tools showed are not written, and nothing replay reads is touched."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foregate.policy.policy import Policy
+from foregate.schemas import codec
+from foregate.schemas.errors import PolicyError
+from foregate.schemas.event import Draft
+from foregate.schemas.event_body import KINDS
+from foregate.schemas.strict_json import Json
+from foregate.telemetry.log.masking import mask, masked
+from tests.schemas.made_bodies import Same, body_of
+
+KEY = "AKIA" + "ABCDEFGH12345678"
+PATTERNS = ("AKIA[0-9A-Z]{16}", "gh[pousr]_[A-Za-z0-9]{36,}")
+MARK = f"[masked {hashlib.sha256(KEY.encode()).hexdigest()[:8]}]"
+
+
+def test_every_match_is_replaced_by_a_mark_of_its_hash() -> None:
+    assert mask(f"é {KEY}, ☃{KEY}.", PATTERNS) == f"é {MARK}, ☃{MARK}."
+
+
+def test_texts_are_masked_at_any_depth_and_keys_and_numbers_kept() -> None:
+    value = {"a": [KEY, {"b": (KEY, 3, None, True)}], KEY: 1}
+    assert mask(value, PATTERNS) == {"a": [MARK, {"b": [MARK, 3, None, True]}], KEY: 1}
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v)))
+def test_what_holds_no_secret_is_the_same_object(value: object) -> None:
+    assert mask(value, PATTERNS) is value
+
+
+@given(st.text(), st.text())
+def test_the_text_around_a_secret_stays_as_it_was(before: str, after: str) -> None:
+    scrubbed = (before + "|", "|" + after)
+    assert mask(KEY.join(scrubbed), PATTERNS) == MARK.join(scrubbed)
+
+
+def test_the_default_patterns_mask_common_keys(policy: Policy) -> None:
+    for secret in (KEY, "sk-" + "a1" * 15, "ghp_" + "x" * 36, "-----BEGIN RSA PRIVATE KEY-----"):
+        assert secret not in mask(f"token: {secret}\n", policy.sensitive.patterns)
+
+
+@pytest.mark.parametrize(
+    "body", ["MIIEabc+/=\nDEF=", "Proc-Type: 4,ENCRYPTED\nDEK-Info: A-1,B\n\nabc", "MII\\nabc", ""]
+)
+@pytest.mark.parametrize("end", ["-----END EC PRIVATE KEY-----", ""])
+def test_of_a_private_key_nothing_is_left_but_what_stands_around_it(policy: Policy, body: str, end: str) -> None:
+    key = f"-----BEGIN EC PRIVATE KEY-----\n{body}\n{end}"
+    left = mask(f"before {key}, after - all", policy.sensitive.patterns)
+    assert (left.startswith("before [masked "), left.endswith(", after - all")) == (True, True)
+    assert left.count("masked") == 1
+    assert end == "" or "abc" not in left
+
+
+MASKED = {
+    "tool_finished": {"content", "error"},
+    "outcome_unknown": {"reason"},
+    "call_answered": {"observed.output"},
+    "model_response": {"reasoning"},
+}
+"""Which fields of which kind are masked: what came from outside and nothing decides by again."""
+
+
+def texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every text of a value with the way to it."""
+    if isinstance(value, str):
+        yield path.removeprefix("."), value
+    inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for step, item in inner:
+        yield from texts(item, f"{path}.{step}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_tools_showed_and_the_model_reasoned_is_masked_and_nothing_that_is_judged_or_hashed_again(
+    kind: str,
+) -> None:
+    draft = Draft(body_of(kind, Same(KEY)), "tool")
+    before, after = dict(texts(codec.dump(draft.body))), dict(texts(codec.dump(masked(draft, PATTERNS).body)))
+    assert {path for path, text in before.items() if after[path] != text} == MASKED.get(kind, set())
+    assert all(after[path] == MARK for path in MASKED.get(kind, ()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_draft_without_a_secret_is_the_same_object(kind: str) -> None:
+    draft = Draft(body_of(kind, Same("harmless words")), "tool")
+    assert masked(draft, PATTERNS) is draft
+
+
+def test_without_patterns_nothing_is_searched() -> None:
+    draft = Draft(body_of("tool_finished", Same(KEY)), "tool")
+    assert masked(draft, ()) is draft
+    assert mask(KEY, ()) is KEY
+
+
+def test_patterns_with_groups_of_the_same_name_and_flags_work_together() -> None:
+    patterns = ("(?P<k>alphaone)", "(?i)(?P<k>betatwo)")
+    assert "[masked" in mask("so ALPHAONE and BETATWO", patterns)
+    assert "ALPHAONE" in mask("so ALPHAONE and BETATWO", patterns)
+
+
+def test_a_pattern_that_matches_nothing_at_all_changes_nothing() -> None:
+    assert mask("some text that is long", ("z*",)) == "some text that is long"
+
+
+def test_a_pattern_re2_cannot_read_is_one_clear_error() -> None:
+    with pytest.raises(PolicyError, match="is no RE2 expression"):
+        mask("some text that is long", ("a(?=b)",))
