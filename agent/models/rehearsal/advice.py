@@ -6,17 +6,39 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from foregate.agent.models.rehearsal.conversation import parsed
-from foregate.agent.models.rehearsal.grammar import understand
-from foregate.agent.models.rehearsal.wish import Wish
-from foregate.agent.models.rehearsal.words import described, short
+from foregate.agent.models.rehearsal.conversation import object_at, objects_at, parsed, text_of
+from foregate.agent.models.rehearsal.kinds import KINDS, Told, describe
+from foregate.agent.models.rehearsal.sentences import understand
+from foregate.agent.models.rehearsal.wish import Wish, short
 from foregate.schemas import strict_json
 from foregate.schemas.critique import Critique
 from foregate.schemas.message import Message
 from foregate.schemas.plan import Criterion, Plan, PlannedAction, PlannedStep
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
 
 StepEffect = Literal["edit", "delete", "move", "execute", "commit"]
+EFFECTS: Mapping[str, StepEffect | None] = {
+    "edit_file": "edit",
+    "write_file": "edit",
+    "create_directory": "edit",
+    "delete_path": "delete",
+    "move_path": "move",
+    "run_command": "execute",
+    "git_add": "edit",
+    "git_commit": "commit",
+    "http_request": None,
+}
+"""The tools a plan names beforehand, with what they do."""
+TOGETHER = (
+    {"write_file", "edit_file", "create_directory"},
+    {"delete_path", "run_shell"},
+    {"git_add", "git_commit"},
+    {"move_path"},
+    {"http_request"},
+    {"run_tests", "run_build"},
+)
+"""Tools that change something, those together that could serve the same end."""
 WIDE_USES = 10
 """Calls a planned step with a pattern covers."""
 
@@ -26,21 +48,19 @@ def plan(messages: Sequence[Message], stumbles: bool) -> str:
 
     What nobody asked for gets a plan without a goal, which is no plan. One that stumbles forgets the risks at first.
     """
-    request = newest(messages)
-    calls = [call for call in listed(request.get("calls")) if isinstance(call, dict)]
+    request = parsed(messages[-1].text) if messages else {}
+    calls = objects_at(request, "calls")
     if not calls:
         return ""
-    wishes = understand(text(request, "user_words")).wishes
-    first = calls[0]
-    asked = all(asked_for(call, wishes) for call in calls)
-    forgets = stumbles and request.get("plan") is None and not text(request, "defect")
+    wishes = understand(text_of(request, "user_words")).wishes
+    forgets = stumbles and request.get("plan") is None and not text_of(request, "defect")
     steps = [step_of(call) for call in calls]
     if not request.get("amendment"):
         known = {(step.tool, step.target) for step in steps}
         steps += [step for wish in wishes for step in steps_of(wish) if (step.tool, step.target) not in known]
     made = Plan(
-        goal=goal_of(wishes, first) if asked else "",
-        success_criteria=[*(done(planned) for planned in steps[:1]), *(seen for w in wishes for seen in checks_of(w))],
+        goal=goal_of(wishes, calls[0]) if all(is_asked_for(call, wishes) for call in calls) else "",
+        success_criteria=[done(steps[0]), *(criterion for wish in wishes for criterion in checks_of(wish))],
         first_action=PlannedAction(tool=steps[0].tool, target=steps[0].target, description=steps[0].description),
         requires_verification=True,
         risky_actions=[] if forgets else [risk_of(call) for call in calls],
@@ -55,143 +75,117 @@ def critique(messages: Sequence[Message]) -> str:
 
     It asks to replan where a shell line deletes by pattern, and where what is deleted or sent was never looked at.
     """
-    request = newest(messages)
-    calls = [call for call in listed(request.get("calls")) if isinstance(call, dict)]
-    issues = [issue for call in calls for issue in issues_of(call, listed(request.get("evidence")))]
+    request = parsed(messages[-1].text) if messages else {}
+    seen = {text_of(item, "resource") for item in objects_at(request, "evidence") if item.get("seen")}
+    issues = [issue for call in objects_at(request, "calls") for issue in issues_of(call, seen)]
     summary = "The calls do what was asked and no more." if not issues else "This could destroy more than was asked."
     made = Critique(verdict="replan" if issues else "accept", issues=issues, summary=summary)
     return strict_json.canonical(made.model_dump(mode="json")).decode()
 
 
-def newest(messages: Sequence[Message]) -> Mapping[str, Json]:
-    """Return the request to planner or critic: the JSON object in the last message."""
-    return parsed(messages[-1].text) if messages else {}
-
-
 def goal_of(wishes: Sequence[Wish], first: Mapping[str, Json]) -> str:
     """Return the goal in a sentence."""
-    known = [described(wish) for wish in wishes if wish.verb not in ("unknown", "vague", "ask_how")]
-    goal = short("; ".join(known), 400)
-    return f"{goal[:1].upper()}{goal[1:]}" if goal else f"Do what was asked with {text(first, 'tool')}"
+    goal = short("; ".join(describe(wish) for wish in wishes if wish.verb in KINDS), 400)
+    return f"{goal[:1].upper()}{goal[1:]}" if goal else f"Do what was asked with {text_of(first, 'tool')}"
 
 
 def step_of(call: Mapping[str, Json]) -> PlannedStep:
     """Return the planned step that is exactly this call."""
-    tool, target = text(call, "tool"), text(call, "target")
-    return PlannedStep(
-        tool=tool, target=target, description=f"{tool} on {target or 'what it names'}", effect=None, uses=1
-    )
+    tool, target = text_of(call, "tool"), text_of(call, "target")
+    return step(tool, target, f"{tool} on {target or 'what it names'}")
 
 
-def steps_of(wish: Wish) -> list[PlannedStep]:
-    """Return the steps that change something for one wish, as far as they are known before looking."""
-    says = described(wish)
-    match wish.verb:
-        case "replace" | "append":
-            return [step("edit_file", wish.target, says, "edit")]
-        case "write":
-            return [step("write_file", wish.target, says, "edit")]
-        case "delete":
-            return [step("delete_path", path, says, "delete") for path in wish.words]
-        case "sweep":
-            folder = wish.target.rstrip("/")
-            pattern = wish.text if folder in ("", ".") else f"{folder}/{wish.text}"
-            return [step("delete_path", pattern, says, "delete", WIDE_USES)]
-        case "move":
-            return [step("move_path", path, says, "move") for path in (wish.target, wish.other)]
-        case "run":
-            return [step("run_command", shlex.join(wish.words), says, "execute")]
-        case "commit":
-            return [step("git_add", ".", says, "edit"), step("git_commit", ".", says, "commit")]
-        case "fetch":
-            return [step("http_request", wish.target, says, None)]
-        case _:
-            return []
-
-
-def step(tool: str, target: str, description: str, effect: StepEffect | None, uses: int = 1) -> PlannedStep:
+def step(tool: str, target: str, description: str, effect: StepEffect | None = None, uses: int = 1) -> PlannedStep:
     """Return a planned step."""
     return PlannedStep(tool=tool, target=target, description=description, effect=effect, uses=uses)
 
 
-def asked_for(call: Mapping[str, Json], wishes: Sequence[Wish]) -> bool:
-    """Whether a call serves one of the wishes; where a wish is not understood, any call might."""
-    if not wishes or any(wish.verb in ("unknown", "vague", "ask_how") for wish in wishes):
+def steps_of(wish: Wish) -> list[PlannedStep]:
+    """Return the steps that change something for one wish, as far as they are known before looking."""
+    kind = KINDS.get(wish.verb)
+    if kind is None:
+        return []
+    says, changes = describe(wish), kind.changes(wish, None)
+    if wish.verb == "sweep":
+        folder = wish.target.rstrip("/")
+        return [
+            step(
+                "delete_path", wish.text if folder in ("", ".") else f"{folder}/{wish.text}", says, "delete", WIDE_USES
+            )
+        ]
+    if changes is None:
+        return [step(kind.tool, wish.target, says, EFFECTS[kind.tool])] if kind.tool in EFFECTS else []
+    if isinstance(changes, Told):
+        return []
+    known = [(call, target) for call in changes if call.name in EFFECTS for target in targets_of(call)]
+    return [step(call.name, target, says, EFFECTS[call.name]) for call, target in known]
+
+
+def targets_of(call: ToolCall) -> list[str]:
+    """Return what a call touches, as a plan names it."""
+    arguments = call.arguments or {}
+    argv = arguments.get("argv")
+    if isinstance(argv, list):
+        return [shlex.join(map(str, argv))]
+    named = [text_of(arguments, key) for key in ("path", "url", "source", "destination") if key in arguments]
+    return named or ["."]
+
+
+def is_asked_for(call: Mapping[str, Json], wishes: Sequence[Wish]) -> bool:
+    """Whether a call could be part of fulfilling one of the wishes; where one is not understood, any call might."""
+    tool, argv = text_of(call, "tool"), parsed(text_of(call, "arguments")).get("argv")
+    if not wishes or not all(wish.verb in KINDS and KINDS[wish.verb].says for wish in wishes):
         return True
-    return any(serves(call, wish) for wish in wishes)
+    if tool == "run_command":
+        return any(argv == list(wish.words) for wish in wishes if wish.verb == "run")
+    return not any(tool in tools for tools in TOGETHER) or any(tool in tools_of(wish) for wish in wishes)
 
 
-def serves(call: Mapping[str, Json], wish: Wish) -> bool:
-    """Whether a call could be part of fulfilling one wish."""
-    tool = text(call, "tool")
-    match tool:
-        case "run_command":
-            return wish.verb == "run" and listed(parsed(text(call, "arguments")).get("argv")) == list(wish.words)
-        case "run_shell":
-            return wish.verb in ("shell", "delete", "sweep")
-        case "git_add" | "git_commit":
-            return wish.verb == "commit"
-        case "write_file" | "edit_file" | "create_directory":
-            return wish.verb in ("write", "replace", "append", "create_directory")
-        case "delete_path":
-            return wish.verb in ("delete", "sweep")
-        case "move_path":
-            return wish.verb == "move"
-        case "http_request":
-            return wish.verb == "fetch"
-        case _:
-            return True
+def tools_of(wish: Wish) -> set[str]:
+    """Return the tools that could be part of fulfilling a wish."""
+    kind = KINDS[wish.verb]
+    changes = kind.changes(wish, None)
+    named = {kind.tool, *(call.name for call in kind.looks(wish))}
+    named.update(call.name for call in (changes if changes and not isinstance(changes, Told) else ()))
+    return named.union(*(tools for tools in TOGETHER if named & tools))
 
 
 def done(planned: PlannedStep) -> Criterion:
     """Return how one would recognise that a step succeeded; a person can tell, no single look can."""
-    return Criterion(
-        text=f"{planned.description}: done, and nothing else changed", check=None, target=None, expected=None
-    )
+    says = f"{planned.description}: done, and nothing else changed"
+    return Criterion(text=says, check=None, target=None, expected=None)
 
 
 def checks_of(wish: Wish) -> list[Criterion]:
     """Return what a look at a file would show once a wish is fulfilled."""
+    says = describe(wish)
     match wish.verb:
         case "replace":
-            return [criterion(described(wish), "file_contains", wish.target, wish.other)]
-        case "write" | "append":
-            return [criterion(described(wish), "file_exists", wish.target, None)]
-        case "move":
-            return [criterion(described(wish), "file_exists", wish.other, None)]
+            return [Criterion(text=says, check="file_contains", target=wish.target, expected=wish.other)]
+        case "write" | "append" | "move":
+            target = wish.other if wish.verb == "move" else wish.target
+            return [Criterion(text=says, check="file_exists", target=target, expected=None)]
         case _:
             return []
 
 
-def criterion(
-    says: str, check: Literal["file_exists", "file_contains"], target: str, expected: str | None
-) -> Criterion:
-    """Return a criterion that a look can settle."""
-    return Criterion(text=says, check=check, target=target, expected=expected)
-
-
 def risk_of(call: Mapping[str, Json]) -> str:
     """Return the risk of a call in a sentence."""
-    capabilities = call.get("capabilities")
-    flags = capabilities if isinstance(capabilities, dict) else {}
-    why = [name for name in ("irreversible", "external") if flags.get(name) is True]
-    return f"{text(call, 'tool')} {text(call, 'target')}: {' and '.join(why) or text(call, 'effect') or 'a change'}"
+    flags = object_at(call, "capabilities")
+    why = " and ".join(name for name in ("irreversible", "external") if flags.get(name) is True)
+    return f"{text_of(call, 'tool')} {text_of(call, 'target')}: {why or text_of(call, 'effect') or 'a change'}"
 
 
-def issues_of(call: Mapping[str, Json], evidence: Sequence[Json]) -> list[str]:
+def issues_of(call: Mapping[str, Json], seen: set[str]) -> list[str]:
     """Return what speaks against a call."""
-    arguments = parsed(text(call, "arguments"))
-    command = arguments.get("command")
-    if text(call, "tool") == "run_shell" and isinstance(command, str) and deletes_by_pattern(command):
+    command = text_of(parsed(text_of(call, "arguments")), "command")
+    if text_of(call, "tool") == "run_shell" and deletes_by_pattern(command):
         return [f"`{short(command)}` deletes whatever its pattern matches, unseen; list the files and delete each"]
-    if text(call, "effect") != "delete":
+    targets = call.get("targets")
+    if text_of(call, "effect") != "delete" or not isinstance(targets, list):
         return []
-    seen = {item.get("resource") for item in evidence if isinstance(item, dict) and item.get("seen")}
-    return [
-        f"`{target}` was never looked at; look at it before deleting it"
-        for target in listed(call.get("targets"))
-        if isinstance(target, str) and target not in seen
-    ]
+    unseen = [target for target in targets if isinstance(target, str) and target not in seen]
+    return [f"`{target}` was never looked at; look at it before deleting it" for target in unseen]
 
 
 def deletes_by_pattern(command: str) -> bool:
@@ -199,14 +193,3 @@ def deletes_by_pattern(command: str) -> bool:
     words = command.replace(";", " ").replace("&", " ").split()
     removes = any(word in ("rm", "rmdir", "unlink", "-delete", "clean") for word in words)
     return removes and (any(sign in command for sign in "*?[") or any(w.startswith("-") and "r" in w for w in words))
-
-
-def text(body: Mapping[str, Json], key: str) -> str:
-    """Return a text under `key`, "" when there is none."""
-    value = body.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def listed(value: Json) -> Sequence[Json]:
-    """Return a list, an empty one for anything else."""
-    return value if isinstance(value, list) else []

@@ -13,17 +13,11 @@ from foregate.schemas.tool_call import ToolCall
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """What the remedy of a hold already showed: the tool, whether it worked, and its output."""
-
-    tool: str
-    ok: bool
-    output: str
-
-
-@dataclass(frozen=True, slots=True)
 class CallAnswer:
-    """What came of one call. `code` is empty when the call ran; `ok` then says whether it worked."""
+    """What came of one call. `code` is empty when the call ran; `ok` then says whether it worked.
+
+    `remedy` is the call a hold asks for, None where there is none or where it was made already.
+    """
 
     ok: bool = False
     output: str = ""
@@ -31,8 +25,16 @@ class CallAnswer:
     left_out: int = 0
     code: str = ""
     message: str = ""
-    remedy: tuple[str, Mapping[str, Json]] | None = None
-    observed: Observed | None = None
+    remedy: ToolCall | None = None
+
+    @property
+    def why(self) -> str:
+        """Why the call did not do what it should, as the end of a sentence."""
+        if self.code:
+            return f"{self.message.rstrip('.') or 'no reason was given'} ({self.code})"
+        first = next(iter(self.output.strip().splitlines()), "")
+        status = f"exit code {self.exit_code}" if self.exit_code is not None else ""
+        return ": ".join(part for part in (status, first[:300]) if part) or "it failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +48,34 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The newest request of the person, the vague one it makes clear ("" when none), and the exchanges since."""
+    """The newest request of the person, the vague one it makes clear ("" when none), and the exchanges since.
+
+    `task` is the task of a plan that is to be filled in, an empty object where none is.
+    """
 
     request: str
     clarifies: str
     exchanges: tuple[Exchange, ...]
+    task: Mapping[str, Json]
 
 
 def read(messages: Sequence[Message]) -> Conversation:
     """Return the conversation as the rehearsal model understands it; pure."""
     asked = [index for index, message in enumerate(messages) if message.role == "user" and not notice_of(message)]
     if not asked:
-        return Conversation("", "", ())
+        return Conversation("", "", (), {})
     last = asked[-1]
-    clarifies = ""
-    if len(asked) > 1 and was_asked_back(messages[asked[-2] + 1 : last]):
-        clarifies = messages[asked[-2]].text
-    return Conversation(messages[last].text, clarifies, tuple(exchanges(messages[last + 1 :])))
+    between = messages[asked[-2] + 1 : last] if len(asked) > 1 else ()
+    clarifies = messages[asked[-2]].text if was_asked_back(between) else ""
+    since = tuple(exchanges(messages[last + 1 :]))
+    task = object_at(parsed(messages[-1].text), "task") if notice_of(messages[-1]) else {}
+    return Conversation(messages[last].text, clarifies, since, task)
 
 
 def was_asked_back(between: Sequence[Message]) -> bool:
     """Whether what lies between two requests ends with a question about the first one."""
-    answers = [answer_of(message) for message in between if message.role == "tool"]
-    asked = any(answer.code == "uncertainty_clarification" for answer in answers)
-    return asked and bool(between) and between[-1].role == "assistant" and not between[-1].calls
+    asked = any(answer_of(m).code == "uncertainty_clarification" for m in between if m.role == "tool")
+    return asked and between[-1].role == "assistant" and not between[-1].calls
 
 
 def exchanges(messages: Sequence[Message]) -> list[Exchange]:
@@ -81,8 +87,7 @@ def exchanges(messages: Sequence[Message]) -> list[Exchange]:
         if message.role == "assistant":
             result.append(Exchange(message.calls, tuple(answers.get(call.id, lost) for call in message.calls)))
         elif (notice := notice_of(message)) and result:
-            said = f"{result[-1].notice} {notice}".strip()
-            result[-1] = Exchange(result[-1].calls, result[-1].answers, said)
+            result[-1] = Exchange(result[-1].calls, result[-1].answers, f"{result[-1].notice} {notice}".strip())
     return result
 
 
@@ -90,8 +95,7 @@ def notice_of(message: Message) -> str:
     """Return Foregate's own words in a message that stands for a person's, "" when it is a person's."""
     if message.role != "user" or not message.text.startswith('{"foregate"'):
         return ""
-    entry = entry_of(parsed(message.text))
-    return text_of(entry, "notice")
+    return text_of(object_at(parsed(message.text), "foregate"), "notice")
 
 
 def answer_of(message: Message) -> CallAnswer:
@@ -99,9 +103,9 @@ def answer_of(message: Message) -> CallAnswer:
     body = parsed(message.text)
     if not body:
         return CallAnswer(output=message.text)
-    entry = entry_of(body)
-    remedy, observed = entry.get("remedy"), body.get("observed")
-    exit_code, left_out = body.get("exit_code"), body.get("left_out_bytes")
+    entry = object_at(body, "foregate")
+    remedy, exit_code, left_out = object_at(entry, "remedy"), body.get("exit_code"), body.get("left_out_bytes")
+    wanted = ToolCall.of(text_of(remedy, "tool"), object_at(remedy, "arguments")) if text_of(remedy, "tool") else None
     return CallAnswer(
         ok=body.get("ok") is True,
         output=text_of(body, "output"),
@@ -109,17 +113,8 @@ def answer_of(message: Message) -> CallAnswer:
         left_out=left_out if isinstance(left_out, int) else 0,
         code=text_of(entry, "code"),
         message=text_of(entry, "message"),
-        remedy=remedy_of(remedy) if isinstance(remedy, dict) else None,
-        observed=Observed(text_of(observed, "tool"), observed.get("ok") is True, text_of(observed, "output"))
-        if isinstance(observed, dict)
-        else None,
+        remedy=None if isinstance(body.get("observed"), dict) else wanted,
     )
-
-
-def remedy_of(remedy: Mapping[str, Json]) -> tuple[str, Mapping[str, Json]] | None:
-    """Return tool and arguments of a remedy, or None when it names none."""
-    tool, arguments = remedy.get("tool"), remedy.get("arguments")
-    return (tool, arguments) if isinstance(tool, str) and isinstance(arguments, dict) else None
 
 
 def parsed(text: str) -> Mapping[str, Json]:
@@ -131,13 +126,19 @@ def parsed(text: str) -> Mapping[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-def entry_of(body: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return the `foregate` entry of an object, an empty one when there is none."""
-    entry = body.get("foregate")
-    return entry if isinstance(entry, dict) else {}
+def object_at(body: Mapping[str, Json], key: str) -> Mapping[str, Json]:
+    """Return an object under `key`, an empty one when there is none."""
+    value = body.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def text_of(body: Mapping[str, Json], key: str) -> str:
     """Return a text under `key`, "" when there is none."""
     value = body.get(key)
     return value if isinstance(value, str) else ""
+
+
+def objects_at(body: Mapping[str, Json], key: str) -> list[Mapping[str, Json]]:
+    """Return the objects in a list under `key`, none when there is no list."""
+    value = body.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -4,41 +4,64 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from foregate.agent.models.rehearsal.advice import listed, newest, text
-from foregate.agent.models.rehearsal.conversation import parsed
-from foregate.agent.models.rehearsal.grammar import understand
-from foregate.agent.models.rehearsal.wish import Wish
-from foregate.agent.models.rehearsal.wishes import file_of, matches
-from foregate.agent.models.rehearsal.words import described, excerpt, short
-from foregate.schemas.json_object import get_int
+from foregate.agent.models.rehearsal.conversation import (
+    CallAnswer,
+    Conversation,
+    object_at,
+    objects_at,
+    parsed,
+    text_of,
+)
+from foregate.agent.models.rehearsal.kinds import KINDS, Told, describe
+from foregate.agent.models.rehearsal.sentences import understand
+from foregate.agent.models.rehearsal.stage import Move
+from foregate.agent.models.rehearsal.wish import Wish, excerpt, short
 from foregate.schemas.message import Message
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
 
-Call = tuple[str, Mapping[str, Json]]
-
-LOOKS = ("git_diff", "git_log", "git_status", "http_request", "list_files", "read_file", "search_text")
+LOOKS = frozenset(["git_diff", "git_log", "git_status", "http_request", "list_files", "read_file", "search_text"])
 """Tools that are there to look."""
-SHOWN = (*LOOKS, "run_command", "run_shell")
+SHOWN = LOOKS | {"run_command", "run_shell", "run_tests"}
 """Tools whose output is what the person wanted to see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One task of a wish: its calls, or None and the tool that will be called once an earlier task was seen."""
+
+    reason: str
+    calls: Sequence[ToolCall] | None
+    tool: str
+    target: str = ""
+    may_fail: bool = False
+    when: bool = False
 
 
 def task_plan(messages: Sequence[Message]) -> str:
     """Return a plan for the newest request as JSON text, "" where a part of it is not understood."""
-    request = newest(messages)
-    wishes = understand(text(request, "request")).wishes
-    files = [name for line in text(request, "workspace").splitlines() if (name := file_of(line))]
-    steps = [(wish, stages_of(wish, files)) for wish in wishes]
-    if not steps or not all(stages for _, stages in steps):
+    request = parsed(messages[-1].text) if messages else {}
+    wishes = understand(text_of(request, "request")).wishes
+    listing = CallAnswer(ok=True, output=text_of(request, "workspace"))
+    planned = [(wish, steps_of(wish, listing)) for wish in wishes]
+    if not planned or not all(steps for _, steps in planned):
         return ""
-    done = done_already(request)
-    steps = [(wish, stages) for wish, stages in steps if not stages[-1][1] or not all(c in done for c in stages[-1][1])]
+    before = objects_at(object_at(request, "already"), "done")
+    done = {ToolCall.parse(text_of(call, "tool"), text_of(call, "arguments")).digest for call in before}
+    left = [(wish, steps) for wish, steps in planned if not is_done(steps[-1], done)]
     tasks: list[dict[str, Json]] = []
-    for wish, stages in steps:
-        rests = lasting(tasks, wish)
-        for number, (why, calls) in enumerate(stages):
-            tasks.append(task(len(tasks) + 1, why, calls, [len(tasks)] if number else rests))
-    goal = short("; ".join(described(wish) for wish, _ in steps), 400)
+    last: Sequence[ToolCall] | None = None
+    for wish, steps in left:
+        # What is run or committed rests on every change before it.
+        rests = list(range(1, len(tasks) + 1)) if wish.verb in ("commit", "commit_if", "run", "shell", "test") else []
+        if len(steps) > 1 and steps[0].calls == last:
+            steps, rests = steps[1:], [len(tasks)]  # What was just read need not be read again.
+        last = steps[-1].calls
+        for number, step in enumerate(steps):
+            tasks.append(task_of(wish, step, len(tasks) + 1, [len(tasks)] if number else rests))
+    goal = short("; ".join(describe(wish) for wish, _ in left), 400)
     plan = {
         "goal": f"{goal[:1].upper()}{goal[1:]}",
         "tasks": tasks,
@@ -49,110 +72,98 @@ def task_plan(messages: Sequence[Message]) -> str:
     return json.dumps(plan, ensure_ascii=False)
 
 
-def done_already(request: Mapping[str, Json]) -> list[Call]:
-    """Return the changes that were made before somebody thought of a plan: they need no task."""
-    before = request.get("already")
-    made = listed(before.get("done")) if isinstance(before, dict) else ()
-    return [(text(call, "tool"), parsed(text(call, "arguments"))) for call in made if isinstance(call, dict)]
+def is_done(step: Step, done: set[str]) -> bool:
+    """Whether every call of a task was made before somebody thought of a plan."""
+    return bool(step.calls) and done.issuperset(call.digest for call in step.calls or ())
 
 
-def lasting(tasks: Sequence[Mapping[str, Json]], wish: Wish) -> list[int]:
-    """Return the tasks a wish rests on: what is run or committed rests on every change before it."""
-    if wish.verb not in ("commit", "run", "shell"):
-        return []
-    return [get_int(before, "id") for before in tasks]
-
-
-def task(number: int, why: str, calls: Sequence[Call], after: Sequence[int]) -> dict[str, Json]:
+def task_of(wish: Wish, step: Step, number: int, after: list[int]) -> dict[str, Json]:
     """Return a task as it travels."""
+    when = KINDS[wish.verb].when
+    calls: Json = None
+    if step.calls is not None:
+        calls = [
+            {"tool": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False), "description": None}
+            for call in step.calls
+        ]
     return {
         "id": number,
-        "action": calls[0][0],
-        "target": None,
-        "reason": f"{why[:1].upper()}{why[1:]}.",
+        "action": step.tool,
+        "target": step.target or None,
+        "reason": step.reason,
         "expected_outcome": None,
-        "depends_on": list(after),
+        "depends_on": [*after],
         "params": None,
-        "calls": [
-            {"tool": tool, "arguments": json.dumps(arguments, ensure_ascii=False), "description": None}
-            for tool, arguments in calls
-        ],
-        "when": None,
+        "calls": calls,
+        "when": json.dumps(when(number - 1)) if when is not None and step.when else None,
+        "may_fail": step.may_fail or None,
     }
 
 
-def stages_of(wish: Wish, files: Sequence[str]) -> list[tuple[str, list[Call]]]:
-    """Return reason and calls of each task one wish takes, none where it cannot be planned before looking."""
-    says = described(wish)
-    match wish.verb:
-        case "read" | "explain":
-            return [(says, reads(wish.words or (wish.target,)))]
-        case "overview":
-            return [(says, [("list_files", {"path": "."}), *reads([name for name in files if name == "README.md"])])]
-        case "list":
-            return [(says, [("list_files", {"path": wish.target})])]
-        case "search":
-            return [(says, [("search_text", {"pattern": wish.text, "path": wish.target})])]
-        case "status" | "diff" | "log":
-            return [(f"see what git {wish.verb} says", [(f"git_{wish.verb}", {})])]
-        case "replace":
-            edit = ("edit_file", {"path": wish.target, "old": wish.text, "new": wish.other})
-            return [looked(wish.target), (says, [edit])]
-        case "write":
-            return [(says, [("write_file", {"path": wish.target, "content": wish.text})])] if wish.text else []
-        case "create_directory":
-            return [(says, [("create_directory", {"path": wish.target})])]
-        case "move":
-            return [looked(wish.target), (says, [("move_path", {"source": wish.target, "destination": wish.other})])]
-        case "delete":
-            return [("look before anything is deleted", reads(wish.words)), gone(says, wish.words)]
-        case "sweep":
-            folder = wish.target.rstrip("/") or "."
-            prefix = "" if folder == "." else f"{folder}/"
-            found = [name for name in files if matches(name, prefix, wish.text)]
-            return [(f"look before anything in {folder} is deleted", reads(found)), gone(says, found)] if found else []
-        case "run":
-            return [(says, [("run_command", {"argv": list(wish.words)})])]
-        case "shell":
-            return [(says, [("run_shell", {"command": wish.text})])]
-        case "commit":
-            add, keep = ("git_add", {"paths": list(wish.words or (".",))}), ("git_commit", {"message": wish.text})
-            return [("see what has changed", [("git_status", {})]), (says, [add, keep])]
-        case "fetch":
-            return [(says, [("http_request", {"method": "GET", "url": wish.target})])]
-        case _:
-            return []
+def steps_of(wish: Wish, listing: CallAnswer) -> list[Step]:
+    """Return the tasks of one wish, none where it cannot be planned; what a listing shows is known beforehand."""
+    kind = KINDS.get(wish.verb)
+    if kind is None or not kind.planned:
+        return []
+    looks = kind.looks(wish)
+    lists = bool(looks) and looks[0].name == "list_files"
+    changes = kind.changes(wish, [listing] if lists else None)
+    if isinstance(changes, Told):
+        return []
+    reason = reason_of(wish)
+    if changes is not None and not changes:
+        return [Step(reason, looks, looks[0].name)]
+    steps = []
+    if looks:
+        first = f"Read {wish.target} before it is changed." if looks[0].name == "read_file" else f"Look, to {reason}"
+        steps = [Step(first, looks, looks[0].name, may_fail=looks[0].name == "run_tests")]
+    tool, target = (kind.tool, wish.target) if changes is None else (changes[0].name, "")
+    return [*steps, Step(reason, changes, tool, target, when=True)]
 
 
-def looked(path: str) -> tuple[str, list[Call]]:
-    """Return the task that reads a file before it is changed."""
-    return f"read {path} before it is changed", reads([path])
+def reason_of(wish: Wish) -> str:
+    """Return the reason of a wish's last task, by which it is known again."""
+    said = describe(wish)
+    return f"{said[:1].upper()}{said[1:]}."
 
 
-def gone(says: str, paths: Sequence[str]) -> tuple[str, list[Call]]:
-    """Return the task that deletes files one by one."""
-    return says, [("delete_path", {"path": path}) for path in paths]
-
-
-def reads(paths: Sequence[str]) -> list[Call]:
-    """Return the calls that read files."""
-    return [("read_file", {"path": path}) for path in paths]
+def fill(conversation: Conversation) -> Move:
+    """Return the calls of a planned task that could not be known before its look, from what that look showed."""
+    reason = text_of(conversation.task, "reason")
+    wishes = [*understand(conversation.request).wishes, *understand(reason).wishes]
+    wish = next((wish for wish in wishes if wish.verb in KINDS and reason_of(wish) == reason), None)
+    if wish is None:
+        return Move("I fill in only tasks of plans I made myself, so I have done nothing.")
+    kind = KINDS[wish.verb]
+    shown = {
+        call.digest: replace(
+            answer, output=answer.output.removeprefix(f"content of `{text_of(call.arguments or {}, 'path')}`\n")
+        )
+        for exchange in conversation.exchanges
+        for call, answer in zip(exchange.calls, exchange.answers, strict=True)
+    }
+    seen = [shown[call.digest] for call in kind.looks(wish) if call.digest in shown]
+    changes = kind.changes(wish, seen) if len(seen) == len(kind.looks(wish)) else None
+    if changes is None:
+        return Move(f"I have not seen what I need to {describe(wish)}.")
+    if isinstance(changes, Told):
+        return Move(changes.text)
+    return Move(f"Now I {describe(wish)}.", tuple(changes))
 
 
 def plan_results(messages: Sequence[Message]) -> str:
     """Return the answer to a plan's results as JSON text: what came of each task, and never a further plan."""
-    request = newest(messages)
-    results = [entry for entry in listed(request.get("results")) if isinstance(entry, dict)]
+    request = parsed(messages[-1].text) if messages else {}
+    results = objects_at(request, "results")
     changing = [place for place, entry in enumerate(results) if not only_looks(entry)]
     told = [entry for place, entry in enumerate(results) if place in changing or place > max(changing, default=-1)]
     done = [shown_of(entry) for entry in told if entry.get("status") == "done"]
     open_ = [
-        f"Not done: {text(entry, 'asked').rstrip('.')} ({short(text(entry, 'why')) or text(entry, 'status')})."
+        f"Not done: {text_of(entry, 'asked').rstrip('.')} ({short(text_of(entry, 'why')) or text_of(entry, 'status')})."
         for entry in results
         if entry.get("status") != "done"
     ]
-    said = "\n\n".join(part for part in [*done, *open_] if part)
-    answer: dict[str, Json] = {"answer": said or "There was nothing to do."}
+    answer: dict[str, Json] = {"answer": "\n\n".join([*done, *open_]) or "There was nothing to do."}
     if request.get("plans_left"):
         answer["plan"] = None
     return json.dumps(answer, ensure_ascii=False)
@@ -160,12 +171,11 @@ def plan_results(messages: Sequence[Message]) -> str:
 
 def only_looks(entry: Mapping[str, Json]) -> bool:
     """Whether a task called nothing but tools that are there to look; such ones before a change only prepare it."""
-    return all(isinstance(call, dict) and text(call, "tool") in LOOKS for call in listed(entry.get("calls")))
+    return all(text_of(call, "tool") in LOOKS for call in objects_at(entry, "calls"))
 
 
 def shown_of(entry: Mapping[str, Json]) -> str:
     """Return what a task that is done has to show: its output where it only looked, else that it is done."""
-    calls = [call for call in listed(entry.get("calls")) if isinstance(call, dict)]
-    outputs = [text(call, "result") for call in calls if text(call, "tool") in SHOWN]
-    said = f"Done: {text(entry, 'asked').rstrip('.')}."
-    return "\n".join([said, *(excerpt(output) for output in outputs if output)])
+    calls = objects_at(entry, "calls")
+    outputs = [text_of(call, "result") for call in calls if text_of(call, "tool") in SHOWN]
+    return "\n".join([f"Done: {text_of(entry, 'asked').rstrip('.')}.", *map(excerpt, filter(None, outputs))])

@@ -11,23 +11,24 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from foregate.agent.models.rehearsal.conversation import CallAnswer, Exchange
-from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
 T = TypeVar("T")
 
-REPEATED = (
-    "narration_required",
-    "missing_pre_execution_evidence",
-    "stale_evidence",
-    "plan_unavailable",
-    "critique_unavailable",
-    "critique_invalid",
-    "not_asked_now",
-    "not_run_after_change_not_made",
-    "not_run_too_many",
-    "not_run_truncated",
-    "not_run_cancelled",
+REPEATED = frozenset(
+    [
+        "narration_required",
+        "missing_pre_execution_evidence",
+        "stale_evidence",
+        "plan_unavailable",
+        "critique_unavailable",
+        "critique_invalid",
+        "not_asked_now",
+        "not_run_after_change_not_made",
+        "not_run_too_many",
+        "not_run_truncated",
+        "not_run_cancelled",
+    ]
 )
 """Codes after which the same call is sent again; after any other it is not, and what the code said is reported."""
 
@@ -45,14 +46,6 @@ class Move:
 
 Play = Generator[Move, Exchange, T]
 """A piece of work: yields moves, is sent exchanges, returns what came of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a piece of work came to, in words; `ok` False means that what follows is left undone."""
-
-    text: str
-    ok: bool = True
 
 
 class WordsWanted(Exception):
@@ -87,10 +80,9 @@ class Stage:
         self.told = True
         return f"{self.intent} {text}".strip()
 
-
-def call(tool: str, /, **arguments: Json) -> ToolCall:
-    """Return the call of a tool."""
-    return ToolCall.of(tool, arguments)
+    def offers(self, wanted: ToolCall) -> bool:
+        """Whether a call's tool is offered, as far as this is known."""
+        return self.tools is None or wanted.name in self.tools
 
 
 def attempt(stage: Stage, text: str, *calls: ToolCall) -> Play[list[CallAnswer]]:
@@ -98,7 +90,12 @@ def attempt(stage: Stage, text: str, *calls: ToolCall) -> Play[list[CallAnswer]]
 
     Raises WordsWanted and AskedBack where a gate turns the whole request.
     """
-    answers = [missing(stage, wanted) for wanted in calls]
+    answers = [
+        CallAnswer()
+        if stage.stumbles or stage.offers(wanted)
+        else CallAnswer(code="no_tool", message=f"the tool `{wanted.name}` is not offered here")
+        for wanted in calls
+    ]
     pending = [index for index, answer in enumerate(answers) if not answer.code]
     sent: dict[tuple[int, str], int] = {}
     saying = stage.words(text)
@@ -113,28 +110,14 @@ def attempt(stage: Stage, text: str, *calls: ToolCall) -> Play[list[CallAnswer]]
             if answer.code in REPEATED and times <= REPEATS:
                 again.append(index)
         stage.seen.extend((calls[index], answers[index]) for index in pending)
-        turned([answers[index] for index in pending])
+        turn_back(exchange.answers)
         held = [answers[index] for index in again]
         yield from look(stage, held)
-        saying = reaction(stage, held)
-        pending = again
+        saying, pending = reaction(stage, held), again
     return answers
 
 
-def one(stage: Stage, text: str, wanted: ToolCall) -> Play[CallAnswer]:
-    """Make one call; see `attempt`."""
-    answers = yield from attempt(stage, text, wanted)
-    return answers[0]
-
-
-def missing(stage: Stage, wanted: ToolCall) -> CallAnswer:
-    """Return the answer to a call of a tool that is not offered; an empty one when it is, or when it stumbles."""
-    if stage.tools is None or wanted.name in stage.tools or stage.stumbles:
-        return CallAnswer()
-    return CallAnswer(code="no_tool", message=f"the tool `{wanted.name}` is not offered here")
-
-
-def turned(answers: Sequence[CallAnswer]) -> None:
+def turn_back(answers: Sequence[CallAnswer]) -> None:
     """Raise where a gate turned the whole request: words are wanted, or the person is asked."""
     codes = {answer.code for answer in answers}
     if "text_only_turn_side_effecting_tool_drift" in codes:
@@ -145,33 +128,17 @@ def turned(answers: Sequence[CallAnswer]) -> None:
 
 def look(stage: Stage, held: Sequence[CallAnswer]) -> Play[None]:
     """Perform the remedies that nobody performed yet, where their tools are offered."""
-    remedies: dict[str, ToolCall] = {}
-    for answer in held:
-        if answer.remedy is None or answer.observed is not None:
-            continue
-        remedy = ToolCall.of(*answer.remedy)
-        if not missing(stage, remedy).code:
-            remedies[remedy.digest] = remedy
+    remedies = {answer.remedy.digest: answer.remedy for answer in held if answer.remedy and stage.offers(answer.remedy)}
     if remedies:
         exchange = yield Move(stage.words("I look first."), tuple(remedies.values()))
-        turned(exchange.answers)
+        turn_back(exchange.answers)
 
 
 def reaction(stage: Stage, held: Sequence[CallAnswer]) -> str:
     """Return what to say when calls are sent again."""
-    codes = [answer.code for answer in held]
+    codes = {answer.code for answer in held}
     if "narration_required" in codes:
         stage.told = True
         return f"I should have said so first. {stage.intent}"
-    if {"missing_pre_execution_evidence", "stale_evidence"} & set(codes):
-        return stage.words("I have looked at it now, and repeat the change.")
-    return stage.words("I send it again.")
-
-
-def why_not(answer: CallAnswer) -> str:
-    """Return why a call did not do what it should, as the end of a sentence."""
-    if answer.code:
-        return f"{answer.message.rstrip('.') or 'no reason was given'} ({answer.code})"
-    first = next(iter(answer.output.strip().splitlines()), "")
-    status = f"exit code {answer.exit_code}" if answer.exit_code is not None else ""
-    return ": ".join(part for part in (status, first[:300]) if part) or "it failed"
+    seen = {"missing_pre_execution_evidence", "stale_evidence"} & codes
+    return stage.words("I have looked at it now, and repeat the change." if seen else "I send it again.")

@@ -4,51 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
 
 from msgspec import Struct
 
-Verb = Literal[
-    "append",
-    "ask_how",
-    "commit",
-    "create_directory",
-    "delegate",
-    "delete",
-    "diff",
-    "explain",
-    "fetch",
-    "greet",
-    "help",
-    "list",
-    "log",
-    "move",
-    "overview",
-    "read",
-    "recall",
-    "remember",
-    "replace",
-    "run",
-    "search",
-    "shell",
-    "status",
-    "sweep",
-    "unknown",
-    "vague",
-    "write",
-]
-
 
 class Wish(Struct, frozen=True):
-    """One thing asked for. `said` is the clause; the other fields are used as the verb needs them.
+    """One thing asked for. `said` is the clause; the other fields are used as the kind of wish needs them.
 
     replace: `text` becomes `other` in `target`; move: `target` to `other`; write and append: `text` into `target`;
-    remember: `text` under the name `target`;
+    docstring: of the function `text` in `target`; remember: `text` under the name `target`;
     read, delete, commit: paths in `words` (commit: none means everything, `text` is the message);
-    run: argument vector in `words`; sweep: files matching `text` in `target`; ask_how: `text` says what is missing.
+    run: argument vector in `words`; sweep: files matching `text` in `target`.
     """
 
-    verb: Verb
+    verb: str
     said: str
     target: str = ""
     text: str = ""
@@ -74,15 +43,15 @@ def plain(text: str, quoted: Sequence[str]) -> str:
 
 
 def path(text: str, quoted: Sequence[str]) -> str:
-    """Return a path as named, without a word like `the file` in front or a comma behind."""
+    """Return a path as named, without words like `the ... file` around it or a comma behind it."""
     bare = re.sub(r"^(?:the |my |our |a |all )*(?:file |folder |directory |files )?", "", text, flags=re.IGNORECASE)
+    bare = re.sub(r" (?:file|folder|directory)$", "", bare, flags=re.IGNORECASE)
     return plain(bare, quoted).rstrip(",").removeprefix("./") or "."
 
 
 def paths(text: str, quoted: Sequence[str]) -> tuple[str, ...]:
     """Return the paths of a list such as `a.txt, b.txt and c.txt`."""
-    parts = re.split(r",? and |, ?", text)
-    return tuple(path(part, quoted) for part in parts if part.strip())
+    return tuple(path(part, quoted) for part in re.split(r",? and |, ?", text) if part.strip())
 
 
 def looks_like_path(text: str) -> bool:
@@ -90,6 +59,19 @@ def looks_like_path(text: str) -> bool:
     return _PATHLIKE.match(text) is not None
 
 
-def ended(text: str) -> str:
+def end_line(text: str) -> str:
     """Return a text as the lines of a file: with a newline at its end."""
     return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def short(text: str, longest: int = 80) -> str:
+    """Return a text on one line and not longer than `longest` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}\u2026"
+
+
+def excerpt(text: str, lines: int = 40, width: int = 200) -> str:
+    """Return the beginning of a text, saying how many lines are left out."""
+    every = text.rstrip("\n").split("\n")
+    shown = "\n".join(line[:width] for line in every[:lines])
+    return shown if len(every) <= lines else f"{shown}\n({len(every) - lines} more lines)"

@@ -92,6 +92,38 @@ async def test_the_demonstrations_chore_is_planned_confirmed_once_and_done(folde
     await work.opened.close()
 
 
+async def test_a_docstring_is_planned_before_the_file_is_read_and_filled_in_afterwards(folder: Path) -> None:
+    (folder / "main.py").write_text("def main() -> None:\n    print(1)\n")
+    work = await at_work(folder, ["y", "y"])
+    await planned(work, "Read main.py and add docstring to the main() function")
+    report = await confirmed_and_run(work)
+    assert report is not None
+    assert (report.status, report.reason) == ("completed", "")
+    assert (folder / "main.py").read_text() == 'def main() -> None:\n    """Run the program."""\n    print(1)\n'
+    await work.opened.close()
+
+
+@pytest.mark.parametrize("test", ["false", "true"])
+async def test_a_failing_test_is_planned_and_looked_into(folder: Path, test: str) -> None:
+    (folder / "Makefile").write_text(f"test:\n\techo {FLAWED}:2 && {test}\n")
+    work = await at_work(folder, ["y", "y"])
+    await planned(work, "Debug the failing integration test")
+    report = await confirmed_and_run(work)
+    assert report is not None
+    assert (report.status, report.reason) == ("completed", "")
+    assert report.tasks[-1].status == ("done" if test == "false" else "skipped")
+    await work.opened.close()
+
+
+async def test_a_commit_only_of_changes_is_planned_and_skipped_without_any(folder: Path) -> None:
+    work = await at_work(folder, ["y", "y"])
+    await planned(work, "Check if there are uncommitted changes, and if so, commit them")
+    report = await confirmed_and_run(work)
+    assert report is not None
+    assert [task.status for task in report.tasks] == ["done", "skipped"]
+    await work.opened.close()
+
+
 async def test_the_same_plan_from_a_file_asks_once_as_well(folder: Path) -> None:
     first = await at_work(folder, [])
     await planned(first)

@@ -100,3 +100,43 @@ async def test_a_poem_is_given_in_words_and_no_file_is_written(agent: Opened, fo
 async def test_a_delegated_request_is_done_by_a_child(agent: Opened) -> None:
     outcome = await run(agent.session, 'delegate "read a.txt"')
     assert "teh cat" in outcome.text
+
+
+SCRIPT = "import sys\n\n\ndef main(\n    words: list[str],\n) -> int:\n    return len(words)\n"
+DOCUMENTED = SCRIPT.replace("    return", '    """Run the program."""\n    return')
+
+
+async def test_a_docstring_is_added_to_the_function_of_the_file_just_read(agent: Opened, folder: Path) -> None:
+    (folder / "main.py").write_text(SCRIPT)
+    text = "Read main.py and add docstring to the main() function"
+    assert (await run(agent.session, text)).status == "completed"
+    assert (folder / "main.py").read_text() == DOCUMENTED
+    outcome = await run(agent.session, text)
+    assert "has a docstring already" in outcome.text
+    assert (folder / "main.py").read_text() == DOCUMENTED
+
+
+@pytest.mark.parametrize("text", ["def main(): pass\n", "int main() {}\n", "def other():\n    pass\n", "def main(:\n"])
+async def test_a_docstring_without_one_place_for_it_changes_nothing(agent: Opened, folder: Path, text: str) -> None:
+    (folder / "main.py").write_text(text)
+    await run(agent.session, "add a docstring to main in main.py")
+    assert (folder / "main.py").read_text() == text
+
+
+async def test_failing_tests_are_run_and_the_place_they_name_is_shown(agent: Opened, folder: Path) -> None:
+    (folder / "Makefile").write_text("test:\n\tpython3 check.py\n")
+    (folder / "check.py").write_text("words = []\nassert words, 'no words'\n")
+    outcome = await run(agent.session, "Debug the failing integration test")
+    assert "AssertionError: no words" in outcome.text
+    assert "is line 2 of" in outcome.text
+    assert "assert words" in outcome.text
+    (folder / "check.py").write_text("print('fine')\n")
+    assert "The tests pass" in (await run(agent.session, "debug the failing test")).text
+
+
+async def test_changes_are_committed_only_where_there_are_some(agent: Opened, folder: Path) -> None:
+    text = "Check if there are uncommitted changes, and if so, commit them"
+    assert "nothing to commit" in (await run(agent.session, text)).text
+    (folder / "a.txt").write_text("new\n")
+    assert (await run(agent.session, text)).status == "completed"
+    assert "nothing to commit" in (await run(agent.session, text)).text

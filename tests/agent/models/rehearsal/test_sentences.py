@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.agent.models.rehearsal.grammar import understand
+from foregate.agent.models.rehearsal.sentences import understand
 from foregate.agent.models.rehearsal.wish import Wish
 
 
@@ -22,8 +22,14 @@ from foregate.agent.models.rehearsal.wish import Wish
         ('search for "def main" in src', Wish("search", "", "src", "def main")),
         ("what is in this repository?", Wish("overview", "")),
         ("Wait. Just tell me, in words: what is in this repository?", Wish("overview", "")),
-        ("explain src/a.py", Wish("explain", "", "src/a.py")),
-        ("what is in README.md?", Wish("explain", "", "README.md")),
+        ("explain src/a.py", Wish("read", "", words=("src/a.py",))),
+        ("what is in README.md?", Wish("read", "", words=("README.md",))),
+        ("Read the main.rs file", Wish("read", "", words=("main.rs",))),
+        ("Check if there are uncommitted changes, and if so, commit them", Wish("commit_if", "")),
+        ("Add a docstring to the main() function in main.py", Wish("docstring", "", "main.py", "main")),
+        ("Debug the failing integration test", Wish("debug", "")),
+        ("debug this test failure", Wish("debug", "")),
+        ("run the failing test", Wish("test", "")),
         ('replace "a; then b" with "c" in x.txt', Wish("replace", "", "x.txt", "a; then b", "c")),
         ("in x.txt, replace 'a' with 'b'", Wish("replace", "", "x.txt", "a", "b")),
         ("Please fix the typo recieve -> receive in x.txt.", Wish("replace", "", "x.txt", "recieve", "receive")),
@@ -65,6 +71,13 @@ def test_a_sentence_means_this_wish(text: str, wish: Wish) -> None:
 def test_wishes_in_one_message_are_taken_in_order(joint: str) -> None:
     request = understand(f'replace "a" with "b" in x.txt{joint}delete y.log{joint}commit everything with message "m"')
     assert [wish.verb for wish in request.wishes] == ["replace", "delete", "commit"]
+
+
+def test_a_function_without_a_file_is_in_the_file_named_before() -> None:
+    first, second = understand("Read main.py and add docstring to the main() function").wishes
+    assert (first.words, second.verb, second.target) == (("main.py",), "docstring", "main.py")
+    (alone,) = understand("add a docstring to main").wishes
+    assert alone.verb == "unknown"
 
 
 @pytest.mark.parametrize(
