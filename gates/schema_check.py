@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import islice
@@ -14,7 +14,6 @@ import re2
 from jsonschema import Draft202012Validator, ValidationError
 from referencing import Registry
 
-from foregate.gates.plain_schema import plain_check
 from foregate.schemas import strict_json
 from foregate.schemas.strict_json import Json
 
@@ -35,7 +34,6 @@ class SchemaCheck:
             schema["additionalProperties"] = False
         _sound(strict_json.canonical(schema).decode())
         self._validator = _Validator(schema, registry=Registry())
-        self._plain = plain_check(schema)
 
     def defect(self, arguments: Mapping[str, Json]) -> str:
         """Return one sentence naming the argument and what is wrong, "" when nothing is."""
@@ -46,8 +44,6 @@ class SchemaCheck:
         yield from self._found(arguments)
 
     def _found(self, arguments: Mapping[str, Json], most: int | None = None) -> list[str]:
-        if self._plain is not None and self._plain(arguments):
-            return []
         before = _LEFT.set([self._references])
         try:
             return [_sentence(error) for error in islice(self._validator.iter_errors(arguments), most)]
@@ -117,12 +113,18 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
             yield ValidationError(f"there is no argument `{key[:60]}`; the arguments are {names}")
 
 
-def _reference(validator: Any, reference: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    left = _LEFT.get()
-    left[0] -= 1
-    if left[0] < 0:
-        raise TooManyReferences
-    yield from validator._validate_reference(ref=reference, instance=instance)
+def _counting(keyword: str) -> Callable[..., Iterator[ValidationError]]:
+    """Return the library's own check of a keyword that refers, which counts how often it is followed."""
+    follow: Callable[..., Iterator[ValidationError]] = Draft202012Validator.VALIDATORS[keyword]
+
+    def check(validator: Any, reference: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        left = _LEFT.get()
+        left[0] -= 1
+        if left[0] < 0:
+            raise TooManyReferences
+        yield from follow(validator, reference, instance, schema)
+
+    return check
 
 
 def _required(validator: Any, required: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -149,7 +151,7 @@ _Validator: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
         "additionalProperties": _additional_properties,
         "required": _required,
         "uniqueItems": _unique,
-        "$ref": _reference,
-        "$dynamicRef": _reference,
+        "$ref": _counting("$ref"),
+        "$dynamicRef": _counting("$dynamicRef"),
     },
 )
