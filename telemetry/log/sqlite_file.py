@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import random
 import sqlite3
 import stat
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from foregate.schemas.errors import LogError
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 T = TypeVar("T")
 
@@ -143,23 +144,35 @@ def patiently(path: Path, act: Callable[[], T]) -> T:
 
     Raises LogError when the file stays locked for `PATIENCE` seconds.
     """
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return act()
-        except sqlite3.OperationalError as error:
-            if not _busy(error):
-                raise
-            if time.monotonic() > until:
-                raise LogError(
-                    f"the log `{path}` has been locked by another process for {PATIENCE:g} seconds; "
-                    "close what holds it and try again"
-                ) from None
-        time.sleep(random.uniform(0.0001, 0.001))  # noqa: S311 - jitter keeps writers apart, nothing is kept secret
+    try:
+        return act()
+    except sqlite3.OperationalError as error:
+        if not _busy(error):
+            raise
+    # Loading the library takes longer than most commands; few ever meet a file that is locked.
+    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
+
+    def give_up(_: RetryCallState) -> T:
+        raise LogError(
+            f"the log `{path}` has been locked by another process for {PATIENCE:g} seconds; "
+            "close what holds it and try again"
+        )
+
+    retrying = Retrying(
+        stop=stop_after_delay(PATIENCE),
+        wait=wait_random(0.0001, 0.001),
+        retry=retry_if_exception(_busy),
+        retry_error_callback=give_up,
+    )
+    result: T = retrying(act)
+    return result
 
 
-def _busy(error: sqlite3.OperationalError) -> bool:
-    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+def _busy(error: BaseException) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    )
 
 
 def cannot(verb: str, path: Path, error: Exception) -> LogError:

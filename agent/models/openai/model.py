@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from foregate.agent.models.openai.endpoint import PLACEHOLDER_KEY, Endpoint
 from foregate.agent.models.openai.errors import NO_JSON, Declined, translate
-from foregate.agent.models.openai.retry import Clock, Retries, Sleep, Transient, persist
+from foregate.agent.models.openai.retry import Retries, Sleep, Transient, persist
 from foregate.agent.models.openai.stream import Assembler, Emitter, Prices
 from foregate.agent.models.openai.wire import WireRequest, encode
 from foregate.schemas import strict_json
@@ -57,14 +56,13 @@ class OpenAIModel:
         limit: int = strict_json.MAX_BYTES,
         proxy: str | None = None,
         sleep: Sleep = asyncio.sleep,
-        clock: Clock = time.monotonic,
     ) -> None:
         self._model = model.strip()
         self._endpoint = Endpoint.of(base_url, api_key)
         self._timeouts = (timeout, connect_timeout, longest)
         self._stream, self._retries, self._limit, self._proxy = stream, retries, limit, proxy
         self._prices = Prices(input_price, output_price)
-        self._sleep, self._clock = sleep, clock
+        self._sleep = sleep
         self._declined: frozenset[str] = frozenset()
         self._built: AsyncOpenAI | None = None
 
@@ -93,12 +91,12 @@ class OpenAIModel:
             emitter.begin()
             return await self._attempt(wire, emitter, stream)
 
-        return await persist(attempt, self._retries, sleep=self._sleep, clock=self._clock)
+        return await persist(attempt, self._retries, sleep=self._sleep)
 
     async def resolve(self) -> str:
         """Return the model's name, asking the endpoint when none was given; raise ModelError unless it has just one."""
         if not self._model:
-            listing = await persist(self._listing, self._retries, sleep=self._sleep, clock=self._clock)
+            listing = await persist(self._listing, self._retries, sleep=self._sleep)
             entries = listing.get("data") if isinstance(listing, Mapping) else None
             entries = entries if isinstance(entries, list) else []
             found = [entry.get("id") for entry in entries if isinstance(entry, Mapping)]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
-Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,39 +46,39 @@ class Transient(Exception):
         self.why, self.advice, self.wait = why, advice, wait
 
 
-async def persist(attempt: Callable[[], Awaitable[T]], retries: Retries, *, sleep: Sleep, clock: Clock) -> T:
+async def persist(attempt: Callable[[], Awaitable[T]], retries: Retries, *, sleep: Sleep) -> T:
     """Return what `attempt` returns, calling it again after a Transient; raise ModelError when patience is used up."""
-    from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
+    from tenacity import (
+        AsyncRetrying,
+        retry_if_exception_type,
+        stop_after_attempt,
+        stop_before_delay,
+        wait_exponential,
+        wait_random_exponential,
+    )
 
-    began = clock()
-    backoff = wait_random_exponential(multiplier=retries.first / 2, max=retries.longest / 2)
+    half = {"multiplier": retries.first / 2, "max": retries.longest / 2}
+    doubling = wait_exponential(**half) + wait_random_exponential(**half)
 
     def wait(state: RetryCallState) -> float:
         asked = _failure(state).wait
-        if asked is not None:
-            return min(asked, retries.retry_after)
-        half = min(retries.first * 2.0 ** (state.attempt_number - 1), retries.longest) / 2
-        return half + min(float(backoff(state)), half)
+        return doubling(state) if asked is None else min(asked, retries.retry_after)
 
-    def enough(state: RetryCallState) -> bool:
-        late = clock() - began + state.upcoming_sleep > retries.seconds
-        return late or state.attempt_number >= retries.attempts
+    def note(state: RetryCallState) -> None:
+        fields = {"attempt": state.attempt_number, "wait": round(state.upcoming_sleep, 3), "why": _failure(state).why}
+        diagnostics().info("model_request_retried", **fields)
 
     def give_up(state: RetryCallState) -> T:
         failure, tries = _failure(state), state.attempt_number
         times = "1 attempt" if tries == 1 else f"{tries} attempts"
         raise ModelError(f"{failure.why} ({times}); {failure.advice}")
 
-    def note(state: RetryCallState) -> None:
-        fields = {"attempt": state.attempt_number, "wait": round(state.upcoming_sleep, 3), "why": _failure(state).why}
-        diagnostics().info("model_request_retried", **fields)
-
     retrying = AsyncRetrying(
         sleep=sleep,
-        before_sleep=note,
-        stop=enough,
+        stop=stop_after_attempt(retries.attempts) | stop_before_delay(retries.seconds),
         wait=wait,
         retry=retry_if_exception_type(Transient),
+        before_sleep=note,
         retry_error_callback=give_up,
     )
     result: T = await retrying(attempt)

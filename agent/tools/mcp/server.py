@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
 from foregate.agent.tools.mcp.answer import result_of
 from foregate.agent.tools.mcp.connection import Connection, Refused, Unavailable
 from foregate.agent.tools.mcp.definition import Definition, claimed, definitions_of, spec_of
@@ -105,19 +107,29 @@ class Server:
     async def _connected(self) -> Connection:
         """Return a connection that is alive; a server that ended is started again, later each time, a few times."""
         async with self._starting:
-            while self._connection is None or not self._connection.alive:
-                if self._closed or self._restarts >= self.policy.restarts:
-                    raise Unavailable(f"it ended, and was started again {self._restarts} times already")
-                if self._connection is not None:
-                    await self._connection.close()
-                await asyncio.sleep(self.policy.backoff * 2**self._restarts / 1000)
-                self._restarts += 1
-                try:
-                    self._connection = await self._opened()
-                except Unavailable:
-                    if self._restarts >= self.policy.restarts:
-                        raise
+            left = 0 if self._closed else max(self.policy.restarts - self._restarts, 0)
+            retrying = AsyncRetrying(
+                stop=stop_after_attempt(1 + left),
+                wait=wait_exponential(multiplier=self.policy.backoff * 2**self._restarts / 1000),
+                retry=retry_if_exception_type(Unavailable),
+                reraise=True,
+            )
+            async for attempt in retrying:
+                with attempt:
+                    if attempt.retry_state.attempt_number > 1:
+                        await self._restart()
+                    if self._connection is None or not self._connection.alive:
+                        raise Unavailable(f"it ended, and was started again {self._restarts} times already")
+            assert self._connection is not None
             return self._connection
+
+    async def _restart(self) -> None:
+        """Start the server again in place of the one that ended."""
+        self._restarts += 1
+        ended, self._connection = self._connection, None
+        if ended is not None:
+            await ended.close()
+        self._connection = await self._opened()
 
     async def _opened(self) -> Connection:
         connection = Connection(self.configuration, self.policy, self._environ, self._root, self._changed)

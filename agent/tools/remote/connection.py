@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
@@ -33,6 +33,8 @@ from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
 
 _GOODBYE = 2
 """Seconds the other side has to take a goodbye."""
+_LONGEST_WAIT = 1
+"""Seconds between two tries to make a connection again, unless the policy's shortest wait is longer."""
 _STRAY = 100
 """Answers to nothing that was asked before a runtime is no longer listened to."""
 _SHOWN = 300
@@ -92,19 +94,33 @@ class Connection:
         `patience` seconds a broken connection is tried again, the policy's without; `within` seconds each try is to be
         answered.
         """
-        until, wait = 0.0, self.policy.backoff / 1000
-        while True:
+
+        async def attempt() -> Response | Seen:
             try:
                 async with asyncio.timeout(within):
                     return await self._once(question())
-            except (Gone, TimeoutError) as error:
-                gone = error if isinstance(error, Gone) else "it does not answer"
-                now = time.monotonic()
-                until = until or now + (self.policy.patience if patience is None else patience)
-                if now >= until:
-                    raise RuntimeLost(f"the runtime at {self.url} is lost: {gone}") from None
-                await asyncio.sleep(min(wait, until - now))
-                wait *= 2
+            except TimeoutError:
+                raise Gone("it does not answer") from None
+
+        patience = self.policy.patience if patience is None else patience
+        backoff = self.policy.backoff / 1000
+        retrying = AsyncRetrying(
+            stop=stop_after_delay(patience),
+            wait=wait_exponential(multiplier=backoff, max=max(backoff, _LONGEST_WAIT)),
+            retry=retry_if_exception_type(Gone),
+            reraise=True,
+        )
+        try:
+            try:
+                # It may work for long before the connection breaks: patience counts from then.
+                return await attempt()
+            except Gone:
+                if not patience:
+                    raise
+            answer: Response | Seen = await retrying(attempt)
+        except Gone as gone:
+            raise RuntimeLost(f"the runtime at {self.url} is lost: {gone}") from None
+        return answer
 
     async def cancel(self, id: str) -> None:  # noqa: A002
         """Tell the runtime to stop a request, as far as it can be told."""

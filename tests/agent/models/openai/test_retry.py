@@ -43,7 +43,7 @@ async def test_waits_double_and_stay_between_half_and_all() -> None:
         raise Transient("it failed", "wait")
 
     with pytest.raises(ModelError, match=r"it failed \(7 attempts\); wait"):
-        await persist(fail, Retries(attempts=7, first=1, longest=8), sleep=sleep, clock=lambda: 0.0)
+        await persist(fail, Retries(attempts=7, first=1, longest=8), sleep=sleep)
     for wait, whole in zip(waits, [1, 2, 4, 8, 8, 8], strict=True):
         assert whole / 2 <= wait <= whole
 
@@ -56,4 +56,4 @@ async def test_what_is_not_transient_is_raised_at_once() -> None:
         raise AssertionError("nothing to wait for")
 
     with pytest.raises(KeyError):
-        await persist(fail, Retries(), sleep=sleep, clock=lambda: 0.0)
+        await persist(fail, Retries(), sleep=sleep)
