@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.protocols import Lease
-from foregate.telemetry.log.sqlite_file import begun, cannot, committing, writing
+from foregate.telemetry.log.sqlite_file import cannot, writing
 
 T = TypeVar("T")
 
@@ -23,13 +21,6 @@ LINGER = 0.01
 """Seconds an event nobody waits for may stay in memory, so that neighbours share its commit."""
 BACKLOG = 4 * 1024 * 1024
 """Characters of one session that may wait to be written; beyond it appending waits for the disk."""
-PROMPT = 0.001
-"""Seconds a commit may take for a loop to make the next where it waits. Handing it to the thread and back costs as much
-as the commit; but while a loop commits nothing else of it runs, and no key and no Ctrl-C is answered."""
-WARY = 20
-"""Commits left to the thread after one that took longer: the disk is slow, or others want the processor, and then a
-thread that has just computed waits longer for it than one that mostly sleeps."""
-
 Row = tuple[str, int, str, str]
 """Session, number, canonical text, hash."""
 
@@ -56,21 +47,14 @@ class Held:
 
 
 class GroupCommit:
-    """Owns the writing connection. Whoever writes holds `_writing`: the thread here, or a loop while that is prompt.
-
-    A disk that is new or was slow lately, a file another process is writing, jobs, and what nobody waits for are for
-    the thread. A disk that turns slow holds a loop up once.
-    """
+    """One thread owns the writing connection and commits whatever has queued up since its last commit."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path = connection, path
-        self._writing = threading.Lock()
-        self._wary = 1
         self._changed = threading.Condition()
         self._ready: dict[int, Held] = {}
-        self._since = 0.0
         self._jobs: list[tuple[Callable[[sqlite3.Connection], object], Future[object]]] = []
-        self._urgent = self._closing = self._idle = False
+        self._urgent = self._closing = False
         self._thread = threading.Thread(target=self._work, name=f"foregate-log {path.name}", daemon=True)
         self._thread.start()
 
@@ -81,10 +65,8 @@ class GroupCommit:
             held.rows += rows
             held.size += sum(len(row[2]) for row in rows)
             if not self._ready:
-                self._since = time.monotonic()
-            self._ready[id(held)] = held
-            if self._idle:
                 self._changed.notify()
+            self._ready[id(held)] = held
 
     async def settled(self, held: Held) -> None:
         """Return when all rows of `held` are durable; raise LogError when they cannot be."""
@@ -92,34 +74,16 @@ class GroupCommit:
         if held.durable >= held.seq:
             return
         await asyncio.sleep(0)  # whoever else is about to settle appends first, and one commit is for all
-        if held.durable < held.seq and not self._at_once():
-            await self._handed_over(held)
-        held.check()
-
-    def _at_once(self) -> bool:
-        """Write here and now what is ready; False when that is for the thread."""
-        if self._wary or not self._writing.acquire(blocking=False):
-            return False
-        try:
-            if self._closing or not begun(self._connection):
-                return False
-            self._store(self._take(), committing(self._connection))
-        except sqlite3.Error:
-            return False  # it could not even begin: the thread meets the same and says so
-        finally:
-            self._writing.release()
-        return True
-
-    async def _handed_over(self, held: Held) -> None:
-        """Return when the thread has written the rows of `held`, or has failed to."""
         with self._changed:
-            if held.failed is not None or held.durable >= held.seq:
-                return
-            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            held.waiting.append((held.seq, done))
-            self._urgent = True
-            self._changed.notify()
-        await done
+            wanting = held.failed is None and held.durable < held.seq
+            if wanting:
+                done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                held.waiting.append((held.seq, done))
+                self._urgent = True
+                self._changed.notify()
+        if wanting:
+            await done
+        held.check()
 
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Run `job` on the writing thread after everything handed over before; return what it returns."""
@@ -146,39 +110,26 @@ class GroupCommit:
 
     def _work(self) -> None:
         while True:
-            self._rest()
-            with self._writing:
-                with self._changed:
-                    batch = self._take()
-                    jobs, self._jobs, self._urgent = self._jobs, [], False
-                    last = self._closing and not batch and not jobs
-                if last:
-                    self._connection.close()
-                    return
-                if batch:
-                    self._store(batch, writing(self._connection, self._path))
-                for job, future in jobs:
-                    self._run(job, future)
+            with self._changed:
+                self._changed.wait_for(lambda: self._ready or self._must_write())
+                self._changed.wait_for(self._must_write, LINGER)
+                batch = [(held, held.rows) for held in self._ready.values()]
+                for held, _ in batch:
+                    held.rows, held.size = [], 0
+                self._ready.clear()
+                jobs, self._jobs, self._urgent = self._jobs, [], False
+                last = self._closing and not batch and not jobs
+            if last:
+                self._connection.close()
+                return
+            if batch:
+                self._store(batch)
+            for job, future in jobs:
+                self._run(job, future)
 
-    def _rest(self) -> None:
-        """Return when there is something to do: somebody waits, or what nobody waits for has lingered."""
-        with self._changed:
-            while not (self._urgent or self._jobs or self._closing):
-                self._idle = not self._ready
-                left = None if self._idle else self._since + LINGER - time.monotonic()
-                if left is not None and left <= 0:
-                    break
-                self._changed.wait(left)
-            self._idle = False
-
-    def _take(self) -> list[tuple[Held, list[Row]]]:
-        """Return all rows that are ready; for whoever holds `_writing`, so that no row overtakes another."""
-        with self._changed:
-            batch = [(held, held.rows) for held in self._ready.values()]
-            for held, _ in batch:
-                held.rows, held.size = [], 0
-            self._ready.clear()
-            return batch
+    def _must_write(self) -> bool:
+        """Whether somebody waits, so that nothing lingers."""
+        return bool(self._urgent or self._jobs or self._closing)
 
     def _run(self, job: Callable[[sqlite3.Connection], object], future: Future[object]) -> None:
         if not future.set_running_or_notify_cancel():
@@ -190,18 +141,17 @@ class GroupCommit:
         except BaseException as error:
             future.set_exception(error)
 
-    def _store(self, batch: list[tuple[Held, list[Row]]], transaction: AbstractContextManager[None]) -> None:
+    def _store(self, batch: list[tuple[Held, list[Row]]]) -> None:
         """Commit the batch as one; when that fails, each session on its own, so that one cannot fail the others."""
-        started = time.monotonic()
         sound = [(held, rows) for held, rows in batch if held.failed is None]
         try:
-            with transaction:
+            with writing(self._connection, self._path):
                 for held, rows in sound:
                     self._insert(held, rows)
         except BaseException as error:
             if len(batch) > 1 and isinstance(error, (sqlite3.Error, SessionHeld)):
                 for alone in batch:
-                    self._store([alone], writing(self._connection, self._path))
+                    self._store([alone])
                 return
             for held, _ in batch:
                 self._fail(held, error)
@@ -210,8 +160,6 @@ class GroupCommit:
         else:
             for held, rows in sound:
                 held.durable = rows[-1][1]
-        finally:
-            self._wary = WARY if time.monotonic() - started > PROMPT else max(self._wary - 1, 0)
         self._wake([held for held, _ in batch])
 
     def _insert(self, held: Held, rows: list[Row]) -> None:

@@ -112,13 +112,6 @@ def open_reader(path: Path) -> sqlite3.Connection:
 def writing(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
     """Run a block as one write transaction: committed whole at its end, or not at all."""
     patiently(path, lambda: connection.execute("BEGIN IMMEDIATE"))
-    with committing(connection):
-        yield
-
-
-@contextmanager
-def committing(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit the transaction under way at the end of a block, or roll it back when the block or that fails."""
     try:
         yield
         connection.execute("COMMIT")
@@ -126,17 +119,6 @@ def committing(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def begun(connection: sqlite3.Connection) -> bool:
-    """Begin a write transaction; False when another process is writing."""
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError as error:
-        if not _busy(error):
-            raise
-        return False
-    return True
 
 
 def patiently(path: Path, act: Callable[[], T]) -> T:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import sqlite3
 import subprocess
@@ -20,30 +19,21 @@ from foregate.schemas.protocols import Head, Lease
 from foregate.schemas.session_events import SessionEnded
 from foregate.schemas.task_events import UserMessage
 from foregate.telemetry.log import chain
-from foregate.telemetry.log.group_commit import WARY
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.events import bodies
 from tests.telemetry.made import CHECKPOINT, NOW, said
 
 
-@pytest.fixture(params=[math.inf, -1.0], ids=["loop", "thread"])
-def prompt(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
-    """What counts as a prompt disk: any, so that loops commit where they wait, or none, so that the thread does."""
-    monkeypatch.setattr("foregate.telemetry.log.group_commit.PROMPT", request.param)
-    return float(request.param)
-
-
 @pytest.fixture
-def path(tmp_path: Path, prompt: float) -> Path:
+def path(tmp_path: Path) -> Path:
     """Where the log is, in a folder that is not there yet."""
     return tmp_path / "home" / "events.db"
 
 
 @pytest.fixture
-def log(path: Path, prompt: float) -> Iterator[SqliteLog]:
-    """An open log, whose disk has shown how prompt it is."""
+def log(path: Path) -> Iterator[SqliteLog]:
+    """An open log."""
     log = SqliteLog(path)
-    log._writer._wary = int(prompt < 0)
     yield log
     log.close()
 
@@ -197,11 +187,9 @@ from pathlib import Path
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import Draft
 from foregate.schemas.task_events import UserMessage
-from foregate.telemetry.log import group_commit
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
 async def main():
-    group_commit.PROMPT = float(sys.argv[2])
     log = SqliteLog(Path(sys.argv[1]))
     lease = await log.claim("s", create=True)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
@@ -219,10 +207,8 @@ asyncio.run(main())
 """
 
 
-def test_a_full_disk_stops_the_session_and_keeps_what_was_acknowledged(
-    log: SqliteLog, path: Path, prompt: float
-) -> None:
-    command = [sys.executable, "-I", "-c", FULL_DISK, path, str(prompt)]
+def test_a_full_disk_stops_the_session_and_keeps_what_was_acknowledged(log: SqliteLog, path: Path) -> None:
+    command = [sys.executable, "-I", "-c", FULL_DISK, path]
     child = subprocess.run(command, capture_output=True, text=True, check=True)
     stored, newlines, advice = child.stdout.split()
     assert (newlines, advice) == ("0", "True")
@@ -243,7 +229,8 @@ async def test_a_session_whose_last_events_are_gone_is_not_written_to_again(log:
 
 async def test_sessions_that_settle_together_share_a_commit(log: SqliteLog) -> None:
     leases = [await log.claim(f"s{number}", create=True) for number in range(20)]
-    commits = threads_of_commits(log)
+    commits: list[str] = []
+    log._writer._connection.set_trace_callback(lambda said: commits.append(said) if said == "COMMIT" else None)
 
     async def turn(lease: Lease) -> None:
         await say(log, lease, "one")
@@ -252,49 +239,6 @@ async def test_sessions_that_settle_together_share_a_commit(log: SqliteLog) -> N
     await asyncio.gather(*map(turn, leases))
     assert len(commits) <= 3
     assert [log.kept_head(f"s{number}")[0] for number in range(20)] == [1] * 20
-
-
-def threads_of_commits(log: SqliteLog) -> list[int]:
-    """Return a list that grows by the thread of each commit from now on."""
-    threads: list[int] = []
-
-    def note(statement: str) -> None:
-        if statement == "COMMIT":
-            threads.append(threading.get_ident())
-
-    with log._writer._writing:
-        log._writer._connection.set_trace_callback(note)
-    return threads
-
-
-async def test_a_loop_commits_itself_until_a_commit_was_not_prompt(
-    log: SqliteLog, prompt: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("foregate.telemetry.log.group_commit.LINGER", 3600.0)
-    lease = await log.claim("s", create=True)
-    commits = threads_of_commits(log)
-    for _ in range(2):
-        await say(log, lease, "one")
-        await log.settle(lease)
-    assert [thread == threading.get_ident() for thread in commits] == [prompt == math.inf] * 2
-
-
-async def test_after_a_slow_commit_the_thread_proves_the_disk_before_a_loop_commits_again(
-    log: SqliteLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("foregate.telemetry.log.group_commit.PROMPT", -1.0)
-    monkeypatch.setattr("foregate.telemetry.log.group_commit.LINGER", 3600.0)
-    lease = await log.claim("s", create=True)
-    log._writer._wary = 0
-    commits = threads_of_commits(log)
-    for _ in range(WARY + 2):
-        await say(log, lease, "one")
-        await log.settle(lease)
-        monkeypatch.setattr("foregate.telemetry.log.group_commit.PROMPT", math.inf)
-        with log._writer._writing:
-            pass  # the thread tells who waits before it lets go
-    by_loop = [thread == threading.get_ident() for thread in commits]
-    assert by_loop == [True, *[False] * WARY, True]
 
 
 async def test_an_event_nobody_waits_for_is_written_soon_all_the_same(log: SqliteLog) -> None:
@@ -322,15 +266,12 @@ async def test_while_another_process_writes_a_settling_session_waits_and_its_loo
     assert log.kept_head("s")[0] == 1
 
 
-async def test_no_event_is_lost_or_doubled_when_loops_and_the_thread_take_turns_to_commit(
-    log: SqliteLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_event_is_lost_or_doubled_when_two_loops_append_at_once(log: SqliteLog) -> None:
     names = [f"s{number}" for number in range(6)]
     leases = [await log.claim(name, create=True) for name in names]
 
     async def work(lease: Lease, number: int) -> None:
         for turn in range(60):
-            monkeypatch.setattr("foregate.telemetry.log.group_commit.PROMPT", (math.inf, -1.0)[(turn + number) % 2])
             await say(log, lease, f"{turn} a", f"{turn} b")
             if turn % (number + 1) == 0:
                 await log.settle(lease)
