@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -55,3 +59,26 @@ def test_the_wheel_and_the_wheel_from_the_sdist_hold_the_same_files_as_the_tree(
         with zipfile.ZipFile(wheel) as archive_of_wheel:
             names = {name for name in archive_of_wheel.namelist() if ".dist-info/" not in name}
         assert names == tree()
+
+
+def imported(path: Path) -> set[str]:
+    """Return the packages a file imports, but for its own and the standard library's."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return {top for name in names if (top := name.partition(".")[0]) not in {"foregate", *sys.stdlib_module_names}}
+
+
+def test_every_library_the_code_imports_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    said = [*project["dependencies"], *(line for name in extras if name != "dev" for line in extras[name])]
+    declared = {re.split(r"[^\w.-]", line)[0].lower().replace("_", "-") for line in said}
+    homes = packages_distributions()
+    for path in [*(ROOT / "src/foregate").rglob("*.py"), *(p for top in PACKAGES for p in (ROOT / top).rglob("*.py"))]:
+        for name in imported(path):
+            homed = {home.lower().replace("_", "-") for home in homes[name]}
+            assert homed & declared, f"{path.relative_to(ROOT)} imports {name}, which pyproject.toml does not name"
