@@ -87,7 +87,7 @@ async def opened(log: Log) -> Session:
         delegate=child,
     )
     await session.start()
-    await session.hear(f"keep the value in {NAME} up to date")
+    await session.record_message(f"keep the value in {NAME} up to date")
     await turns(session, 2)
     return session
 

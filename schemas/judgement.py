@@ -41,3 +41,8 @@ class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
             if verdict.call == call_id:
                 return verdict
         raise LookupError(f"the judgement has no verdict on `{call_id}`")
+
+    def is_approved(self, call_id: str) -> bool:
+        """Whether a person's yes let the call through."""
+        rows = (row for decision in self.decisions for row in decision.rulings)
+        return any((row.call, row.code) == (call_id, "approval_granted") for row in rows)

@@ -9,7 +9,6 @@ from msgspec import Struct, field
 
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.decision import Decision, Mode
-from foregate.schemas.effect import Effect
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.grant import Grant
 from foregate.schemas.message import ModelRequest
@@ -20,8 +19,6 @@ from foregate.schemas.plan import PlanInForce
 from foregate.schemas.ruling import Ruling
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
-from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import Turn
 
 
@@ -120,19 +117,6 @@ class Model(Protocol):
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
         """Answer; text is handed to `on_text` piece by piece as it arrives."""
-
-
-class ToolSource(Protocol):
-    """Lists tools and runs calls. Never judges; only the executor calls `run`."""
-
-    def specs(self) -> Sequence[ToolSpec]:
-        """Return the tools, in the order they are offered."""
-
-    def classify(self, call: ToolCall) -> Effect | None:
-        """Return the tool's own view of this call's effect (it may only raise it), or None."""
-
-    async def run(self, call: ToolCall) -> ToolResult:
-        """Run the call. Raise nothing for a failure the model should read: return it. May raise RuntimeLost."""
 
 
 class Reply(Struct, frozen=True):

@@ -12,10 +12,8 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.snapshots import keep, with_changes
 from foregate.agent.session.delegation import DELEGATE
-from foregate.agent.session.prefetched import Look
+from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.survey.surveyor import moved_on
-from foregate.agent.tools.tool import inverse_of
-from foregate.agent.workspace.confine import judged
 from foregate.agent.workspace.output import capped
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -27,6 +25,7 @@ from foregate.schemas.permit import Permit
 from foregate.schemas.resource import Resource
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_source import RunContext
 from foregate.telemetry.diagnostics import diagnostics
 from foregate.telemetry.log.masking import Hidden, mask
 
@@ -66,11 +65,11 @@ async def execute(
     actor: Actor = "model",
     *,
     early: bool = False,
-    look: Look | None = None,
+    prefetched: PrefetchedResult | None = None,
 ) -> ToolResult | NotStarted:
     """Run the call a permit is for; return its result, or why it was not started after all.
 
-    `early` is a look of a response that still arrives; a call for which such a `look` was taken is answered from it.
+    `early` is a read of a response that still arrives; a call that was `prefetched` so is answered from that.
 
     Appends `tool_started` durably before the effect and `tool_finished` (or `outcome_unknown`) after it.
     Raises NoPermit when the permit is used, unknown or for another call.
@@ -80,7 +79,7 @@ async def execute(
         raise NoPermit(f"there is no unused permit for call `{call.id}`")
     own: Mapping[Resource, str] = state.open.own_changes if state.open else {}
     try:
-        await session.look_ahead([call])
+        await session.refresh_survey([call])
     except RuntimeLost as error:
         return NotStarted(RUNTIME_LOST, str(error))
     now = session.surveyor.again(call, state)
@@ -88,19 +87,22 @@ async def execute(
         why = f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
         return NotStarted("stale_evidence", why)
     try:
-        inverse = inverse_of(session.own_tools, call.name)
+        inverse = session.own_tools.inverse(call.name)
         kept = keep(now.resources, facts, session.workspace, session.policy, session.blobs, inverse)
     except WorkspaceError as error:
         return NotStarted("tool_failed", str(error))
     if facts.changes or call.name == DELEGATE.name:
-        session.looks.clear()  # what was seen before a change, or a task that may make one, may not be so after it
-    mark = Mark(early, look.judged if look is not None else None)
+        # nothing begins that must not come before its record, and what was read has its size already
+        session.prefetched.forget()
+    mark = Mark(early, prefetched.judged if prefetched is not None else None)
     await session.record(Draft(started(permit, facts, kept, mark), actor))
-    if look is not None:  # nothing begins that must not come before its record, and what was seen has its size already
-        result, elapsed = look.result, 0
+    if (
+        prefetched is not None
+    ):  # nothing begins that must not come before its record, and what was seen has its size already
+        result, elapsed = prefetched.result, 0
     else:
         try:
-            await session.log.settle(session.lease)
+            await session.log.settle()
         except asyncio.CancelledError:
             await session.record(finished(facts, _CANCELLED, 0, actor, mark))  # it has not begun: nothing is unknown
             raise
@@ -123,9 +125,10 @@ async def ran(session: Session, facts: CallFacts, now: Survey, actor: Actor, mar
     Cancelled, it records how the call ended before it lets go.
     """
     try:
-        with judged(now):
-            async with asyncio.timeout(facts.spec.timeout if facts.spec else None):
-                return await session.tools.run(facts.call)
+        judgement = session.state.open.judgement if session.state.open else None
+        context = RunContext(now, judgement is not None and judgement.is_approved(facts.call.id))
+        async with asyncio.timeout(facts.spec.timeout if facts.spec else None):
+            return await session.tools.run(facts.call, context)
     except TimeoutError:
         return ToolResult(False, "the tool did not finish in time", error="timeout", unknown=facts.changes)
     except asyncio.CancelledError:

@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from foregate.agent.effects.snapshots import has_image
 from foregate.agent.effects.undo import Undoable
-from foregate.agent.tools.tool import Foreseen, foreseen_of, inverse_of
 from foregate.agent.workspace.confine import judged
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.need import Need
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_source import FileChange
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session
@@ -31,35 +31,36 @@ class Prospect(Struct, frozen=True):
     `lost` those changed without one.
     """
 
-    changes: tuple[Foreseen, ...] = ()
+    changes: tuple[FileChange, ...] = ()
     problem: str = ""
     kept: tuple[SurveyedResource, ...] = ()
     lost: tuple[SurveyedResource, ...] = ()
 
 
 def prospect(session: Session, call_id: str, digest: str) -> Prospect | None:
-    """Return the prospect of a call as the session judged it last, None for one it did not.
+    """Return the prospect of a call a person is asked about just now, None for any other.
 
     Looked at is only what was judged: as when the call runs, a path that leads elsewhere since, and a file that holds
     something else, is a problem and not read on.
     """
-    facts = session.facts.get(call_id)
+    asked = session.interaction.asked
+    facts = asked.facts.get(call_id) if asked is not None else None
     if facts is None or facts.call.digest != digest:
         return None
-    inverse = inverse_of(session.own_tools, facts.call.name)
+    inverse = session.own_tools.inverse(facts.call.name)
     touched = [r for r in facts.resources if r.access.changes and r.kind in HELD]
     kept = tuple(resource for resource in touched if has_image(resource, inverse))
     changes, problem = foreseen(session, facts)
     return Prospect(changes, problem, kept, tuple(resource for resource in touched if resource not in kept))
 
 
-def foreseen(session: Session, facts: CallFacts) -> tuple[tuple[Foreseen, ...], str]:
+def foreseen(session: Session, facts: CallFacts) -> tuple[tuple[FileChange, ...], str]:
     """Return the changes a call would make to files, or why it would fail as things are."""
     if any(resource.size > session.policy.files.max_read for resource in facts.resources):
         return (), ""
     try:
         with judged(facts.survey):
-            return tuple(foreseen_of(session.own_tools, facts.call)), ""
+            return tuple(session.own_tools.preview(facts.call)), ""
     except ForegateError as error:
         return (), str(error)
     except Exception as error:
@@ -72,7 +73,7 @@ def prospects(session: Session, need: Need) -> dict[str, Prospect]:
     return {call: one for call, one in found.items() if one is not None}
 
 
-def taken_back(session: Session, found: Undoable) -> list[Foreseen]:
+def taken_back(session: Session, found: Undoable) -> list[FileChange]:
     """Return what taking a change back would make of its files, those left out that are gone, special or too large."""
     back, bound = [], session.policy.files.max_read
     special = {image.id for image in found.before if image.type not in ("", "file")}
@@ -84,7 +85,7 @@ def taken_back(session: Session, found: Undoable) -> list[Foreseen]:
             now = session.workspace.look(path)
             image = session.blobs.get(change.before) if change.before else b""
             if max(now.size, len(image)) <= bound:
-                back.append(Foreseen(path, session.workspace.read(path) if now.kind else None, image))
+                back.append(FileChange(path, session.workspace.read(path) if now.kind else None, image))
         except ForegateError:
             continue
     return back

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from foregate.agent.effects.snapshots import with_changes
@@ -22,7 +22,6 @@ from foregate.schemas.tool_result import ToolResult
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session
-    from foregate.agent.tools.remote.remote_tools import Came
 
 _MAKERS = {"edit_file": edit_file, "write_file": write_file}
 """The tools whose change follows from the file as it was and the arguments alone."""
@@ -68,7 +67,7 @@ async def find_out(session: Session) -> list[Found]:
     parked = dict(session.state.parked)
     if not parked:
         return []
-    events = await session.log.read(session.lease.session)
+    events = await session.log.read()
     started = {event.body.call: event.body for event in events if isinstance(event.body, ToolStarted)}
     found = []
     for call, lost in parked.items():
@@ -86,14 +85,13 @@ async def find_out(session: Session) -> list[Found]:
 
 async def hear_from_there(session: Session) -> None:
     """Ask a runtime what came of calls whose outcome is unknown, where it answers now."""
-    if session.state.parked and hasattr(session.own_tools, "came_of"):
+    if any(spec.elsewhere for spec in session.catalogue.values()) and session.state.parked:
         await find_out(session)
 
 
 async def heard(session: Session, call: str, started: ToolStarted) -> list[Found]:
     """Record what a runtime says came of a call that ran there; none where it cannot tell, or not now."""
-    ask: Callable[[str, str], Awaitable[Came | None]] | None = getattr(session.own_tools, "came_of", None)
-    came = await ask(call, started.permit.digest) if ask is not None else None
+    came = await session.own_tools.reconcile(call, started.permit.digest)
     if came is None:
         return []
     outcome: KnownOutcome = "done" if came.done else "not_done"
@@ -140,7 +138,7 @@ async def resolve(session: Session, call: str, outcome: KnownOutcome) -> None:
         named = ", ".join(f"{one} ({other.tool})" for one, other in session.state.parked.items()) or "none"
         raise UsageError(f"`{call}` is no call with an unknown outcome; there is: {named}")
     await session.record(Draft(resolved(lost, outcome, None), "person"))
-    await session.log.settle(session.lease)
+    await session.log.settle()
 
 
 def resolved(lost: OutcomeUnknown, outcome: KnownOutcome, result: ToolResult | None) -> OutcomeResolved:
@@ -166,7 +164,7 @@ async def settle(session: Session, call: str, said: KnownOutcome | None) -> list
     Raises UsageError for a call whose outcome is no question, and for word that what was seen speaks against.
     """
     found = await find_out(session)
-    await session.log.settle(session.lease)
+    await session.log.settle()
     if said is None:
         return found
     unclear = open_calls(session)

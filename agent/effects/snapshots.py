@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from foregate.agent.tools.tool import Inverse
 from foregate.agent.workspace import directory
 from foregate.agent.workspace.git_repository import find
 from foregate.agent.workspace.workspace import Workspace
@@ -21,6 +20,7 @@ from foregate.schemas.protocols import Blobs
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import SurveyedResource
 from foregate.schemas.tool_result import Change, ToolResult
+from foregate.schemas.tool_source import Inverse
 
 KEPT = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
 """Effects on paths that have a before-image."""

@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.effects.undo_steps import Place, Step, changes_back, records_back, steps_of
-from foregate.agent.tools.tool import inverse_of
 from foregate.schemas.call_events import (
     BeforeImage,
     EffectUndone,
@@ -81,13 +80,13 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
     """
     if session.state.in_flight:
         return UndoReport(False, reason="a tool is still running; wait for it or cancel it", preview=preview)
-    events = await session.log.read(session.lease.session)
+    events = await session.log.read()
     found = chosen(events, call_id)
     if isinstance(found, str):
         return UndoReport(False, call_id or "", reason=found, preview=preview)
     names = tuple(change.resource.id for change in found.changes)
     try:
-        place = Place(session.workspace, session.policy, session.blobs, inverse_of(session.own_tools, found.tool))
+        place = Place(session.workspace, session.policy, session.blobs, session.own_tools.inverse(found.tool))
         steps = steps_of(found.changes, found.before, place)
         again = begun(events, found.call)
         left = [step for step in steps if not (again and step.done)]
@@ -100,7 +99,7 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
         return UndoReport(True, found.call, found.tool, names, words, preview=True)
     if left:
         await session.record(Draft(Checkpoint(undo=found.call, steps=words), "foregate"))
-        await session.log.settle(session.lease)
+        await session.log.settle()
     try:
         for step in left:
             step.take_back()
@@ -110,10 +109,10 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
         report = broken_off(UndoReport(False, found.call, found.tool, names, reason=str(error)), steps)
         body = Checkpoint(undo=found.call, steps=report.left, restored=report.restored, why=report.reason)
         await session.record(Draft(body, "foregate"))
-        await session.log.settle(session.lease)
+        await session.log.settle()
         return report
     await session.record(undone(found, steps))
-    await session.log.settle(session.lease)
+    await session.log.settle()
     return UndoReport(True, found.call, found.tool, names, words)
 
 

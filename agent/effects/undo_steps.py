@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from foregate.agent.effects.snapshots import own_now
-from foregate.agent.tools.tool import Inverse
 from foregate.agent.workspace import directory
 from foregate.agent.workspace.git_repository import find
 from foregate.agent.workspace.workspace import Workspace
@@ -20,6 +19,7 @@ from foregate.schemas.json_object import get_text
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.tool_result import Change
+from foregate.schemas.tool_source import Inverse
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from foregate.agent.loop.runner import go_on
 from foregate.agent.session.delegation import may_delegate
 from foregate.agent.session.result import Outcome
-from foregate.agent.session.resume import resume
+from foregate.agent.session.resume import fold_session, resume
 from foregate.agent.session.session import Session
 from foregate.evidence.state.task import TaskState
 from foregate.policy.source.record import narrowed
@@ -27,11 +27,12 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
     if not may_delegate(session.policy, session.depth):
         raise UsageError("a child task would be deeper than policy limits.child_depth allows")
     spent = spent_by(parent, session.clock()) if parent is not None else {}
-    name = name or f"{session.lease.session}.{session.state.seq}"
-    known = name in await session.log.sessions()
-    lease = await session.log.claim(name, create=not known)
+    name = name or f"{session.name}.{session.state.seq}"
+    store = session.log.store
+    known = name in await store.sessions()
+    lease = await store.claim(name, create=not known)
     inner = Session(
-        log=session.log,
+        log=store,
         lease=lease,
         blobs=session.blobs,
         model=session.model,
@@ -39,20 +40,21 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
         policy=narrowed(session.policy, spent),
         layers={**session.layers, "spent": [*get_list(session.layers, "spent"), spent]},
         workspace=session.workspace,
+        state=await fold_session(store, name) if known else None,
         person=session.person,
         clock=session.clock,
-        listeners=session.listeners,
+        listeners=session.log.listeners,
         depth=session.depth + 1,
         delegate=session.delegate,
+        prefetch=session.prefetch,
         secrets=session.secrets,
     )
-    inner.early = session.early
     try:
         if known:
             await resume(inner)
         else:
             dialect = session.state.dialect if session.state.dialect != "native" else ""
-            await inner.start(dialect=dialect, parent=session.lease.session, parent_event=session.state.seq)
+            await inner.start(dialect=dialect, parent=session.name, parent_event=session.state.seq)
         if session.state.dialect != inner.state.dialect:
             await inner.record(Draft(PolicyChanged(dialect=session.state.dialect), "parent"))
         if session.state.dry_run and not inner.state.dry_run:
@@ -64,7 +66,7 @@ async def child(session: Session, text: str, name: str = "") -> Outcome:
         if inner.state.task is None:
             raise LogError(f"the child task `{name}` has ended already; start another")
         if inner.state.task.paused == "needs_input" and parent is not None:
-            await inner.hear(parent.messages[-1].text, "user")
+            await inner.record_message(parent.messages[-1].text, "user")
         return replace(await go_on(inner), used=inner.state.spent)
     finally:
         await inner.close(end=inner.state.task is None)
@@ -75,8 +77,8 @@ async def introduce(inner: Session, parent: TaskState | None, text: str) -> None
     refusals = tuple(parent.refusals) if parent else ()
     said = [message.text for message in parent.messages if message.actor == "user"] if parent else []
     for number, words in enumerate(said):
-        await inner.hear(words, "user", refusals=refusals if number == 0 else None)
-    await inner.hear(text, "parent", refusals=None if said else refusals)
+        await inner.record_message(words, "user", refusals=refusals if number == 0 else None)
+    await inner.record_message(text, "parent", refusals=None if said else refusals)
 
 
 def spent_by(parent: TaskState, now: str) -> dict[str, dict[str, int]]:

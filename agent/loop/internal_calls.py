@@ -40,19 +40,19 @@ async def leave_to_look(
     open_turn = session.state.open
     response = open_turn.seq if open_turn is not None else session.state.seq
     try:
-        await session.look_ahead([call])
+        await session.refresh_survey([call])
     except RuntimeLost:
         return None
-    turn = session.bare_turn(response, (call,), actor, cause)
+    in_hand = session.turns.build_own_turn(response, (call,), actor, cause)
     if said is not None:
-        turn = replace(turn, narrated=max(turn.narrated, said))
-    facts = session.prelude.facts(turn)
+        in_hand = session.turns.with_facts(replace(in_hand.turn, narrated=max(in_hand.turn.narrated, said)))
+    turn, facts = in_hand.turn, in_hand.facts
     if facts[call.id].effect is not Effect.OBSERVATION:
         return None
     judgement = judge(turn, session.prelude, facts)
     if not isinstance(judgement, Judgement):
         return None
-    (event,) = await session.record(session.judged(turn, judgement, early=said is not None))
+    (event,) = await session.record(session.turns.draft_judged(turn, judgement, early=said is not None))
     if judgement.verdict_of(call.id).standing is not Standing.ALLOW:
         return None
     return Permit(call.id, call.digest, event.seq, turn.survey_hash), facts[call.id]

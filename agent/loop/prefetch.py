@@ -9,7 +9,7 @@ from typing import Self
 from foregate.agent.effects.executor import execute
 from foregate.agent.loop.internal_calls import leave_to_look
 from foregate.agent.session.delegation import DELEGATE
-from foregate.agent.session.prefetched import Look
+from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.placeholders import steps_in
 from foregate.schemas.follower import Follower
@@ -17,7 +17,7 @@ from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 
 
-class EarlyLooks(Follower):
+class Prefetch(Follower):
     """Follows a response and takes its looks as they come, each judged as a turn of its own, in written order.
 
     Taken are only looks that stand before everything else: from the first call that is none, or that waits for the
@@ -36,7 +36,7 @@ class EarlyLooks(Follower):
         self._room = asyncio.Semaphore(session.policy.limits.parallel_calls)
         self._taken: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
-        self._seen: dict[str, Look] = {}
+        self._seen: dict[str, PrefetchedResult] = {}
 
     def __call__(self, piece: str) -> None:
         """A piece of the text has come."""
@@ -76,7 +76,7 @@ class EarlyLooks(Follower):
         async with self._room:
             result = await execute(session, permit, facts, "runner", early=True)
         if isinstance(result, ToolResult):
-            self._seen[call.digest] = Look(permit.judged, facts.survey, result)
+            self._seen[call.digest] = PrefetchedResult(permit.judged, facts.survey, result)
 
     def _within_limits(self, call: ToolCall, number: int) -> bool:
         """Whether the call would be carried out as far as the task's limits go, with the looks before it counted."""
@@ -103,5 +103,4 @@ class EarlyLooks(Follower):
             if isinstance(failure, Exception):
                 raise failure
         if kind is None:
-            response = self._session.state.seq + 1  # the response is the next event
-            self._session.looks = {(response, digest): look for digest, look in self._seen.items()}
+            self._session.prefetched.keep(self._session.state.seq + 1, self._seen)  # the response is the next event

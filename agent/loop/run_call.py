@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from foregate.agent.effects.executor import NotStarted, execute
-from foregate.agent.session.prefetched import Look
+from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.session import Session
+from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.survey.surveyor import moved_on
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas.call_events import CallAnswered, Observed, RulingWord
@@ -16,37 +17,36 @@ from foregate.schemas.ruling import Remedy, Standing
 from foregate.schemas.tool_call import ToolCall
 
 
-async def run_one(session: Session, open_turn: OpenTurn, verdict: Verdict) -> None:
-    """Run one allowed call, or answer why not; a change that was not allowed stops later changes."""
-    facts = session.facts[verdict.call]
+async def run_call(session: Session, open_turn: OpenTurn, in_hand: TurnInHand, verdict: Verdict) -> None:
+    """Run one allowed call, or answer why not. A call that was ruled out is left to be answered as such."""
     if verdict.standing is not Standing.ALLOW:
-        if facts.changes:
-            open_turn.not_made(verdict.call)
         return
-    look = taken(session, open_turn, facts)
-    if look is None and (reason := not_now(session, open_turn, facts)):
-        code, message = reason
-        await session.record(answered(session, facts.call, code, message))
+    facts = in_hand.facts[verdict.call]
+    prefetched = take_prefetched(session, open_turn, facts)
+    if prefetched is None and (reason := reason_not_to_run(session, open_turn, in_hand, facts)):
+        await session.record(draft_answer(facts.call, facts, *reason))
         return
-    permit = Permit(verdict.call, verdict.digest, open_turn.judged, open_turn.survey_hash)
-    done = await execute(session, permit, facts, look=look)
+    permit = Permit(verdict.call, verdict.digest, in_hand.judged, in_hand.turn.survey_hash)
+    done = await execute(session, permit, facts, prefetched=prefetched)
     if isinstance(done, NotStarted):
-        await session.record(answered(session, facts.call, done.code, done.message))
+        await session.record(draft_answer(facts.call, facts, done.code, done.message))
 
 
-def taken(session: Session, open_turn: OpenTurn, facts: CallFacts) -> Look | None:
-    """Return the look that was taken early and shows what this call would, None where there is none. It serves once."""
-    look = session.looks.pop((open_turn.seq, facts.call.digest), None)
-    return look if look is not None and not moved_on(look.survey, facts.survey, {}) else None
+def take_prefetched(session: Session, open_turn: OpenTurn, facts: CallFacts) -> PrefetchedResult | None:
+    """Return the early read that shows what this call would, None where there is none. It serves once."""
+    found = session.prefetched.take(open_turn.seq, facts.call.digest)
+    return found if found is not None and not moved_on(found.survey, facts.survey, {}) else None
 
 
-def not_now(session: Session, open_turn: OpenTurn, facts: CallFacts) -> tuple[str, str] | None:
+def reason_not_to_run(
+    session: Session, open_turn: OpenTurn, in_hand: TurnInHand, facts: CallFacts
+) -> tuple[str, str] | None:
     """Return code and message when an allowed call does not run after all."""
     task, limits = session.state.task, session.policy.limits
     assert task is not None
     if facts.changes and (session.state.dry_run or open_turn.dry_run):
         return "not_run_dry_run", "a dry run: this was judged and would have run"
-    if facts.changes and open_turn.change_not_made:
+    if facts.changes and (open_turn.change_not_made or is_after_refused_change(open_turn, in_hand, facts.call)):
         return "not_run_after_change_not_made", "an earlier change of this response was not made; send it again"
     bound = limits.identical_changes if facts.changes else limits.identical_observations
     if bound and task.runs.get(facts.call.digest, 0) >= bound:
@@ -56,9 +56,21 @@ def not_now(session: Session, open_turn: OpenTurn, facts: CallFacts) -> tuple[st
     return None
 
 
-def answered(
-    session: Session,
+def is_after_refused_change(open_turn: OpenTurn, in_hand: TurnInHand, call: ToolCall) -> bool:
+    """Whether a change before the call was ruled out; in a block its own sequence says what that stops."""
+    assert in_hand.judgement is not None
+    for verdict in in_hand.judgement.verdicts:
+        if verdict.call == call.id:
+            return False
+        refused = verdict.standing is not Standing.ALLOW and verdict.call not in open_turn.in_blocks
+        if refused and in_hand.facts[verdict.call].changes:
+            return True
+    return False
+
+
+def draft_answer(
     call: ToolCall,
+    facts: CallFacts | None,
     code: str,
     message: str,
     *,
@@ -67,8 +79,7 @@ def answered(
     remedy: Remedy | None = None,
     observed: Observed | None = None,
 ) -> Draft:
-    """Return the answer to a call that did not run, whether or not anybody has looked what it would do."""
-    facts = session.facts.get(call.id)
+    """Return the answer to a call that did not run; `facts` is None where nobody has surveyed what it would do."""
     body = CallAnswered(
         call=call.id,
         tool=call.name[:128],

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.effects.reconcile import hear_from_there
 from foregate.agent.loop import budget
-from foregate.agent.loop.dispatch import carry_out, give_up
-from foregate.agent.loop.prefetch import EarlyLooks
-from foregate.agent.loop.stages import next_stage, said
+from foregate.agent.loop.dispatch import answer_remaining, dispatch
+from foregate.agent.loop.prefetch import Prefetch
+from foregate.agent.loop.stages import next_stage, record_response
 from foregate.agent.loop.verification import remark, verify
 from foregate.agent.session.compression import compressed
 from foregate.agent.session.result import Outcome
+from foregate.agent.session.resume import restore_turn
 from foregate.agent.session.session import Session
+from foregate.agent.session.turn_builder import Facts, TurnInHand
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.prelude import judge
 from foregate.schemas.errors import ModelError, RuntimeLost
@@ -36,27 +40,28 @@ async def run(session: Session, text: str) -> Outcome:
     """
     if session.state.task is not None and session.state.task.paused != "needs_input":
         await set_aside(session)
-    await session.hear(text)
+    await session.record_message(text)
     return await go_on(session)
 
 
 async def go_on(session: Session) -> Outcome:
     """Take steps until one has an outcome. A task that carries out a plan is not gone on with by asking the model."""
-    task, desk = session.state.task, session.desk
+    task, driver = session.state.task, session.plan_driver
     try:
         if task is not None and (task.running_plan or task.proposed_plan):
-            return await desk.go_on() if desk is not None else elsewhere(session, task)
+            return await driver.go_on() if driver is not None else elsewhere(session, task)
         while (outcome := await step(session)) is None:  # noqa: ASYNC110 - it works, it does not poll
             await asyncio.sleep(0)  # lets a cancel and whoever follows the events in between two steps
         return outcome
     except asyncio.CancelledError:
-        await give_up(session, "not_run_cancelled", "cancelled by the person")
+        facts = session.turns.facts_in_hand()
+        await answer_remaining(session, "not_run_cancelled", "cancelled by the person", facts)
         return await session.end("cancelled", blocker="the person cancelled")
 
 
 def elsewhere(session: Session, task: TaskState) -> Outcome:
     """Return the outcome of a task whose plan nobody here can go on with."""
-    name = session.lease.session
+    name = session.name
     why = f"a plan waits for a yes; `foregate execute {name}` asks for it"
     if task.running_plan:
         why = f"a plan is under way here; `foregate plans resume {name}` goes on with it"
@@ -66,19 +71,20 @@ def elsewhere(session: Session, task: TaskState) -> Outcome:
 async def set_aside(session: Session) -> None:
     """End the task in hand because the person has turned to something else: what waits for a yes gets a no."""
     open_turn = session.state.open
+    facts: Facts = {}
     if open_turn is not None and open_turn.response.calls and open_turn.judgement is None:
         with suppress(RuntimeLost):
-            await session.look_ahead(open_turn.response.calls)
-        turn = session.turn(open_turn)
-        session.facts = session.prelude.facts(turn)
+            await session.refresh_survey(open_turn.response.calls)
+        in_hand = session.turns.build_turn(open_turn)
+        facts = in_hand.facts
         if open_turn.need is not None and open_turn.need.need.who == "person":
             value = {"choice": "no", "text": "another message came instead", "by": "person"}
-            await session.answered(open_turn.need.need, turn, value)
-            turn = session.turn(open_turn)
-            judgement = judge(turn, session.prelude, session.facts)
+            await session.interaction.record_answer(open_turn.need.need, in_hand.turn, value)
+            in_hand = session.turns.build_turn(open_turn)
+            judgement = judge(in_hand.turn, session.prelude, facts)
             if isinstance(judgement, Judgement):
-                await session.record(session.judged(turn, judgement))
-    await give_up(session, "not_run_cancelled", "the person turned to something else")
+                await session.record(session.turns.draft_judged(in_hand.turn, judgement))
+    await answer_remaining(session, "not_run_cancelled", "the person turned to something else", facts)
     await session.end("cancelled", blocker="another message came instead")
 
 
@@ -93,18 +99,22 @@ async def step(session: Session) -> Outcome | None:
     if not open_turn.response.calls:
         return await answer(session, open_turn)
     if open_turn.response.finish_reason == "length":
-        await give_up(session, "not_run_truncated", _TRUNCATED)
+        await answer_remaining(session, "not_run_truncated", _TRUNCATED)
         return None
-    if open_turn.judgement is None:
-        return await decide(session, open_turn)
-    return await carry_out(session, open_turn)
+    if open_turn.judgement is not None:
+        return await dispatch(session, open_turn, await restore_turn(session, open_turn))
+    decided = await decide(session, open_turn)
+    if not isinstance(decided, TurnInHand):
+        return decided
+    await asyncio.sleep(0)  # lets a cancel and whoever follows the events in before anything runs
+    return await dispatch(session, open_turn, decided)
 
 
 async def ask_model(session: Session) -> Outcome | None:
     """Ask the model with everything said so far, and record what it says."""
     task = session.state.task
     assert task is not None
-    await session.catch_up()
+    await session.update_catalogue()
     words_only = task.words_only or task.words_only_task
     await hear_from_there(session)
     tools = () if words_only else tuple(session.catalogue.values())
@@ -116,43 +126,43 @@ async def ask_model(session: Session) -> Outcome | None:
         response = await respond(session, request)
     except ModelError as error:
         return await session.end("failed", blocker=str(error), need="a model that answers")
-    await said(session, response)
+    await record_response(session, response)
     return None
 
 
 async def respond(session: Session, request: ModelRequest) -> ModelResponse:
     """Ask the model; where looks may be taken early, they are over when the response is there."""
-    if not (session.early and request.tools):
+    if not (session.prefetch and request.tools):
         return await session.model.respond(request, session.on_text)
-    async with EarlyLooks(session) as follower:
+    async with Prefetch(session) as follower:
         return await session.model.respond(request, follower)
 
 
-async def decide(session: Session, open_turn: OpenTurn) -> Outcome | None:
-    """Judge the response; a Need is met and the response judged again, a judgement is recorded."""
+async def decide(session: Session, open_turn: OpenTurn) -> TurnInHand | Outcome | None:
+    """Judge the response and return the judged turn; a Need is answered first, and the response judged again then."""
     try:
-        await session.look_ahead(open_turn.response.calls)
+        await session.refresh_survey(open_turn.response.calls)
     except RuntimeLost as lost:
         return await without_runtime(session, str(lost))
-    turn = session.turn(open_turn)
-    session.facts = session.prelude.facts(turn)
-    judgement = judge(turn, session.prelude, session.facts)
+    in_hand = session.turns.build_turn(open_turn)
+    judgement = judge(in_hand.turn, session.prelude, in_hand.facts)
     if isinstance(judgement, Need):
-        return await session.meet(judgement, turn)
-    stuck = budget.stuck(turn, judgement, session.policy)
-    if stuck is not None and session.person is not None and not turn.answers_of("loop"):
-        return await session.meet(stuck, turn)
-    await session.record(session.judged(turn, judgement, stuck=stuck.key if stuck else ""))
+        return await session.answer_need(judgement, in_hand)
+    stuck = budget.stuck(in_hand.turn, judgement, session.policy)
+    if stuck is not None and session.person is not None and not in_hand.turn.answers_of("loop"):
+        return await session.answer_need(stuck, in_hand)
+    draft = session.turns.draft_judged(in_hand.turn, judgement, stuck=stuck.key if stuck else "")
+    (event,) = await session.record(draft)
     for decision in judgement.decisions:
         if decision.code == "gate_error":
             why = [ruling.reason for ruling in decision.rulings]
-            diagnostics().warning("gate_error", gate=decision.gate, seq=session.state.seq, why=why)
-    return None
+            diagnostics().warning("gate_error", gate=decision.gate, seq=event.seq, why=why)
+    return replace(in_hand, judgement=judgement, judged=event.seq)
 
 
 async def without_runtime(session: Session, why: str) -> Outcome | None:
     """Answer every call as not run because the runtime is lost, and end the task; a plan ends itself."""
-    await give_up(session, RUNTIME_LOST, why)
+    await answer_remaining(session, RUNTIME_LOST, why)
     task = session.state.task
     if task is None or task.running_plan:
         return None
@@ -178,14 +188,14 @@ async def between_turns(session: Session) -> Outcome | None:
     task = session.state.task
     assert task is not None
     if task.question:
-        return await session.paused(Outcome("needs_input", task.question))
-    if task.wants_plan and session.desk is not None:
-        return await session.desk.go_on()
+        return await session.pause(Outcome("needs_input", task.question))
+    if task.wants_plan and session.plan_driver is not None:
+        return await session.plan_driver.go_on()
     choice, words = task.after_turn
     if choice == "stop":
         return await session.end("blocked", blocker="the person stopped a call that was held twice")
     if choice == "more":
-        await session.hear(words)
+        await session.record_message(words)
     elif task.stuck and not choice:
         return await session.end("blocked", blocker=task.stuck, need="what the ruling asked for")
     if limit := budget.reached(task, session.policy, session.clock):

@@ -7,9 +7,10 @@ from collections.abc import Coroutine, Sequence
 from itertools import product
 from typing import TypeVar
 
-from foregate.agent.loop.run_call import answered, run_one
+from foregate.agent.loop.run_call import draft_answer, run_call
 from foregate.agent.session.delegation import DELEGATE
 from foregate.agent.session.session import Session
+from foregate.agent.session.turn_builder import TurnInHand
 from foregate.evidence.state.dataflow import AFTER_FAILURE
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas.call_facts import CallFacts
@@ -24,23 +25,23 @@ T = TypeVar("T")
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY)
 
 
-class InOrder:
+class Scheduler:
     """The blocks of a response under way.
 
     At most `limits.parallel_calls` run at the same time. A call that is in the way of one named before it waits for it,
     whichever blocks they are in; as it only ever waits for earlier ones, none waits for ever.
     """
 
-    def __init__(self, session: Session, open_turn: OpenTurn) -> None:
-        judgement, order = open_turn.judgement, open_turn.response.order
+    def __init__(self, session: Session, open_turn: OpenTurn, in_hand: TurnInHand) -> None:
+        judgement, order = in_hand.judgement, open_turn.response.order
         assert judgement is not None
         assert order is not None
-        self._session, self._open = session, open_turn
+        self._session, self._open, self._in_hand = session, open_turn, in_hand
         self._calls = open_turn.response.calls
         self._block = order.over(len(self._calls))
         self._verdicts = {verdict.call: verdict for verdict in judgement.verdicts}
         self._room = asyncio.Semaphore(session.policy.limits.parallel_calls)
-        places = [place for place in self._block.places() if self._calls[place].id in session.facts]
+        places = [place for place in self._block.places() if self._calls[place].id in in_hand.facts]
         self._over = {place: asyncio.Event() for place in places}
         self._before = {
             place: [other for other in places[:at] if self.collide(other, place)] for at, place in enumerate(places)
@@ -48,7 +49,7 @@ class InOrder:
 
     def collide(self, first: int, second: int) -> bool:
         """Whether two calls are in each other's way."""
-        facts = self._session.facts
+        facts = self._in_hand.facts
         return in_the_way(facts[self._calls[first].id], facts[self._calls[second].id])
 
     async def run(self) -> None:
@@ -60,7 +61,7 @@ class InOrder:
         if isinstance(item, int):
             return await self.call(item)
         if item.kind == "parallel":
-            return all(await together([self.item(inner) for inner in item.items]))
+            return all(await run_together([self.item(inner) for inner in item.items]))
         going = True
         for inner in item.items:
             going = await self.item(inner) if going else await self.skip(inner)
@@ -76,7 +77,7 @@ class InOrder:
             await self._over[other].wait()
         if call.id in self._open.unanswered:
             async with self._room:
-                await run_one(self._session, self._open, verdict)
+                await run_call(self._session, self._open, self._in_hand, verdict)
         self._over[place].set()
         return call.id not in self._open.unanswered and call.id not in self._open.failed
 
@@ -88,12 +89,13 @@ class InOrder:
             if verdict is None:
                 continue
             if verdict.standing is Standing.ALLOW and call.id in self._open.unanswered:
-                await self._session.record(answered(self._session, call, "not_run_after_failure", AFTER_FAILURE))
+                facts = self._in_hand.facts[call.id]
+                await self._session.record(draft_answer(call, facts, "not_run_after_failure", AFTER_FAILURE))
             self._over[place].set()
         return False
 
 
-async def together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
+async def run_together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
     """Run all at once and return what each gives; where one raises, the others are over before it is raised."""
     tasks = [asyncio.ensure_future(one) for one in work]
     try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from foregate.agent.loop.dispatch import give_up
-from foregate.agent.loop.run_call import answered
+from foregate.agent.loop.dispatch import answer_remaining
+from foregate.agent.loop.run_call import draft_answer
 from foregate.agent.session.session import Session
 from foregate.evidence.state.dataflow import Program
 from foregate.evidence.state.task import TaskState
@@ -14,7 +14,7 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.response_events import Continuation, ModelResponded
 
 
-async def said(session: Session, response: ModelResponse) -> None:
+async def record_response(session: Session, response: ModelResponse) -> None:
     """Record a response, of which only the calls that can be judged now are its own; the others follow in stages."""
     seq = session.state.seq + 1
     stamped = response.stamped(seq)
@@ -45,15 +45,15 @@ async def next_stage(session: Session) -> None:
     assert program is not None
     assert task is not None
     if reason := stopped(task):
-        await give_up(session, *reason)
+        await answer_remaining(session, *reason)
         return
     stage = program.next_stage(session.policy.limits.calls_per_response)
     if stage.dead:
         # what is too many is not even looked at
         looked = tuple(program.calls[at] for at, (code, _) in stage.dead.items() if code != "not_run_too_many")
-        session.facts = session.prelude.facts(session.bare_turn(program.seq, looked, "model", program.seq))
+        facts = session.turns.build_own_turn(program.seq, looked, "model", program.seq).facts
         dead = ((program.calls[at], *why) for at, why in stage.dead.items())
-        await session.record(*(answered(session, call, code, message) for call, code, message in dead))
+        await session.record(*(draft_answer(call, facts.get(call.id), *why) for call, *why in dead))
         return
     continues = Continuation(response=program.seq, places=tuple(stage.places))
     body = ModelResponded.of(program.response(stage.places), continues=continues)

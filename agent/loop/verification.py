@@ -19,12 +19,12 @@ async def verify(session: Session, open_turn: OpenTurn) -> bool:
         return False
     for number, call in enumerate(looks_for(task), start=1):
         await observe(session, replace(call, id=f"p{open_turn.seq}.{number}"), "postlude", open_turn.seq)
-    turn = session.bare_turn(open_turn.seq, (), "postlude", open_turn.seq)
+    turn = session.turns.build_own_turn(open_turn.seq, (), "postlude", open_turn.seq).turn
     turn = replace(turn, text=open_turn.response.text, checks=checks_of(task, session.state.ledger))
     judgement = postlude(turn, policy)
     pending = judgement.decisions[0].code == "verification_pending"
     notice = f"{judgement.decisions[0].summary}. Show it, or say plainly that it is not so." if pending else ""
-    await session.record(session.judged(turn, judgement, notice=notice))
+    await session.record(session.turns.draft_judged(turn, judgement, notice=notice))
     return pending
 
 

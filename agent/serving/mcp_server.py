@@ -101,7 +101,7 @@ class McpServer:
         self._contexts: dict[str, Context] = {}
         self._reports: deque[asyncio.Task[None]] = deque(maxlen=64)
         self._write: Any = None
-        server.session.listeners.append(self._hear)
+        server.session.subscribe(self._hear)
 
     async def run(self) -> None:
         """Serve until the client closes our standard input."""

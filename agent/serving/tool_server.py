@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
 
-from foregate.agent.loop.dispatch import give_up
+from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.loop.runner import step
 from foregate.agent.session.session import Session
 from foregate.agent.tools.remote.frames import Problem, Response
@@ -88,16 +88,16 @@ class ToolServer:
         self._ids: dict[str, str] = {}
         self._running: dict[str, asyncio.Task[Response]] = {}
         self._turn = asyncio.Lock()
-        session.listeners.append(self._hear)
+        session.subscribe(self._hear)
 
     async def begin(self) -> None:
         """Take in what was asked before, and begin the one task the calls are part of."""
-        for event in await self.session.log.read(self.session.lease.session):
+        for event in await self.session.log.read():
             self._hear(event)
-        await give_up(self.session, "not_run_cancelled", _RESTARTED)
+        await answer_remaining(self.session, "not_run_cancelled", _RESTARTED)
         if self.session.state.task is None:
-            await self.session.hear(OPENING, "parent")
-        await self.session.log.settle(self.session.lease)
+            await self.session.record_message(OPENING, "parent")
+        await self.session.log.settle()
 
     async def quiet(self) -> None:
         """Return when no request waits or runs; the deadline of each bounds how long that takes."""
@@ -135,7 +135,7 @@ class ToolServer:
             return refused(id, "duplicate_id", "another call was sent under this id")
         if not known.answer:
             return Response(id, False, "running" if id in self._running else "unknown")
-        (event,) = await self.session.log.read(self.session.lease.session, after=known.answer - 1, limit=1)
+        (event,) = await self.session.log.read(after=known.answer - 1, limit=1)
         assert isinstance(event.body, Answer)
         return response_of(id, event.body)
 
@@ -182,12 +182,14 @@ class ToolServer:
         try:
             while session.state.open is not None:
                 if await step(session) is not None:
-                    await give_up(session, "approval_required", "it waits for a person, and nobody can be asked now")
+                    why, facts = "it waits for a person, and nobody can be asked now", session.turns.facts_in_hand()
+                    await answer_remaining(session, "approval_required", why, facts)
         except asyncio.CancelledError:
-            await give_up(session, "not_run_cancelled", "it was cancelled, or its deadline passed")
+            why, facts = "it was cancelled, or its deadline passed", session.turns.facts_in_hand()
+            await answer_remaining(session, "not_run_cancelled", why, facts)
             raise
         finally:
-            await session.log.settle(session.lease)
+            await session.log.settle()
 
     def _hear(self, event: Event) -> None:
         """Keep which event answers which request; the fold is the same for what was and what is."""

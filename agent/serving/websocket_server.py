@@ -124,7 +124,7 @@ class WebSocketServer:
                 frame = from_agent(message, self._policy.max_message)
                 if talk.seat is None:
                     talk.seat = await self._seated(frame, connection)
-                    await talk.say(Attached(talk.seat.server.session.lease.session))
+                    await talk.say(Attached(talk.seat.server.session.name))
                 else:
                     await talk.hear(frame, talk.seat)
         except ConnectionClosed:

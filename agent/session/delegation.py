@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from foregate.agent.session.result import Outcome
-from foregate.agent.tools.tool import found_there, implied_by
+from foregate.agent.tools.tool_source import WrappedToolSource
 from foregate.policy.policy import Policy
 from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import Origin
 from foregate.schemas.json_object import get_text
-from foregate.schemas.protocols import ToolSource
-from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_source import RunContext, ToolSource
 from foregate.schemas.tool_spec import ToolSpec
 
 DELEGATE = ToolSpec(
@@ -58,32 +56,21 @@ class RunChild(Protocol):
         """Run `text` in the log `name`, which may be there already; return how it ended or paused."""
 
 
-class Delegating:
+class Delegating(WrappedToolSource):
     """A tool source with `delegate` added, whose children have logs named after `session`, the one that asks."""
 
     def __init__(self, tools: ToolSource, session: str, run: RunChild) -> None:
-        self._tools, self._session, self._run = tools, session, run
+        super().__init__(tools)
+        self._session, self._run = session, run
 
     def specs(self) -> Sequence[ToolSpec]:
         """Return the tools of the source, and `delegate`."""
-        return [*self._tools.specs(), DELEGATE]
+        return [*self.inner.specs(), DELEGATE]
 
-    def classify(self, call: ToolCall) -> Effect | None:
-        """Return the source's view; `delegate` has none."""
-        return None if call.name == DELEGATE.name else self._tools.classify(call)
-
-    def implied(self, call: ToolCall) -> Mapping[str, Json]:
-        """Return what the source's tool would fill into a call; `delegate` fills in nothing."""
-        return {} if call.name == DELEGATE.name else implied_by(self._tools, call)
-
-    def found_there(self, call: ToolCall) -> Survey | None:
-        """Return what the source found where its tools run."""
-        return found_there(self._tools, call)
-
-    async def run(self, call: ToolCall) -> ToolResult:
+    async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
         """Run the call, or the child task it asks for; a child's name follows from the call, so it can be resumed."""
         if call.name != DELEGATE.name:
-            return await self._tools.run(call)
+            return await self.inner.run(call, context)
         assert call.arguments is not None
         outcome = await self._run(get_text(call.arguments, "task"), name=f"{self._session}.{call.id}")
         if outcome.paused:

@@ -7,7 +7,7 @@ from typing import Protocol
 from foregate.agent.session.result import Outcome
 
 
-class Desk(Protocol):
+class PlanDriver(Protocol):
     """Takes the open task of its session through the plan the log asks for."""
 
     async def go_on(self) -> Outcome:

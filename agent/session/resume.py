@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from foregate.agent.session.session import Session
+from foregate.agent.session.turn_builder import TurnInHand
+from foregate.evidence.state.session import SessionState
+from foregate.evidence.state.task import OpenTurn
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.protocols import Log
 from foregate.schemas.session_events import PolicyChanged
 from foregate.schemas.turn import Turn
 from foregate.telemetry.audit.rebuild_turn import body_at, resolve
-
-if TYPE_CHECKING:
-    from foregate.agent.session.session import Session
-    from foregate.evidence.state.task import OpenTurn
 
 _CARRYING_OUT = ("turn_judged", "tool_started", "tool_finished", "outcome_unknown", "call_answered", "task_paused")
 """What may stand in the log after a judgement while it is carried out: nothing anybody else did or switched."""
@@ -24,10 +26,16 @@ PROCESS_ENDED = "the process ended while this was running"
 """Why an outcome is unknown of which nobody is left who might still bring it about."""
 
 
+async def fold_session(log: Log, session: str) -> SessionState:
+    """Return the state that the log of a session leads to."""
+    state = SessionState()
+    for event in await log.read(session):
+        state.apply(event)
+    return state
+
+
 async def resume(session: Session) -> None:
-    """Fold the session's log into the state, note what differs now, and park effects of unknown outcome."""
-    for event in await session.log.read(session.lease.session):
-        session.state.apply(event)
+    """Note what differs from the log the session goes on with, and park effects of unknown outcome."""
     state = session.state
     if state.policy_hash != session.policy.hash:
         policy = session.policy.model_dump(mode="json")
@@ -40,34 +48,35 @@ async def resume(session: Session) -> None:
         if started.side_effect != "pure":
             lost = OutcomeUnknown(call=call, tool=started.tool, target=started.target, reason=PROCESS_ENDED)
             await session.record(Draft(lost, "foregate"))
-    await session.log.settle(session.lease)
+    await session.log.settle()
 
 
-async def restored(session: Session, open_turn: OpenTurn) -> bool:
-    """Restore the facts an earlier process judged a turn on, so that it can be carried out; False when it lapsed.
+async def restore_turn(session: Session, open_turn: OpenTurn) -> TurnInHand | None:
+    """Return a turn that was judged and not carried out, None where an earlier process judged it and it has lapsed.
 
     A call that was allowed and never started did not run, for `tool_started` is durable before any effect: its permit
-    is unused, and the executor looks at the call's resources again as ever.
+    is unused, and the executor surveys the call's resources again as ever.
     """
-    events = {event.seq: event for event in await session.log.read(session.lease.session)}
+    events = {event.seq: event for event in await session.log.read()}
     turn = resolve(body_at(open_turn.judged, TurnJudged, events.__getitem__).turn, events.__getitem__)
-    if lapsed(turn, (event for event in events.values() if event.seq > open_turn.judged), session.clock()):
-        return False
-    session.facts = session.prelude.facts(turn)
-    return True
+    since = (event for event in events.values() if event.seq > open_turn.judged)
+    if open_turn.judged <= session.log.began_after and has_lapsed(turn, since, session.clock()):
+        return None
+    in_hand = session.turns.with_facts(turn)
+    return replace(in_hand, judgement=open_turn.judgement, judged=open_turn.judged)
 
 
-def lapsed(turn: Turn, since: Iterable[Event], now: str) -> bool:
-    """Whether a judgement is no leave any more: a yes it rests on is too old, or something came in between.
+def has_lapsed(turn: Turn, since: Iterable[Event], now: str) -> bool:
+    """Whether a judgement gives no permission any more: a yes it rests on is too old, or something came in between.
 
     Policy, tools and switches changed, a message, an undo and a cancel all end it.
     """
     if any(answer.expires_at and now > answer.expires_at for answer in turn.answers):
         return True
-    return any(event.kind not in _CARRYING_OUT or cancelled(event) for event in since)
+    return any(event.kind not in _CARRYING_OUT or is_cancel(event) for event in since)
 
 
-def cancelled(event: Event) -> bool:
+def is_cancel(event: Event) -> bool:
     """Whether an event says that a call was cancelled, running or not."""
     match event.body:
         case ToolFinished(error="cancelled") | OutcomeUnknown(reason="cancelled"):

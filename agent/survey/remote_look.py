@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from foregate.agent.tools.tool import found_there
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk.protection import protection
 from foregate.schemas.effect import Effect, worst
-from foregate.schemas.protocols import ToolSource
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_source import ToolSource
 from foregate.schemas.tool_spec import ToolSpec
 
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
@@ -26,7 +25,7 @@ def looked_there(tools: ToolSource, spec: ToolSpec, call: ToolCall, state: Sessi
     A runtime can only make it worse: this side's protected names count too, and what it says a tool does at most
     counts at least, unless the policy believes it.
     """
-    found = found_there(tools, call)
+    found = tools.survey(call)
     if found is None:
         return Survey(call.id, problem="nobody has looked at this where it would run; send it again")
     declared = found.declared_effect

@@ -11,7 +11,6 @@ from foregate.agent.survey.remote_look import looked_there
 from foregate.agent.survey.secret_scan import Leaks
 from foregate.agent.tools.builtin.commands import operands
 from foregate.agent.tools.builtin.http_address import address_of
-from foregate.agent.tools.tool import implied_by
 from foregate.agent.workspace import directory, git_repository
 from foregate.agent.workspace.workspace import Look, Workspace
 from foregate.evidence.state.session import SessionState
@@ -21,11 +20,11 @@ from foregate.policy.risk.protection import beneath, protection
 from foregate.schemas import codec, strict_json
 from foregate.schemas.effect import Effect, worst
 from foregate.schemas.errors import NotText, WorkspaceError
-from foregate.schemas.protocols import ToolSource
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Command, Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_source import ToolSource
 from foregate.schemas.tool_spec import Catalogue, TargetParameter, ToolSpec
 
 _ON_LINKS = (Effect.DELETE, Effect.MOVE)
@@ -97,7 +96,7 @@ class Surveyor:
 
     def meant(self, call: ToolCall) -> Mapping[str, Json]:
         """Return a call's arguments with what its tool fills in: what would happen is judged, not what is left out."""
-        given, implied = call.arguments or {}, implied_by(self._tools, call)
+        given, implied = call.arguments or {}, self._tools.fill_arguments(call)
         return {**given, **implied} if implied else given
 
     def resources(

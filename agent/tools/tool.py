@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Protocol
 
-from msgspec import Struct
-
-from foregate.evidence.state.session import SessionState
+from foregate.agent.tools.tool_source import BaseToolSource
+from foregate.agent.workspace.confine import judged
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError, InvalidJson, RuntimeLost, UsageError, WorkspaceError
-from foregate.schemas.protocols import Lease, ToolSource
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_source import FileChange, Inverse, RunContext
 from foregate.schemas.tool_spec import ToolSpec
 
 Run = Callable[[Mapping[str, Json]], Awaitable[ToolResult]]
@@ -24,37 +21,8 @@ Classify = Callable[[Mapping[str, Json]], Effect | None]
 Imply = Callable[[Mapping[str, Json]], Mapping[str, Json]]
 
 
-class Foreseen(Struct, frozen=True):
-    """What a call would make of the file at `path`: its bytes as they are now (None for nothing) and afterwards.
-
-    `shown_by` names the arguments that whoever sees both has seen.
-    """
-
-    path: str
-    before: bytes | None
-    after: bytes
-    shown_by: tuple[str, ...] = ()
-
-
-Foresee = Callable[[Mapping[str, Json]], Sequence[Foreseen]]
+Foresee = Callable[[Mapping[str, Json]], Sequence[FileChange]]
 """Works out a call's changes without making them; raises what running would raise, and touches nothing."""
-
-
-class Inverse(Protocol):
-    """How what a tool changes outside the workspace is kept and put back; ids are those of its resources."""
-
-    def now(self, id: str) -> bytes | None:  # noqa: A002
-        """Return what is there, None for nothing."""
-
-    def put_back(self, id: str, data: bytes | None) -> None:  # noqa: A002
-        """Make it what it was, None for nothing."""
-
-
-class ServedSession(Protocol):
-    """What a source of tools may know of the session it serves: its name, and what its log says."""
-
-    lease: Lease
-    state: SessionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +44,7 @@ class Tool:
     offered: Callable[[], bool] | None = None
 
 
-class Toolbox:
+class Toolbox(BaseToolSource):
     """A tool source over tools of this process; raises UsageError where two share a name."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
@@ -107,7 +75,7 @@ class Toolbox:
         except (Exception, SystemExit):
             return Effect.UNKNOWN
 
-    def implied(self, call: ToolCall) -> Mapping[str, Json]:
+    def fill_arguments(self, call: ToolCall) -> Mapping[str, Json]:
         """Return what the tool would fill into a call; raise WorkspaceError where it cannot tell."""
         tool = self._tools.get(call.name)
         if tool is None or tool.implied is None or call.arguments is None:
@@ -119,59 +87,25 @@ class Toolbox:
                 raise
             raise WorkspaceError(f"what `{call.name}` would do with these arguments cannot be told") from None
 
-    def inverse(self, name: str) -> Inverse | None:
+    def inverse(self, tool: str) -> Inverse | None:
         """Return how a tool's own resources are put back, None where they cannot be."""
-        tool = self._tools.get(name)
-        return tool.inverse if tool is not None else None
+        known = self._tools.get(tool)
+        return known.inverse if known is not None else None
 
-    def foresee(self, call: ToolCall) -> Sequence[Foreseen]:
+    def preview(self, call: ToolCall) -> Sequence[FileChange]:
         """Return what the call would make of files, none where its tool cannot say; raises what running would."""
         tool = self._tools.get(call.name)
         if tool is None or tool.foresee is None or call.arguments is None:
             return ()
         return tool.foresee(call.arguments)
 
-    async def run(self, call: ToolCall) -> ToolResult:
+    async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
         """Run the call; what the tool raises is a failure the model reads, RuntimeLost alone is passed on."""
         tool = self._tools[call.name]
         try:
-            return await tool.run(call.arguments or {})
+            with judged(context.survey):
+                return await tool.run(call.arguments or {})
         except RuntimeLost:
             raise
         except ForegateError as error:
             return ToolResult(False, str(error), error=type(error).__name__)
-
-
-def foreseen_of(tools: ToolSource, call: ToolCall) -> Sequence[Foreseen]:
-    """Return what a call to a tool of any source would make of files; only sources of this process can say."""
-    return tools.foresee(call) if isinstance(tools, Toolbox) else ()
-
-
-def inverse_of(tools: ToolSource, name: str) -> Inverse | None:
-    """Return the inverse of a tool of any source; only sources of this process have one."""
-    return tools.inverse(name) if isinstance(tools, Toolbox) else None
-
-
-def bound_to(tools: ToolSource, session: ServedSession) -> ToolSource:
-    """Return a source as it serves one session; most serve all alike."""
-    of: Callable[[ServedSession], ToolSource] | None = getattr(tools, "of", None)
-    return of(session) if of is not None else tools
-
-
-async def look_there(tools: ToolSource, calls: Sequence[ToolCall]) -> None:
-    """Have a source whose tools touch things elsewhere look at calls; raise RuntimeLost where it cannot."""
-    look: Callable[[Sequence[ToolCall]], Awaitable[None]] | None = getattr(tools, "look_there", None)
-    if look is not None:
-        await look(calls)
-
-
-def found_there(tools: ToolSource, call: ToolCall) -> Survey | None:
-    """Return what such a source found at its last look, None where it did not look at the call."""
-    found: Callable[[ToolCall], Survey | None] | None = getattr(tools, "found_there", None)
-    return found(call) if found is not None else None
-
-
-def implied_by(tools: ToolSource, call: ToolCall) -> Mapping[str, Json]:
-    """Return what the tool of a call would fill into it; only sources of this process say."""
-    say: Callable[[ToolCall], Mapping[str, Json]] | None = getattr(tools, "implied", None)
-    return say(call) if say is not None else {}

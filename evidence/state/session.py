@@ -29,7 +29,6 @@ from foregate.schemas.grant import Grant
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse, Usage
-from foregate.schemas.need import Answer, Voided
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.resource import Resource
 from foregate.schemas.response_events import ModelResponded
@@ -265,13 +264,6 @@ class SessionState:
             self.task.after_turn = (answer.choice, answer.words)
         for grant in body.grants or ():
             self.task.grants.append(replace(grant, seq=event.seq))
-
-    def void(self, answers: list[Answer], reason: str) -> None:
-        """Take answers that no longer fit out of the open turn; the next `turn_judged` records them as voided."""
-        assert self.open is not None
-        for answer in answers:
-            self.open.answers.remove(answer)
-            self.open.voided.append(Voided(answer.seq, answer.gate, reason))
 
     def _start_tool(self, event: Event, body: ToolStarted) -> None:
         assert self.task is not None

@@ -17,7 +17,7 @@ from foregate.schemas.grant import Grant
 from foregate.schemas.judgement import Judgement, Verdict
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.need import Answer, Need, Voided
+from foregate.schemas.need import Answer, Need
 from foregate.schemas.opinion import Consequence
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
@@ -52,7 +52,6 @@ class OpenTurn:
     response: ModelResponse
     unanswered: dict[str, ToolCall]
     answers: list[Answer] = field(default_factory=list)
-    voided: list[Voided] = field(default_factory=list)
     need: OpenNeed | None = None
     judged: int = 0
     judgement: Judgement | None = None

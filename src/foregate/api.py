@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from foregate.agent.tools.tool import Tool
     from foregate.policy.policy import Policy
     from foregate.schemas.task_plan import TaskPlan
+    from foregate.schemas.tool_source import ToolSource
 
 
 class Options(TypedDict, total=False):
@@ -32,7 +33,7 @@ class Options(TypedDict, total=False):
     model: Model | str | None
     policy: Policy | Path | str | None
     config: Configuration | Path | str | None
-    tools: Sequence[Tool]
+    tools: Sequence[Tool | ToolSource] | ToolSource
     workspace: Path | str
     person: Person | None
     log: Log | None
@@ -44,6 +45,7 @@ class Options(TypedDict, total=False):
     dialect: str | None
     mcp: Path | str | None
     runtime: str
+    on_text: Callable[[str], None] | None
 
 
 class Agent:
@@ -52,13 +54,14 @@ class Agent:
     `model` is a Model, a name at the configured endpoint, or None for the environment's choice (the rehearsal model
     where there is none). `policy` is a Policy, a YAML file over the defaults, the name of a shipped one, or None.
     `config`, for plan mode, is a Configuration, a YAML file over the defaults, or None for FOREGATE_CONFIG.
-    `tools` come beside the built-in ones, or instead of them with `builtin=False`; `mcp` is a file that lists MCP
-    servers, `runtime` the address of a process the tools run in instead. Without a `person`, what would need one is
-    denied.
+    `tools` (tools, sources of tools, or one source) come beside the built-in ones, or instead of them with
+    `builtin=False`; `mcp` is a file that lists MCP servers, `runtime` the address of a process the tools run in
+    instead. Without a `person`, what would need one is denied.
     `mode` is `direct`, `plan` (nothing changes outside a plan the `person` confirmed) or `auto` (a single change of a
     task needs none); None is what the configuration says, and a session that is resumed keeps its own.
     `dialect` is how the model makes its calls: `native`, `json`, `action_tags`, `service_tags` or `auto`.
-    `log` defaults to the durable log in FOREGATE_HOME; `resume` names a session of it.
+    `on_text` is called with the words of each response as they arrive. `log` defaults to the durable log in
+    FOREGATE_HOME; `resume` names a session of it.
 
     Use it as a context manager, sync or async; leaving it ends the session's log.
     """
@@ -69,7 +72,7 @@ class Agent:
         model: Model | str | None = None,
         policy: Policy | Path | str | None = None,
         config: Configuration | Path | str | None = None,
-        tools: Sequence[Tool] = (),
+        tools: Sequence[Tool | ToolSource] | ToolSource = (),
         workspace: Path | str = ".",
         person: Person | None = None,
         log: Log | None = None,
@@ -81,13 +84,14 @@ class Agent:
         dialect: str | None = None,
         mcp: Path | str | None = None,
         runtime: str = "",
+        on_text: Callable[[str], None] | None = None,
     ) -> None:
         self._setting = Setting(
             workspace=workspace,
             model=model,
             policy=policy,
             config=config,
-            tools=tuple(tools),
+            tools=tools,
             builtin=builtin,
             mcp=mcp,
             runtime=runtime,
@@ -98,6 +102,7 @@ class Agent:
             dry_run=dry_run,
             mode=mode,
             dialect=dialect,
+            on_text=on_text,
         )
         self._opened: Opened | None = None
         self._runner: asyncio.Runner | None = None
@@ -143,21 +148,18 @@ class Agent:
 
         self._begin()
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        session, listen = None, queue.put_nowait
         try:
             session = await self.open()
-            session.listeners.append(listen)
-            task = asyncio.create_task(run(session, text))
-            task.add_done_callback(lambda _: queue.put_nowait(None))
-            try:
-                while (event := await queue.get()) is not None:
-                    yield event
-            finally:
-                task.cancel()
-                self.outcome = await task
+            with session.subscribe(queue.put_nowait):
+                task = asyncio.create_task(run(session, text))
+                task.add_done_callback(lambda _: queue.put_nowait(None))
+                try:
+                    while (event := await queue.get()) is not None:
+                        yield event
+                finally:
+                    task.cancel()
+                    self.outcome = await task
         finally:
-            if session is not None:
-                session.listeners.remove(listen)
             self._busy = False
 
     async def plan(self, request: str) -> Planning:
@@ -184,7 +186,7 @@ class Agent:
         """
         from foregate.agent.planning.ask.planner import sentence
         from foregate.agent.planning.ask.proposal import propose
-        from foregate.agent.planning.confirm.control import confirm, follow, leave, look_ahead
+        from foregate.agent.planning.confirm.control import confirm, leave, look_ahead, standing
         from foregate.agent.planning.format.validator import validate
         from foregate.agent.planning.run.run_plan import PlanRun
 
@@ -198,8 +200,8 @@ class Agent:
             found = validate(plan, session.catalogue, session.workspace, configuration)
             if found.defects:
                 raise UsageError(f"the plan is not sound: {sentence(found.defects[0])}")
-            state = await follow(session)
-            try:
+            state = await standing(session)
+            with session.subscribe(state.apply):
                 if state.digest != found.plan.digest or state.confirmed:
                     await propose(session, found.plan, actor="person")
                 looked = await look_ahead(session, state)
@@ -209,8 +211,6 @@ class Agent:
                 if report.further is not None:
                     await leave(session, report)
                 return report
-            finally:
-                session.listeners.remove(state.apply)
         finally:
             self._busy = False
 

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.agent.loop.delegate import child
+from foregate.agent.session.resume import fold_session
 from foregate.agent.session.resume import resume as resume_session
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel
@@ -124,9 +125,11 @@ class World:
         **more: Any,
     ) -> Session:
         """Return a session of this world, new or going on with its log."""
+        lease = await self.log.claim(name, create=not resume)
         session = Session(
             log=self.log,
-            lease=await self.log.claim(name, create=not resume),
+            lease=lease,
+            state=await fold_session(self.log, name) if resume else None,
             blobs=self.blobs,
             model=ScriptedModel(model) if isinstance(model, Sequence) else model,
             tools=Toolbox(self.tools()),
@@ -141,7 +144,7 @@ class World:
 
     async def kill(self, session: Session) -> None:
         """Forget a session as a killed process would: nothing more is written, the lease is free."""
-        await self.log.release(session.lease)
+        await self.log.release(session.log.lease)
 
     async def kinds(self, name: str = "s") -> list[str]:
         """Return the kinds of the session's events."""

@@ -22,7 +22,7 @@ async def already(session: Session, configuration: Configuration) -> Json:
     looked: list[Json] = []
     done: list[Json] = []
     held: list[Json] = []
-    for event in await session.log.read(session.lease.session):
+    for event in await session.log.read():
         match event.body:
             case TaskStarted():
                 calls, said, looked, done, held = {}, [], [], [], []

@@ -63,10 +63,10 @@ async def make_plan(session: Session, query: str, model: Model, configuration: C
     The session's task ends with the proposal; without a sound plan it pauses with a question to the person, whose next
     message is another query.
     """
-    await session.hear(query)
+    await session.record_message(query)
     planning = await plan_for(session, query, model, configuration)
     if planning.plan is None:
-        await session.paused(Outcome("needs_input", planning.question))
+        await session.pause(Outcome("needs_input", planning.question))
     else:
         count = len(planning.plan.tasks)
         await session.end("completed", f"A plan of {count} task{'s' if count != 1 else ''}: {planning.plan.goal}")

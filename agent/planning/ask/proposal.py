@@ -19,4 +19,4 @@ async def propose(
     """Record a plan, the how-manieth for its request; nothing of it runs before it is confirmed."""
     proposed = PlanProposed(proposal=plan, digest=plan.digest, number=number, notes=tuple(notes))
     await session.record(Draft(proposed, actor))
-    await session.log.settle(session.lease)
+    await session.log.settle()

@@ -103,7 +103,7 @@ async def put(session: Session, need: Need) -> Reply | None:
     stored = session.blobs.put(strict_json.canonical(need.request))
     raised = NeedRaised(need=replace(need, request={}), request=stored, survey_hash="")
     await session.record(Draft(raised, "foregate"))
-    await session.log.settle(session.lease)
+    await session.log.settle()
     reply = await session.person.answer(need)
     if reply is None:
         return None

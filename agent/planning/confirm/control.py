@@ -22,13 +22,13 @@ from foregate.schemas.task_events import STATUSES
 async def follow(session: Session) -> PlanState:
     """Return the state of the session's plan; it goes on following the session."""
     state = await standing(session)
-    session.listeners.append(state.apply)
+    session.subscribe(state.apply)
     return state
 
 
 async def standing(session: Session) -> PlanState:
     """Return how the session's plan stands now."""
-    return PlanState.of(await session.log.read(session.lease.session))
+    return PlanState.of(await session.log.read())
 
 
 async def look_ahead(session: Session, state: PlanState, uses: int | None = None) -> Outlook:
@@ -41,9 +41,9 @@ async def look_ahead(session: Session, state: PlanState, uses: int | None = None
     if not state.intact:
         raise UsageError("the plan in the log does not fit its digest; `foregate audit verify` tells more")
     if session.state.task is None:
-        await session.hear(state.known.query if state.planned else FROM_FILE)
+        await session.record_message(state.known.query if state.planned else FROM_FILE)
     with suppress(RuntimeLost):
-        await session.look_ahead(calls_ahead(session, state))
+        await session.refresh_survey(calls_ahead(session, state))
     return outlook(session, state, default_configuration().execution.target_uses if uses is None else uses)
 
 
@@ -65,7 +65,7 @@ async def confirm(
         plan = scope_of(state.known.goal or state.known.query, looked, revision)
     body = PlanConfirmed(digest=digest, approved=seen, plan=plan, step=step, dry_run=session.state.dry_run)
     await session.record(Draft(body, "person" if seen else "user"))
-    await session.log.settle(session.lease)
+    await session.log.settle()
 
 
 async def decline(session: Session, why: str = "") -> Outcome | None:
@@ -78,7 +78,7 @@ async def decline(session: Session, why: str = "") -> Outcome | None:
 
 async def leave(session: Session, report: PlanReport | None = None) -> Outcome:
     """End the task of a plan that waits for a yes while nobody is here; what ran before stays as it was reported."""
-    name = session.lease.session
+    name = session.name
     way_on = f"`foregate execute {name}` at a terminal, or with --yes"
     if report is None:
         why = "a plan is proposed, and nobody is here to confirm it; nothing of it ran"
@@ -109,7 +109,7 @@ async def retry(session: Session, state: PlanState, only: int = 0) -> list[int]:
         if lost := unknown(step):
             raise UsageError(
                 f"nobody knows whether {lost} of task {step.task.id} took effect; look, then say so with "
-                f"`foregate plans resolve {session.lease.session} --done` or `--not-done` (in a chat /resolve)"
+                f"`foregate plans resolve {session.name} --done` or `--not-done` (in a chat /resolve)"
             )
     await session.record(*(told(state, step, "pending", "retried") for step in chosen))
     return [step.task.id for step in chosen]
@@ -126,9 +126,9 @@ async def roll_back(session: Session, state: PlanState) -> list[str]:
     A plan under way is ended first.
     """
     if session.state.task is not None:
-        from foregate.agent.loop.dispatch import give_up
+        from foregate.agent.loop.dispatch import answer_remaining
 
-        await give_up(session, "not_run_cancelled", "the plan is rolled back")
+        await answer_remaining(session, "not_run_cancelled", "the plan is rolled back")
         waiting = [step for step in state.steps.values() if step.status in ("pending", "running", "paused")]
         await session.record(*(told(state, step, "aborted", ROLLED_BACK) for step in waiting))
         await session.end("cancelled", blocker="the plan is rolled back")

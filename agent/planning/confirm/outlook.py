@@ -79,8 +79,7 @@ def outlook(session: Session, state: PlanState, uses: int) -> Outlook:
     filled = tuple(step.task for step in steps if not step.task.calls)
     likely = tuple(likely_calls(filled, session.catalogue))
     calls = calls_ahead(session, state)
-    turn = session.bare_turn(session.state.seq, calls, "runner", session.state.seq)
-    facts = session.prelude.facts(turn)
+    facts = session.turns.build_own_turn(session.state.seq, calls, "runner", session.state.seq).facts
     found = tuple(
         CallOutlook(step.task.id, place, planned, facts[call.id])
         for (step, place, planned), call in zip(listed, calls, strict=False)

@@ -71,7 +71,7 @@ class PlanDesk:
         planning = await plan_for(session, query, self.model("planning"), self.configuration, before)
         if planning.plan is not None:
             return None
-        return await session.paused(Outcome("needs_input", planning.question))
+        return await session.pause(Outcome("needs_input", planning.question))
 
     async def confirmed(self, state: PlanState, last: PlanReport | None) -> Outcome | None:
         """Have the proposed plan confirmed; None once it is, else how the task ended or paused."""
@@ -88,7 +88,7 @@ class PlanDesk:
             need = plan_need(state, looked, remarks, most=most, uses=uses)
             reply = await put(session, need)
             if reply is None:
-                return await session.paused(Outcome("awaiting_approval", str(need.request["question"])))
+                return await session.pause(Outcome("awaiting_approval", str(need.request["question"])))
             if reply.choice in ("yes", "step"):
                 await confirm(session, state, looked, state.digest, seen=True, step=reply.choice == "step")
                 return None
@@ -141,11 +141,8 @@ class PlanDesk:
 @contextmanager
 def following(session: Session, state: PlanState) -> Iterator[None]:
     """Let the state of the plan follow the session."""
-    session.listeners.append(state.apply)
-    try:
+    with session.subscribe(state.apply):
         yield
-    finally:
-        session.listeners.remove(state.apply)
 
 
 def outcome_of(run: PlanRun, report: PlanReport) -> Outcome:

@@ -48,7 +48,7 @@ async def take_back(session: Session, state: PlanState, *, whole: bool = False) 
 
 async def changing(session: Session) -> set[str]:
     """Return the calls of the session that had an effect, or may have had one."""
-    events = await session.log.read(session.lease.session)
+    events = await session.log.read()
     bodies = (event.body for event in events)
     return {body.call for body in bodies if isinstance(body, ToolStarted) and body.side_effect != "pure"}
 

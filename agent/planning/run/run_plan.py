@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from foregate.agent.effects.reconcile import find_out
 from foregate.agent.loop import budget
-from foregate.agent.loop.dispatch import give_up
+from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.loop.runner import step as take_step
 from foregate.agent.loop.verification import remark
 from foregate.agent.planning.format.configuration import Configuration
@@ -95,7 +95,7 @@ class PlanRun:
         task = self.session.state.task
         assert task is not None
         if task.question:
-            return self.waits(await self.session.paused(Outcome("needs_input", task.question)))
+            return self.waits(await self.session.pause(Outcome("needs_input", task.question)))
         if why := damage(self.session.workspace):
             return await self.broken_off("failed", why)
         if limit := budget.reached(task, self.session.policy, self.session.clock):
@@ -250,7 +250,7 @@ class PlanRun:
 
     async def broken_off(self, status: Status, why: str) -> PlanReport:
         """End the plan for something that no task is to blame for."""
-        await give_up(self.session, "not_run_cancelled", why)
+        await answer_remaining(self.session, "not_run_cancelled", why, self.session.turns.facts_in_hand())
         open_ = [step for step in self.state.steps.values() if step.status in ("pending", "running", "paused")]
         await self.session.record(*(self.changed(step, "aborted", why) for step in open_))
         return await self.end(status, why)
@@ -274,9 +274,9 @@ class PlanRun:
 
     async def paused(self, why: str) -> PlanReport:
         """Record that the plan waits for a person."""
-        goes_on = f"/execute in a chat, or `foregate plans resume {self.session.lease.session}`, goes on"
+        goes_on = f"/execute in a chat, or `foregate plans resume {self.session.name}`, goes on"
         self.outcome = Outcome("paused", why, Report(blocker=why, next_step=goes_on))
-        await self.session.paused(self.outcome)
+        await self.session.pause(self.outcome)
         return self.reported("paused", why)
 
     def waits(self, outcome: Outcome) -> PlanReport:

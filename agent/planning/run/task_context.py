@@ -61,7 +61,7 @@ async def request_for(
     `why` says what was wrong with the first answer. Where earlier results did not fit, `context` says what was done.
     """
     notice, told = AGAIN if why else FILL_IN, about(state, step.task, why)
-    events = await session.log.read(session.lease.session)
+    events = await session.log.read()
     talk, vital, section = conversation(session, state, step, shape, talks(events, state))
     talk.add(Message("user", object_text({"foregate": {"notice": notice}, **told})))
     body = compressed(talk, session.state.still_open, section, lambda: measure_for(model), vital)

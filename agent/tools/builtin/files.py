@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.builtin import patch
-from foregate.agent.tools.tool import Foreseen, Tool
+from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.confine import readable, unchanged, writable
 from foregate.agent.workspace.output import whole_end, whole_start
 from foregate.agent.workspace.workspace import Workspace
@@ -20,6 +20,7 @@ from foregate.schemas.json_object import get_bool, get_text
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import Change, ToolResult
+from foregate.schemas.tool_source import FileChange
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 
 WRITER = Capabilities(
@@ -87,7 +88,7 @@ def link_seen(workspace: Workspace, named: str, path: str) -> tuple[EvidenceReco
 def write_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that puts a whole text at a path."""
 
-    def foresee(arguments: Mapping[str, Json]) -> tuple[Foreseen]:
+    def foresee(arguments: Mapping[str, Json]) -> tuple[FileChange]:
         path = writable(workspace, policy, get_text(arguments, "path"))
         found = workspace.look(path)
         if found.kind not in ("", "file"):
@@ -97,7 +98,7 @@ def write_file(workspace: Workspace, policy: Policy) -> Tool:
             raise WorkspaceError(f"the folder `{above[:80]}` does not exist; create it first or leave create_dirs out")
         before = workspace.read(path) if found.kind else None
         unchanged(path, strict_json.sha256(before) if before is not None else "")
-        return (Foreseen(path, before, get_text(arguments, "content").encode(), ("content",)),)
+        return (FileChange(path, before, get_text(arguments, "content").encode(), ("content",)),)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         (seen,) = foresee(arguments)
@@ -132,7 +133,7 @@ def write_file(workspace: Workspace, policy: Policy) -> Tool:
 def edit_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that changes a part of a file: one passage that occurs once, or the hunks of a diff."""
 
-    def foresee(arguments: Mapping[str, Json]) -> tuple[Foreseen]:
+    def foresee(arguments: Mapping[str, Json]) -> tuple[FileChange]:
         if not one_way(arguments):
             raise WorkspaceError(_ONE_WAY)
         path = writable(workspace, policy, get_text(arguments, "path"))
@@ -143,7 +144,7 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
         else:
             old, new = get_text(arguments, "old"), get_text(arguments, "new")
             after = replaced(data, old.encode(), new.encode(), path)
-        return (Foreseen(path, data, after, ("old", "new", "diff")),)
+        return (FileChange(path, data, after, ("old", "new", "diff")),)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         if not one_way(arguments):
@@ -194,7 +195,7 @@ def replaced(data: bytes, old: bytes, new: bytes, path: str) -> bytes:
     return data[:first] + new + data[first + len(old) :]
 
 
-def changed(workspace: Workspace, policy: Policy, made: Foreseen, text: str) -> ToolResult:
+def changed(workspace: Workspace, policy: Policy, made: FileChange, text: str) -> ToolResult:
     """Return the result of a change, with what is on disk now read back as evidence."""
     resource = Resource(ResourceKind.FILE, made.path)
     now = workspace.look(made.path, max_hash=policy.files.max_hash)

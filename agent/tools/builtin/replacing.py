@@ -10,7 +10,7 @@ import re2
 
 from foregate.agent.tools.builtin.files import WRITER, changed
 from foregate.agent.tools.builtin.looking import compiled
-from foregate.agent.tools.tool import Foreseen, Tool
+from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.confine import unchanged, writable
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
@@ -21,6 +21,7 @@ from foregate.schemas.json_object import get_bool, get_text, texts
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_source import FileChange
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 
 _GROUP = re2.compile(r"\$(\$|[0-9]+|\{[A-Za-z0-9_]+\})")
@@ -32,18 +33,18 @@ Replacement = Callable[[Any], str]
 def search_replace(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool; all files are read and replaced in memory before the first one is written."""
 
-    def planned(arguments: Mapping[str, Json]) -> list[tuple[Foreseen, int]]:
+    def planned(arguments: Mapping[str, Json]) -> list[tuple[FileChange, int]]:
         literal, any_case = get_bool(arguments, "literal", False), not get_bool(arguments, "case_sensitive", True)
         wanted = get_text(arguments, "pattern") if literal else _FLAGS + get_text(arguments, "pattern")
         pattern = compiled(wanted, literal=literal, any_case=any_case, otherwise="give `literal` true")
         fill = filler(get_text(arguments, "replacement"), pattern, literal=literal)
-        found: dict[str, tuple[Foreseen, int]] = {}
+        found: dict[str, tuple[FileChange, int]] = {}
         for name in texts(arguments.get("paths"), "paths"):
             path = writable(workspace, policy, name)
             data = workspace.read(path, limit=policy.files.max_hash + 1)
             unchanged(path, strict_json.sha256(data))
             after, count = replaced(text_of(data, path, policy), pattern, fill, policy.files.max_hash)
-            found[path] = Foreseen(path, data, after.encode(), ("replacement",)), count
+            found[path] = FileChange(path, data, after.encode(), ("replacement",)), count
         return list(found.values())
 
     def replace(arguments: Mapping[str, Json]) -> ToolResult:
@@ -52,7 +53,7 @@ def search_replace(workspace: Workspace, policy: Policy) -> Tool:
             return ToolResult(False, _NO_MATCH, error="no_match")
         return written(workspace, policy, found)
 
-    def foresee(arguments: Mapping[str, Json]) -> tuple[Foreseen, ...]:
+    def foresee(arguments: Mapping[str, Json]) -> tuple[FileChange, ...]:
         found = planned(arguments)
         if not any(count for _, count in found):
             raise WorkspaceError(_NO_MATCH)
@@ -153,7 +154,7 @@ def replaced(text: str, pattern: Any, fill: Replacement, most: int) -> tuple[str
     return "".join([*pieces, text[done:]]), count
 
 
-def written(workspace: Workspace, policy: Policy, planned: Sequence[tuple[Foreseen, int]]) -> ToolResult:
+def written(workspace: Workspace, policy: Policy, planned: Sequence[tuple[FileChange, int]]) -> ToolResult:
     """Write what was planned and return one result for all files; what cannot be written ends it and is named."""
     results: list[ToolResult] = []
     for made, count in planned:

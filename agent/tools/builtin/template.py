@@ -8,7 +8,7 @@ import re2
 
 from foregate.agent.tools.builtin.files import PATH, WRITER, changed
 from foregate.agent.tools.builtin.replacing import text_of
-from foregate.agent.tools.tool import Foreseen, Tool
+from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.confine import readable, unchanged, writable
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
@@ -19,6 +19,7 @@ from foregate.schemas.json_object import get_object, get_text
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_source import FileChange
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 
 _PLACEHOLDER = re2.compile(r"\{\{ ?([A-Za-z_][A-Za-z0-9_]*) ?\}\}")
@@ -29,7 +30,7 @@ _NAMED = 8
 def render_template(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that writes a file from a template."""
 
-    def foresee(arguments: Mapping[str, Json]) -> tuple[Foreseen]:
+    def foresee(arguments: Mapping[str, Json]) -> tuple[FileChange]:
         source = readable(workspace, get_text(arguments, "template"))
         path = writable(workspace, policy, get_text(arguments, "path"))
         template = text_of(workspace.read(source, limit=policy.files.max_hash + 1), source, policy)
@@ -39,7 +40,7 @@ def render_template(workspace: Workspace, policy: Policy) -> Tool:
             raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
         before = workspace.read(path) if found.kind else None
         unchanged(path, strict_json.sha256(before) if before is not None else "")
-        return (Foreseen(path, before, after, ("variables",)),)
+        return (FileChange(path, before, after, ("variables",)),)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         (seen,) = foresee(arguments)

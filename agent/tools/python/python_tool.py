@@ -16,7 +16,7 @@ from pydantic.json_schema import PydanticJsonSchemaWarning
 from pydantic_core import to_json
 
 from foregate.agent.tools.python import docstring
-from foregate.agent.tools.tool import Classify, Inverse, Tool
+from foregate.agent.tools.tool import Classify, Tool
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
@@ -26,6 +26,7 @@ from foregate.schemas.json_object import as_object
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_source import Inverse
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 
 P = ParamSpec("P")

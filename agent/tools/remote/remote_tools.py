@@ -8,21 +8,20 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import count
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.tools.remote.connection import Connection
 from foregate.agent.tools.remote.frames import Asked, Look, Problem, Recall, Request, Response, Seen, Welcome
-from foregate.agent.tools.tool import ServedSession
+from foregate.agent.tools.tool_source import BaseToolSource
 from foregate.gates.schema_check import SchemaCheck
 from foregate.schemas import codec, strict_json
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
 from foregate.schemas.evidence_record import EvidenceRecord, Origin
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_source import Reconciled, RunContext
 from foregate.schemas.tool_spec import ToolSpec
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -35,25 +34,16 @@ _MARGIN = 5
 """Seconds after a tool's own time in which its runtime still answers that it was over."""
 
 
-class Came(Struct, frozen=True):
-    """What a runtime says came of an earlier call: whether it took effect, and what it changed and showed."""
-
-    done: bool
-    result: ToolResult
-
-
-class RemoteTools:
+class RemoteTools(BaseToolSource):
     """The tools of a runtime for one session, whose name is part of each request's id."""
 
-    def __init__(
-        self, connection: Connection, specs: Mapping[str, ToolSpec] | None = None, session: ServedSession | None = None
-    ) -> None:
+    def __init__(self, connection: Connection, specs: Mapping[str, ToolSpec] | None = None, session: str = "") -> None:
         self._connection, self._session = connection, session
         self._specs = dict(specs) if specs is not None else specs_of(connection.welcome, connection)
         self._seen: dict[str, Survey] = {}
         self._looks = count(1)
 
-    def of(self, session: ServedSession) -> RemoteTools:
+    def for_session(self, session: str) -> RemoteTools:
         """Return the same tools for another session."""
         return RemoteTools(self._connection, self._specs, session)
 
@@ -61,16 +51,12 @@ class RemoteTools:
         """Return the runtime's tools."""
         return list(self._specs.values())
 
-    def classify(self, call: ToolCall) -> Effect | None:
-        """Return None: what a runtime says of a call's effect is in its look."""
-        return None
-
-    async def look_there(self, calls: Sequence[ToolCall]) -> None:
-        """Have the runtime look at calls, for `found_there`; raise RuntimeLost where it cannot be asked."""
+    async def refresh(self, calls: Sequence[ToolCall]) -> None:
+        """Have the runtime survey calls, for `survey`; raise RuntimeLost where it cannot be asked."""
         wanted = [call for call in calls if call.name in self._specs and call.arguments is not None]
         found: dict[str, Survey] = {}
         for part in parts(wanted):
-            look = Look(f"look:{next(self._looks)}:{self._name}", tuple(Asked(call.name, call.raw) for call in part))
+            look = Look(f"look:{next(self._looks)}:{self._session}", tuple(Asked(call.name, call.raw) for call in part))
             try:
                 said = await self._connection.ask(partial(replace, look), within=self._connection.policy.timeout)
             except UsageError:
@@ -80,18 +66,18 @@ class RemoteTools:
                 found |= {call.digest: survey_of(data) for call, data in zip(part, surveys, strict=True)}
         self._seen = found
 
-    def found_there(self, call: ToolCall) -> Survey | None:
-        """Return what the runtime found at the last look, None where it did not look at this call."""
+    def survey(self, call: ToolCall) -> Survey | None:
+        """Return what the runtime found at the last survey, None where it did not survey this call."""
         return self._seen.get(call.digest)
 
-    async def run(self, call: ToolCall) -> ToolResult:
+    async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
         """Have the runtime run a call and return what came of it; raise RuntimeLost where nobody can tell."""
         id, timeout = self._id(call.id), self._specs[call.name].timeout - self._slack  # noqa: A001
-        until, approved = time.monotonic() + timeout, self._approved(call)
+        until = time.monotonic() + timeout
 
         def request() -> Request:
             left = max(0, round((until - time.monotonic()) * 1000))
-            return Request(id, call.name, call.raw, call.digest, left, approved)
+            return Request(id, call.name, call.raw, call.digest, left, context.approved)
 
         answered = False
         try:
@@ -107,7 +93,7 @@ class RemoteTools:
             raise RuntimeLost("the runtime answered something else than what was asked")
         return result_of(said)
 
-    async def came_of(self, call: str, digest: str) -> Came | None:
+    async def reconcile(self, call: str, digest: str) -> Reconciled | None:
         """Return what came of an earlier call of the session, None where the runtime cannot tell, or not now."""
         id = self._id(call)  # noqa: A001
         try:
@@ -122,27 +108,15 @@ class RemoteTools:
         return (
             None
             if said.state == "refused" and said.errors and said.errors[0].code == "duplicate_id"
-            else (Came(ran, result))
+            else (Reconciled(ran, result))
         )
-
-    @property
-    def _name(self) -> str:
-        return self._session.lease.session if self._session is not None else ""
 
     @property
     def _slack(self) -> int:
         return self._connection.policy.patience + _MARGIN
 
     def _id(self, call: str) -> str:
-        return f"{self._name}:{call}"
-
-    def _approved(self, call: ToolCall) -> bool:
-        """Whether a person's yes let this call through here."""
-        open_turn = self._session.state.open if self._session is not None else None
-        if open_turn is None or open_turn.judgement is None:
-            return False
-        rows = (row for decision in open_turn.judgement.decisions for row in decision.rulings)
-        return any((row.call, row.code) == (call.id, "approval_granted") for row in rows)
+        return f"{self._session}:{call}"
 
 
 def parts(calls: Sequence[ToolCall]) -> list[list[ToolCall]]:

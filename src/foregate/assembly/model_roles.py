@@ -10,7 +10,6 @@ from foregate.schemas.protocols import Model
 
 if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import Configuration, ModelConfiguration, Role
-    from foregate.agent.session.session import Session
 
 
 Speak = Callable[[Model], Model]
@@ -23,18 +22,23 @@ class Roles:
     def __init__(
         self,
         configuration: Configuration,
-        session: Session,
+        session_model: Model,
         environ: Mapping[str, str],
         speak: Speak = lambda model: model,
     ) -> None:
-        self._configuration, self._session, self._environ, self._speak = configuration, session, environ, speak
+        self._configuration, self._session_model, self._environ, self._speak = (
+            configuration,
+            session_model,
+            environ,
+            speak,
+        )
         self._made: dict[Role, tuple[Model, Model]] = {}
 
     def model(self, role: Role) -> Model:
         """Return the model of a role; raise UsageError where the configuration wants an endpoint and there is none."""
         wanted = self._configuration.models.of(role)
         if wanted.provider == "session":
-            return self._session.model
+            return self._session_model
         if role not in self._made:
             made = model_of(wanted, self._environ)
             self._made[role] = (made, self._speak(made))

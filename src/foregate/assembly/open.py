@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from foregate.assembly.home import Home, find_session, fresh_name
 from foregate.assembly.model_roles import Roles
 from foregate.assembly.setting import Setting
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
-from foregate.schemas.protocols import Blobs, Log, Model, ToolSource
+from foregate.schemas.protocols import Blobs, Log, Model
 from foregate.schemas.session_events import PolicyChanged, SessionStarted
+from foregate.schemas.tool_source import ToolSource
 
 if TYPE_CHECKING:
-    from foregate.agent.planning.format.configuration import Configuration
+    from foregate.agent.planning.format.configuration import Configuration, PlanMode
     from foregate.agent.session.session import Session
-    from foregate.agent.tools.mcp.mcp_tools import McpTools
+    from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
+    from foregate.agent.tools.remote.connection import Connection
     from foregate.agent.tools.tool import Tool
     from foregate.agent.workspace.workspace import Workspace
     from foregate.assembly.model_roles import Roles
     from foregate.policy.policy import Policy
     from foregate.policy.source.load import LoadedPolicy
-    from foregate.telemetry.otel.exporting import Telemetry
 
 REHEARSAL = "rehearsal"
 """The name that asks for the rehearsal model by itself."""
@@ -48,35 +50,15 @@ class Opened:
     resumed: bool
     configuration: Configuration
     roles: Roles
-    dialect: str = "native"
-    notes: tuple[str, ...] = ()
-    _own_log: Callable[[], None] | None = None
-    _own_model: Callable[[], Awaitable[None]] | None = None
-    _servers: McpTools | None = None
-    _telemetry: Telemetry | None = None
-    _own_runtime: Callable[[], Awaitable[None]] | None = None
+    dialect: str
+    notes: tuple[str, ...]
+    _resources: AsyncExitStack
+    """What was opened for the session, closed after it in the opposite order."""
 
     async def close(self, *, end: bool = True) -> None:
         """Close the session; with `end` False, or while a task is open, its log stays open for a later resume."""
-        try:
-            if end and self.session.state.task is None:
-                await self.session.close()
-            else:
-                await self.session.log.settle(self.session.lease)
-                await self.session.log.release(self.session.lease)
-        finally:
-            if self._servers is not None:
-                await self._servers.close()
-            self.workspace.close()
-            if self._own_runtime is not None:
-                await self._own_runtime()
-            await self.roles.close()
-            if self._own_model is not None:
-                await self._own_model()
-            if self._own_log is not None:
-                self._own_log()
-            if self._telemetry is not None:
-                await self._telemetry.close()
+        async with self._resources:
+            await self.session.close(end=end and self.session.state.task is None)
 
 
 async def open_session(setting: Setting) -> Opened:
@@ -85,164 +67,194 @@ async def open_session(setting: Setting) -> Opened:
     Raises UsageError, WorkspaceError, PolicyError, LogError or SessionHeld, each one sentence.
     """
     from foregate.agent.models.openai.model import OpenAIModel
+    from foregate.telemetry.log.memory_blobs import MemoryBlobs
 
-    model, notes = choose_model(setting.model, setting.environ)
-    if isinstance(model, OpenAIModel):
-        await model.resolve()
-    if setting.log is not None:
-        from foregate.telemetry.log.memory_blobs import MemoryBlobs
-
-        opened = await _open(setting, setting.log, setting.blobs or MemoryBlobs(), None, model, notes)
-    else:
-        home = Home.open(setting.environ)
-        log = home.log()
-        try:
-            opened = await _open(setting, log, setting.blobs or home.store(), home.memory, model, notes, (home.root,))
-        except BaseException:
-            log.close()
-            raise
-        opened._own_log = log.close
-    opened._own_model = model.close if isinstance(model, OpenAIModel) and model is not setting.model else None
+    async with AsyncExitStack() as resources:
+        model, notes = choose_model(setting.model, setting.environ)
+        if isinstance(model, OpenAIModel):
+            if model is not setting.model:
+                resources.push_async_callback(model.close)
+            await model.resolve()
+        if setting.log is not None:
+            place = Place(setting.log, setting.blobs or MemoryBlobs())
+        else:
+            home = Home.open(setting.environ)
+            log = home.log()
+            resources.callback(log.close)
+            place = Place(log, setting.blobs or home.store(), home.memory, (home.root,))
+        opened = await _open(setting, place, model, notes, resources)
+        opened._resources = resources.pop_all()
     return opened
 
 
+class Place(NamedTuple):
+    """Where a session is kept: its log and its blobs, the file of personal memory, and Foregate's own folders."""
+
+    log: Log
+    blobs: Blobs
+    memory: Path | None = None
+    own: tuple[Path, ...] = ()
+
+
 async def _open(
-    setting: Setting,
-    log: Log,
-    blobs: Blobs,
-    memory: Path | None,
-    model: Model,
-    notes: tuple[str, ...],
-    own: tuple[Path, ...] = (),
+    setting: Setting, place: Place, model: Model, notes: tuple[str, ...], resources: AsyncExitStack
 ) -> Opened:
     from foregate.agent.effects.reconcile import hear_from_there
     from foregate.agent.loop.delegate import child
     from foregate.agent.planning.confirm.plan_desk import PlanDesk
     from foregate.agent.serving.served_policy import served
-    from foregate.agent.session.resume import resume
-    from foregate.agent.session.session import Session, utc_now
-    from foregate.agent.tools.python.user_tools import file_of
-    from foregate.agent.tools.tool import Toolbox
+    from foregate.agent.session.resume import fold_session, resume
+    from foregate.agent.session.session import Session
     from foregate.agent.workspace.workspace import Workspace
-    from foregate.assembly.mcp import configured_servers, own_files, start_servers
     from foregate.assembly.model_roles import Roles
     from foregate.assembly.own_secrets import own_secrets
-    from foregate.assembly.protected_paths import guarded
-    from foregate.assembly.remote import introduce, reached, remarks_on, remote_tools
-    from foregate.policy.policy import Policy
-    from foregate.policy.source.record import record, with_protected
+    from foregate.assembly.remote import introduce, reached, remarks_on
+    from foregate.policy.source.record import record
     from foregate.telemetry.log.masking import mask_text
     from foregate.telemetry.otel.switch import open_telemetry
 
+    log = place.log
     configuration, looked_for = choose_configuration(setting)
     name = await find_session(log, setting.resume) if setting.resume else await fresh_name(log)
-    runtime = None
-    source: ToolSource
     began = await beginning_of(log, name) if setting.resume else None
     recorded = began.runtime if began is not None else None
     workspace = Workspace(began.workspace if began is not None else setting.workspace)
-    servers: McpTools | None = None
-    try:
-        loaded, policy = choose_policy(setting, workspace.root)
-        speak = partial(spoken_in, configuration, policy)
-        dialect = setting.dialect or ("" if setting.resume else configuration.dialect.name)
-        speak(dialect or "native", model)  # one nobody knows is refused before anything is written
-        named = None if isinstance(setting.policy, Policy) else policy_file(setting.policy, setting.environ)
-        configured, remarks = configured_servers(setting)
-        modules = [file for file in map(file_of, setting.tool_modules) if file is not None]
-        files = [*looked_for, *modules, *own_files(setting, configured), *([] if named is None else [named])]
-        guard = guarded(workspace.root, own, files)
-        policy = with_protected(policy, guard)
-        policy = served(policy) if setting.serving else policy
-        runtime = await reached(setting, policy, recorded)
-        if runtime is not None:
-            source = remote_tools(runtime)
-            remarks += remarks_on(policy, configured)
-        elif recorded:
-            source = Toolbox([])
-        else:
-            tools = toolbox(setting, workspace, policy, memory)
-            if configured:
-                servers = await start_servers(configured, setting, policy, workspace)
-                await servers.offer(setting.person, utc_now)
-                tools += servers.tools
-                remarks += servers.notes
-            source = Toolbox(tools)
-        lease = await log.claim(name, create=not setting.resume)
-    except BaseException:
-        if servers is not None:
-            await servers.close()
-        workspace.close()
-        if runtime is not None:
-            await runtime.close()
-        raise
-    secrets = own_secrets(setting.environ, policy.sensitive, models=[model], servers=configured, more=setting.secrets)
+    resources.callback(workspace.close)
+    rules = guarded_policy(setting, workspace.root, place.own, looked_for)
+    policy = served(rules.policy) if setting.serving else rules.policy
+    speak = partial(spoken_in, configuration, policy)
+    dialect = setting.dialect or ("" if setting.resume else configuration.dialect.name)
+    speak(dialect or "native", model)  # one nobody knows is refused before anything is written
+    remarks = list(rules.remarks)
+    runtime = await reached(setting, policy, recorded)
+    if runtime is not None:
+        resources.push_async_callback(runtime.close)
+        remarks += remarks_on(policy, rules.servers)
+    source, of_servers = await open_tools(setting, rules, policy, workspace, place.memory, runtime, recorded, resources)
+    remarks += of_servers
+    lease = await log.claim(name, create=not setting.resume)
+    resources.push_async_callback(log.release, lease)
+    secrets = own_secrets(
+        setting.environ, policy.sensitive, models=[model], servers=rules.servers, more=setting.secrets
+    )
     telemetry, said = open_telemetry(setting.environ, provider_of(model), secrets)
-    try:
-        if telemetry is not None and setting.resume:
-            telemetry.recall(await log.read(name))
-        session = Session(
-            log=log,
-            lease=lease,
-            blobs=blobs,
-            model=model,
-            tools=source,
-            policy=policy,
-            workspace=workspace,
-            person=setting.person,
-            listeners=(*setting.listeners, *([telemetry.hear] if telemetry is not None else ())),
-            layers=record(loaded, guard),
-            delegate=child,
-            secrets=secrets,
-        )
+    if telemetry is not None:
+        resources.push_async_callback(telemetry.close)
         if setting.resume:
-            await resume(session)
-        else:
-            await session.start(
-                dialect=dialect if dialect != "native" else "",
-                runtime=runtime.url if runtime is not None else "",
-                agent=setting.agent,
-            )
-        if runtime is not None:
-            await introduce(runtime, log, name)
-            await hear_from_there(session)
-        session.early = configuration.streaming.execute == "observations"
-        if dialect and dialect != session.state.dialect:
-            await session.record(Draft(PolicyChanged(dialect=dialect), "person"))
-        session.model = speak(session.state.dialect, model)
-        roles = Roles(configuration, session, setting.environ, partial(speak, session.state.dialect))
-        session.desk = PlanDesk(session, configuration, roles.model)
-        if setting.dry_run and not session.state.dry_run:
-            await session.record(Draft(PolicyChanged(dry_run=True), "person"))
-        mode = session.state.mode if setting.resume else setting.mode or configuration.mode
-        if mode != session.state.mode:
-            await session.record(Draft(PolicyChanged(mode=mode), "person"))
-    except BaseException:
-        await log.release(lease)
-        if servers is not None:
-            await servers.close()
-        workspace.close()
-        if runtime is not None:
-            await runtime.close()
-        if telemetry is not None:
-            await telemetry.close()
-        raise
+            telemetry.recall(await log.read(name))
+    state = await fold_session(log, name) if setting.resume else None
+    spoken = dialect or (state.dialect if state is not None else "native")
+    speaking = speak(spoken, model)
+    roles = Roles(configuration, speaking, setting.environ, partial(speak, spoken))
+    resources.push_async_callback(roles.close)
+    session = Session(
+        log=log,
+        lease=lease,
+        blobs=place.blobs,
+        model=speaking,
+        tools=source,
+        policy=policy,
+        workspace=workspace,
+        state=state,
+        person=setting.person,
+        listeners=(*setting.listeners, *([telemetry.hear] if telemetry is not None else ())),
+        layers=record(rules.loaded, rules.guard),
+        delegate=child,
+        plan_driver=lambda session: PlanDesk(session, configuration, roles.model),
+        prefetch=configuration.streaming.execute == "observations",
+        on_text=setting.on_text,
+        secrets=secrets,
+    )
+    if setting.resume:
+        await resume(session)
+    else:
+        runs_at = runtime.url if runtime is not None else ""
+        await session.start(dialect=spoken if spoken != "native" else "", runtime=runs_at, agent=setting.agent)
+    if runtime is not None:
+        await introduce(runtime, log, name)
+        await hear_from_there(session)
+    await record_switches(session, setting, spoken, configuration.mode)
     if recorded and runtime is None:
         notes = (*notes, f"the tools of this session ran in the runtime {recorded}; it has none without --runtime")
     return Opened(
         session,
-        loaded,
+        rules.loaded,
         workspace,
         name,
         bool(setting.resume),
         configuration,
         roles,
-        session.state.dialect,
+        spoken,
         tuple(mask_text(note, session.hidden) for note in (*notes, *said, *remarks)),
-        _telemetry=telemetry,
-        _servers=servers,
-        _own_runtime=runtime.close if runtime is not None else None,
+        resources,
     )
+
+
+class Rules(NamedTuple):
+    """The policy in force with its provenance, Foregate's own files it guards, the MCP servers, and remarks."""
+
+    policy: Policy
+    loaded: LoadedPolicy | None
+    guard: list[str]
+    servers: list[ServerConfiguration]
+    remarks: list[str]
+
+
+def guarded_policy(setting: Setting, root: Path, own: tuple[Path, ...], looked_for: list[Path]) -> Rules:
+    """Return the policy of a setting, with the files Foregate itself reads protected from the agent."""
+    from foregate.agent.tools.python.user_tools import file_of
+    from foregate.assembly.mcp import configured_servers, own_files
+    from foregate.assembly.protected_paths import guarded
+    from foregate.policy.policy import Policy
+    from foregate.policy.source.record import with_protected
+
+    loaded, policy = choose_policy(setting, root)
+    named = None if isinstance(setting.policy, Policy) else policy_file(setting.policy, setting.environ)
+    configured, remarks = configured_servers(setting)
+    modules = [file for file in map(file_of, setting.tool_modules) if file is not None]
+    files = [*looked_for, *modules, *own_files(setting, configured), *([] if named is None else [named])]
+    guard = guarded(root, own, files)
+    return Rules(with_protected(policy, guard), loaded, guard, configured, remarks)
+
+
+async def open_tools(
+    setting: Setting,
+    rules: Rules,
+    policy: Policy,
+    workspace: Workspace,
+    memory: Path | None,
+    runtime: Connection | None,
+    recorded: str | None,
+    resources: AsyncExitStack,
+) -> tuple[ToolSource, list[str]]:
+    """Return the tools of a session and what a person should know of them; servers end with the session."""
+    from foregate.agent.session.session_log import utc_now
+    from foregate.agent.tools.tool import Toolbox
+    from foregate.assembly.mcp import start_servers
+    from foregate.assembly.remote import remote_tools
+
+    if runtime is not None:
+        return remote_tools(runtime), []
+    if recorded:
+        return Toolbox([]), []
+    if not rules.servers:
+        return local_tools(setting, workspace, policy, memory), []
+    servers = await start_servers(rules.servers, setting, policy, workspace)
+    resources.push_async_callback(servers.close)
+    await servers.offer(setting.person, utc_now)
+    return local_tools(setting, workspace, policy, memory, servers.tools), servers.notes
+
+
+async def record_switches(session: Session, setting: Setting, dialect: str, mode: PlanMode) -> None:
+    """Record what the setting wants otherwise than the log has it: dialect, dry run and mode."""
+    state = session.state
+    if dialect != state.dialect:
+        await session.record(Draft(PolicyChanged(dialect=dialect), "person"))
+    if setting.dry_run and not state.dry_run:
+        await session.record(Draft(PolicyChanged(dry_run=True), "person"))
+    mode = mode if setting.mode is None else setting.mode
+    if not setting.resume and mode != state.mode:
+        await session.record(Draft(PolicyChanged(mode=mode), "person"))
 
 
 def spoken_in(configuration: Configuration, policy: Policy, dialect: str, model: Model) -> Model:
@@ -321,19 +333,30 @@ def policy_file(wanted: Path | str | None, environ: Mapping[str, str]) -> Path |
     return file_of(named) if named else None
 
 
-def toolbox(setting: Setting, workspace: Workspace, policy: Policy, memory: Path | None) -> list[Tool]:
-    """Return the built-in tools and the caller's own; raise UsageError where two share a name."""
-    from foregate.agent.tools.python.user_tools import tools_in
+def local_tools(
+    setting: Setting, workspace: Workspace, policy: Policy, memory: Path | None, more: Sequence[Tool] = ()
+) -> ToolSource:
+    """Return the built-in tools, the caller's own, `more`, and the caller's own sources of tools, as one source.
 
+    Raises UsageError where two tools share a name.
+    """
+    from foregate.agent.tools.python.user_tools import tools_in
+    from foregate.agent.tools.tool import Tool, Toolbox
+    from foregate.agent.tools.tool_source import ToolSources, complete_source
+
+    given = list(setting.tools) if isinstance(setting.tools, Sequence) else [setting.tools]
     tools: list[Tool] = []
     if setting.builtin:
         from foregate.agent.tools.builtin.builtin import builtin_tools
 
         tools = list(builtin_tools(workspace, policy, memory=memory))
     names = {tool.spec.name for tool in tools}
-    for tool in [*setting.tools, *(made for place in setting.tool_modules for made in tools_in(place))]:
+    own = [tool for tool in given if isinstance(tool, Tool)]
+    for tool in [*own, *(made for place in setting.tool_modules for made in tools_in(place))]:
         if tool.spec.name in names:
             raise UsageError(f"two tools are named `{tool.spec.name}`; rename yours, or open without the built-in ones")
         names.add(tool.spec.name)
         tools.append(tool)
-    return tools
+    box = Toolbox([*tools, *more])
+    sources = [complete_source(one) for one in given if not isinstance(one, Tool)]
+    return ToolSources([box, *sources]) if sources else box

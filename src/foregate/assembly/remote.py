@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from foregate.assembly.runtime_token import TOKEN, token_of
 from foregate.schemas.errors import UsageError
-from foregate.schemas.protocols import Log, ToolSource
+from foregate.schemas.protocols import Log
+from foregate.schemas.tool_source import ToolSource
 
 if TYPE_CHECKING:
     from foregate.agent.tools.remote.connection import Connection

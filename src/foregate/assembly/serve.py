@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foregate.assembly.home import Home
-from foregate.assembly.open import choose_policy, open_session, toolbox
+from foregate.assembly.open import choose_policy, local_tools, open_session
 from foregate.assembly.runtime_token import TOKEN
 from foregate.assembly.setting import Setting
 from foregate.schemas.errors import LogError, UsageError
@@ -103,7 +103,7 @@ def offered(setting: Setting) -> tuple[list[ToolSpec], Policy]:
     workspace = Workspace(setting.workspace)
     try:
         _, policy = choose_policy(setting, workspace.root)
-        return [tool.spec for tool in toolbox(setting, workspace, policy, Home(Home.path()).memory)], served(policy)
+        return list(local_tools(setting, workspace, policy, Home(Home.path()).memory).specs()), served(policy)
     finally:
         workspace.close()
 

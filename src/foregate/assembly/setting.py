@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +12,10 @@ from foregate.schemas.protocols import Blobs, Log, Model, Person
 
 if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import Configuration, PlanMode
-    from foregate.agent.session.session import Listener
+    from foregate.agent.session.session_log import Listener
     from foregate.agent.tools.tool import Tool
     from foregate.policy.policy import Policy
+    from foregate.schemas.tool_source import ToolSource
 
 
 @dataclass(slots=True)
@@ -29,14 +30,14 @@ class Setting:
     allows one beyond this machine without TLS. `serving` judges by what remains of a policy where no model is talked
     with, and `agent` is whom such a session serves. `log` and `blobs` None are those of the home; a log of one's own
     may come without blobs, kept in memory. `tool_modules` are modules, by name or path, whose tools come beside
-    `tools`.
+    `tools`, which holds tools and sources of tools, or is a source. `on_text` follows the words of each response.
     `secrets` are values that are masked beside those Foregate holds itself, by the names they are replaced by.
     """
 
     workspace: Path | str = "."
     model: Model | str | None = None
     policy: Policy | Path | str | None = None
-    tools: Sequence[Tool] = ()
+    tools: Sequence[Tool | ToolSource] | ToolSource = ()
     builtin: bool = True
     mcp: Path | str | None = None
     person: Person | None = None
@@ -46,6 +47,7 @@ class Setting:
     dry_run: bool = False
     mode: PlanMode | None = None
     listeners: Sequence[Listener] = ()
+    on_text: Callable[[str], None] | None = None
     runtime: str = ""
     insecure_runtime: bool = False
     serving: bool = False

@@ -267,11 +267,11 @@ async def test_taking_back_is_announced_first_and_finished_by_the_next_process_w
         with pytest.raises(KeyboardInterrupt):
             await undo(session)
     assert snapshot(furnished) == before
-    assert session.state.seq == (await session.log.head(session.lease.session)).seq
+    assert session.state.seq == (await session.log.head(session.name)).seq
     assert (await undo(session, preview=True)).done
-    assert "effect_undone" not in [event.kind for event in await session.log.read(session.lease.session)]
+    assert "effect_undone" not in [event.kind for event in await session.log.read()]
     assert (await undo(session)).done
-    kinds = [event.kind for event in await session.log.read(session.lease.session)]
+    kinds = [event.kind for event in await session.log.read()]
     assert (kinds.count("checkpoint"), kinds.count("effect_undone")) == (1, 1)
     assert snapshot(furnished) == before
 

@@ -120,7 +120,7 @@ async def test_the_safety_budget_is_its_own_and_leaves_model_calls_alone() -> No
 async def test_a_child_gets_what_is_left_and_none_deeper_than_the_policy_says() -> None:
     world = World(policy=policy_with({"limits.child_depth": 0}))
     session = await world.open([])
-    await session.hear("go")
+    await session.record_message("go")
     with pytest.raises(UsageError, match=r"limits\.child_depth"):
         await session.child("read a.txt")
     assert "delegate" not in session.catalogue

@@ -83,7 +83,7 @@ async def test_a_wish_nobody_can_make_out_takes_the_tools_away_for_the_task_and_
 async def test_the_tools_stay_away_when_the_process_ends_in_between() -> None:
     world = World(policy=POLICY)
     session = await world.open([calls(("note", {"key": "k"}), text=TALK)])
-    await session.hear("hello there")
+    await session.record_message("hello there")
     while (await world.kinds())[-1] != "call_answered":
         assert await step(session) is None
     await world.kill(session)

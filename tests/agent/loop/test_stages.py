@@ -342,7 +342,7 @@ async def test_what_is_taken_from_a_block_is_as_trusted_as_the_least_trusted_res
 async def test_a_task_that_ends_takes_its_stages_along() -> None:
     world = World()
     session = await world.open([blocks(turn(0, 1), READ, ("note", {"key": "$result_of_step_1"}), deferred=(1,))])
-    await session.hear(ASKS)
+    await session.record_message(ASKS)
     await step(session)
     assert session.state.program is not None
     await session.end("failed", blocker="for the test")

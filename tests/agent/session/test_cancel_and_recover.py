@@ -133,7 +133,7 @@ async def test_an_observation_under_way_when_the_process_ended_is_simply_taken_a
 async def test_the_executor_has_no_entrance_but_an_unused_permit_for_exactly_this_call() -> None:
     world = World()
     session = await world.open([calls(READ)])
-    await session.hear("read a.txt")
+    await session.record_message("read a.txt")
     for _ in range(3):
         assert await step(session) is None
     (facts,) = session.facts.values()

@@ -19,10 +19,10 @@ from foregate.assembly.setting import Setting
 from foregate.cli.chat.conversation import Conversation
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.waiting import wait
-from foregate.schemas.protocols import ToolSource
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_source import ToolSource
 from tests.cli.conftest import Cli
 from tests.cli.typist import Typist
 
@@ -101,7 +101,7 @@ def test_what_cannot_be_resolved_is_one_sentence(cli: Cli, unclear: str, argumen
 async def test_the_chat_names_what_is_unknown_and_takes_a_word_on_it(home: Path) -> None:
     opened = await open_session(Setting(workspace=Path(), model=RehearsalModel()))
     session, screen = opened.session, Screen(Console(file=io.StringIO(), width=100))
-    await session.hear("run touch made.txt")
+    await session.record_message("run touch made.txt")
     state = await follow(session)
     await propose(session, PLAN)
     await confirm(session, state, await look_ahead(session, state), PLAN.digest, seen=True)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.effects.preview import Prospect
-from foregate.agent.tools.tool import Foreseen
 from foregate.cli.terminal.columns import columns
 from foregate.cli.terminal.diff import LINES
 from foregate.cli.terminal.sheet import FILES, SHOWN, cut, sheet
@@ -17,6 +16,7 @@ from foregate.cli.terminal.visible import hidden
 from foregate.schemas.effect import Effect
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_source import FileChange
 
 OURS = ("approval", "effect", "target", "because", "plan", "changed", "a allows", "rules", "as sent", "call", "cut")
 OURS += ("covered", "changes", "fails", "kept", "lost")
@@ -54,7 +54,7 @@ def seen(*prospect: Prospect) -> dict[str, Prospect]:
 def prospect(before: bytes | None, after: bytes, *shown_by: str) -> Prospect:
     """Return the prospect of a call that makes `after` of the file `a.txt`."""
     there = SurveyedResource(ResourceKind.FILE, "a.txt", Effect.EDIT, exists=before is not None)
-    return Prospect((Foreseen("a.txt", before, after, shown_by),), "", (there,))
+    return Prospect((FileChange("a.txt", before, after, shown_by),), "", (there,))
 
 
 def test_a_sheet_names_target_effect_arguments_reason_origin_and_way_back() -> None:
@@ -149,7 +149,7 @@ def test_what_stands_for_an_argument_hides_no_other_and_a_change_that_is_cut_ask
 
 def test_the_changes_of_several_files_stand_under_their_names_and_take_the_room_of_one() -> None:
     asked = request({"paths": ["a.txt", "b.txt"], "pattern": "teh", "replacement": "the"})
-    two = [Foreseen(name, b"teh\n", b"the\n", ("replacement",)) for name in ("a.txt", "b.txt")]
+    two = [FileChange(name, b"teh\n", b"the\n", ("replacement",)) for name in ("a.txt", "b.txt")]
     first = text(asked, Prospect(tuple(two)))
     for part in (
         "  file      a.txt\n  changes   1 line removed",
@@ -159,10 +159,10 @@ def test_the_changes_of_several_files_stand_under_their_names_and_take_the_room_
         assert part in first
     assert "replacement: the" not in first
     assert not cut(asked, seen(Prospect(tuple(two))))
-    long = tuple(Foreseen(name, b"", b"x\n" * (LINES - 1)) for name in ("a.txt", "b.txt"))
+    long = tuple(FileChange(name, b"", b"x\n" * (LINES - 1)) for name in ("a.txt", "b.txt"))
     assert cut(asked, seen(Prospect(long)))
     assert f"{LINES - 1} lines more; d shows them" in text(asked, Prospect(long))
-    many = tuple(Foreseen(f"{n}.txt", b"", b"") for n in range(FILES + 1))
+    many = tuple(FileChange(f"{n}.txt", b"", b"") for n in range(FILES + 1))
     assert cut(asked, seen(Prospect(many)))
     assert "1 files more; d shows them" in text(asked, Prospect(many))
     assert f"  file      {FILES}.txt" in text(asked, Prospect(many), details=True)

@@ -32,7 +32,7 @@ async def proposed(session: Session, wanted: TaskPlan, *, run: bool) -> PlanStat
 
 async def told(session: Session) -> list[PlanEntry]:
     """Return the plans of a session from its log."""
-    return plans_in(await session.log.read(session.lease.session))
+    return plans_in(await session.log.read())
 
 
 async def test_each_plan_keeps_its_own_tasks_results_and_name() -> None:

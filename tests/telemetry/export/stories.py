@@ -240,7 +240,7 @@ async def waiting(world: World) -> Session:
 async def stepped(world: World) -> Session:
     """A session in which the first response was recorded and not judged."""
     session = await world.open([calls(READ)])
-    await session.hear("read a.txt")
+    await session.record_message("read a.txt")
     await step(session)
     return session
 

@@ -111,7 +111,7 @@ class Conversation:
         self.screen.told(self.outcome)
 
     def _pauses(self) -> bool:
-        if self.session.desk is None or not self.session.desk.pause():
+        if self.session.plan_driver is None or not self.session.plan_driver.pause():
             return False
         self.screen.idle()
         self.screen.say("pausing after the call in hand; Ctrl-C again cancels", CARE)

@@ -27,15 +27,14 @@ async def seated(setting: Setting, history: Path | None = None) -> AsyncIterator
     """Yield a conversation over the session of `setting`; typed lines are remembered in `history`."""
     screen, terminal = Screen(console()), Terminal(history)
     person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
-    setting.person, setting.listeners = person, [screen.hear]
+    setting.person, setting.listeners, setting.on_text = person, [screen.hear], screen.stream
     opened = await open_session(setting)
     try:
-        opened.session.on_text = screen.stream
         if person is not None:
             person.foresee = partial(prospects, opened.session)
         progress = Progress(screen, opened.configuration.formatting, await standing(opened.session), ends=True)
-        opened.session.listeners.append(progress.hear)
-        yield Conversation(opened, terminal, screen, person)
+        with opened.session.subscribe(progress.hear):
+            yield Conversation(opened, terminal, screen, person)
     finally:
         screen.idle()
         await opened.close()

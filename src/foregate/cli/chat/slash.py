@@ -121,7 +121,7 @@ class Slash:
             return {call: f"{known.tool} {known.target}" for call, known in self.chat.session.state.parked.items()}
         if name != "/undo":
             return dict.fromkeys(COMMANDS[name].choices, COMMANDS[name].meaning)
-        left = past(await self.chat.session.log.read(self.chat.opened.name)).left
+        left = past(await self.chat.session.log.read()).left
         return {
             change.call: f"{change.tool} {', '.join(one.resource.id for one in change.changes)}"
             for change in reversed(left)
@@ -168,7 +168,7 @@ class Slash:
         session = self.chat.session
         if session.state.task is not None:
             raise UsageError("a task is still open here; answer it, or say something else first")
-        await session.hear(request, plan=True)
+        await session.record_message(request, plan=True)
         await self.chat.work(go_on(session))
 
     async def _mode(self, rest: str) -> None:
@@ -186,7 +186,7 @@ class Slash:
         from foregate.telemetry.audit.decisions import decision_points
 
         width = self.chat.screen.console.width
-        points = list(decision_points(await self.chat.session.log.read(self.chat.opened.name)))
+        points = list(decision_points(await self.chat.session.log.read()))
         shown = [point for point in points if rest == "all" or notable(point)]
         self.chat.screen.rows(row for point in shown for row in rows_of(point, width))
         if len(shown) < len(points):
@@ -196,7 +196,7 @@ class Slash:
         from foregate.cli.terminal.timeline import messages_of
 
         screen = self.chat.screen
-        screen.rows(messages_of(await self.chat.session.log.read(self.chat.opened.name), screen.console.width))
+        screen.rows(messages_of(await self.chat.session.log.read(), screen.console.width))
 
     async def _undo(self, rest: str) -> None:
         from foregate.agent.effects.preview import taken_back
@@ -213,7 +213,7 @@ class Slash:
             labelled("undo", f"{before.tool} {', '.join(before.resources)} ({before.call})", width, "bold")
         )
         chat.screen.rows(row for step in before.steps for row in labelled("would", step, width))
-        change = past(await chat.session.log.read(chat.opened.name)).finished[before.call]
+        change = past(await chat.session.log.read()).finished[before.call]
         for back in taken_back(chat.session, change):
             lines = difference(back.before or b"", back.after)
             chat.screen.rows(change_rows(lines, width, most=LINES))

@@ -79,7 +79,7 @@ class Stream:
             case "/mode", ("direct" | "plan" | "auto") as mode:
                 await self.session.record(Draft(PolicyChanged(mode=mode), "person"))
             case "/plan", request if request and self.session.state.task is None:
-                await self.session.hear(request, plan=True)
+                await self.session.record_message(request, plan=True)
                 await self.work(go_on(self.session))
             case "/execute", "":
                 await self.execute()

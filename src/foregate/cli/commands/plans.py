@@ -137,7 +137,7 @@ def resume(
             raise UsageError(f"this plan is not under way; `foregate plans retry {name}` or `foregate execute {name}`")
         if task.paused == "needs_input":
             words = say or await asked(work, task.question)
-            await work.opened.session.hear(words)
+            await work.opened.session.record_message(words)
         if choice := WAYS.get(failed) or (None if work.terminal.interactive else "go_on"):
             for step_failed in undecided(work.state):
                 await decide(work.opened.session, work.state, step_failed, choice)

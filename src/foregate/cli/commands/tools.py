@@ -94,7 +94,7 @@ async def started(setting: Setting, only: str = "") -> AsyncIterator[Offer]:
     from foregate.agent.workspace.workspace import Workspace
     from foregate.assembly.home import Home
     from foregate.assembly.mcp import configured_servers, start_servers
-    from foregate.assembly.open import choose_policy, toolbox
+    from foregate.assembly.open import choose_policy, local_tools
     from foregate.assembly.remote import reached, remarks_on, remote_tools
     from foregate.schemas.errors import UsageError
 
@@ -109,7 +109,7 @@ async def started(setting: Setting, only: str = "") -> AsyncIterator[Offer]:
             specs = list(remote_tools(runtime).specs())
             configured, notes = [], remarks_on(policy, configured)
         else:
-            specs = [tool.spec for tool in toolbox(setting, space, policy, Home(Home.path()).memory)]
+            specs = list(local_tools(setting, space, policy, Home(Home.path()).memory).specs())
         specs += [DELEGATE] if may_delegate(policy) else []
         if only:
             names = [server.name for server in configured]
@@ -198,7 +198,7 @@ def row_of(spec: ToolSpec, policy: Policy, state: str = "") -> str:
 
 
 async def _pin(setting: Setting, name: str, tool: str, yes: bool, as_json: bool) -> None:
-    from foregate.agent.session.session import utc_now
+    from foregate.agent.session.session_log import utc_now
     from foregate.agent.tools.mcp.pins import state_of
     from foregate.agent.tools.mcp.review import review
     from foregate.assembly.home import Home

@@ -103,7 +103,7 @@ async def take_back(screen: Screen, opened: Opened, folder: Path) -> None:
 
     session, name = opened.session, STALE[-1]
     heading(screen, f"undo of the deletion of {name}")
-    events = await session.log.read(opened.name)
+    events = await session.log.read()
     ran = [event.body for event in events if isinstance(event.body, ToolFinished)]
     calls = [body.call for body in ran if body.target == name]
     report = await undo(session, calls[-1] if calls else None)

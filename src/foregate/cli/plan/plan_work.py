@@ -64,8 +64,8 @@ class PlanWork:
         self.state = await follow(self.opened.session)
         if not self.quiet:
             progress = Progress(self.screen, self.configuration.formatting, await standing(self.opened.session))
-            self.opened.session.listeners.append(progress.hear)
-            self.opened.session.listeners.append(self.screen.answered)
+            self.opened.session.subscribe(progress.hear)
+            self.opened.session.subscribe(self.screen.answered)
 
     async def close(self) -> None:
         """Close the session."""

@@ -30,7 +30,7 @@ async def outcome_json(opened: Opened, outcome: Outcome) -> str:
     """Return how a task ended: status, text, report, session and the decision points."""
     from foregate.cli.terminal.timeline import points_json
 
-    events = await opened.session.log.read(opened.name)
+    events = await opened.session.log.read()
     return one_line(
         {
             "status": outcome.status,

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.text import Text
 
 from foregate.agent.effects.preview import Prospect
-from foregate.agent.tools.tool import Foreseen
 from foregate.cli.terminal.colours import CARE, NAME
 from foregate.cli.terminal.columns import chopped
 from foregate.cli.terminal.diff import LINES, change_rows, difference
@@ -19,6 +18,7 @@ from foregate.schemas.errors import InvalidJson
 from foregate.schemas.json_object import as_object, get_list, get_object, get_text
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_source import FileChange
 
 SHOWN = 600
 """Characters of one argument the first view of a sheet shows; `d` shows all."""
@@ -168,7 +168,7 @@ def _stands_for(prospect: Prospect | None) -> tuple[str, ...]:
     return prospect.changes[0].shown_by if prospect is not None and prospect.changes else ()
 
 
-def _changes(changes: Sequence[Foreseen], details: bool, width: int) -> Iterator[Text]:
+def _changes(changes: Sequence[FileChange], details: bool, width: int) -> Iterator[Text]:
     """Yield what a call would make of its files, one after the other; all of them together take so many lines."""
     room = LINES
     for change in changes if details else changes[:FILES]:

@@ -64,7 +64,7 @@ async def opened(
     """Return a session of the world in a mode, with a desk."""
     session = await world.open(model, person, **more)
     if desk:
-        session.desk = PlanDesk(session, CONFIGURATION, lambda role: session.model)
+        session.plan_driver = PlanDesk(session, CONFIGURATION, lambda role: session.model)
     if session.state.mode != mode:
         await session.record(Draft(PolicyChanged(mode=mode), "person"))
     return session
@@ -177,7 +177,7 @@ async def test_a_further_plan_needs_a_yes_even_where_a_harmless_one_needs_none()
     model = [calls(READ, EDIT, text=TALK), PLAN, answers({"answer": "Half.", "plan": body})]
     trusting = CONFIGURATION.execution.model_copy(update={"confirmation": "dangerous"})
     session = await opened(world, model, person)
-    session.desk = PlanDesk(
+    session.plan_driver = PlanDesk(
         session, CONFIGURATION.model_copy(update={"execution": trusting}), lambda role: session.model
     )
     outcome = await run(session, ASKED)

@@ -62,7 +62,7 @@ async def test_wherever_the_process_ends_the_next_one_goes_on_and_the_change_is_
             break
         session = await opened(world, model(), Sure(), resume=True)
         if session.state.task is not None and not session.state.task.messages:
-            await session.hear(ASKED)
+            await session.record_message(ASKED)
         if session.state.task is not None:
             outcome = await go_on(session)
             assert not outcome.paused, (place, outcome)

@@ -159,6 +159,6 @@ async def test_a_file_of_tools_inside_the_workspace_is_not_the_agent_s_to_write(
     from foregate.agent.loop.runner import run
 
     await run(opened.session, "write x to agent.py")
-    told = [body.code for body in bodies(await opened.session.log.read(opened.name), CallAnswered)]
+    told = [body.code for body in bodies(await opened.session.log.read(), CallAnswered)]
     await opened.close()
     assert (told, file.read_text()) == (["denied_by_rule"], SOURCE)

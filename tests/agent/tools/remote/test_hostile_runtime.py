@@ -249,7 +249,7 @@ def test_what_a_runtime_cannot_tell_is_unknown() -> None:
 
 def test_what_a_tool_says_it_does_at_most_counts_at_least_unless_it_is_believed() -> None:
     class Seen:
-        def found_there(self, call: ToolCall) -> Survey:
+        def survey(self, call: ToolCall) -> Survey:
             return Survey("0")
 
     spec = ToolSpec("wipe", "", {}, Effect.DELETE, provenance="remote")

@@ -197,7 +197,7 @@ class RemoteAgent:
 
 async def events(opened: Opened, *kinds: str) -> list[Event]:
     """Return the events of a session of these kinds, all without."""
-    log = await opened.session.log.read(opened.name)
+    log = await opened.session.log.read()
     return [event for event in log if not kinds or event.kind in kinds]
 
 

@@ -1,0 +1,118 @@
+"""Asking whoever can tell a gate what it must know: the planner and the critic, or a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from foregate.agent.session.advisors import advise
+from foregate.agent.session.prefetched import PrefetchedResults
+from foregate.agent.session.session_log import SessionLog
+from foregate.agent.session.turn_builder import TurnInHand
+from foregate.policy.policy import Policy
+from foregate.schemas import strict_json
+from foregate.schemas.event import Draft
+from foregate.schemas.grant import Grant
+from foregate.schemas.json_object import get_text
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised
+from foregate.schemas.model_response import Usage
+from foregate.schemas.need import Answer, Need
+from foregate.schemas.protocols import Blobs, Model, Person
+from foregate.schemas.strict_json import Json
+from foregate.schemas.turn import Turn
+
+
+class Interaction:
+    """Puts the questions of one session and records what is answered. Without a `person` nobody can be asked."""
+
+    def __init__(
+        self,
+        log: SessionLog,
+        blobs: Blobs,
+        model: Model,
+        policy: Policy,
+        person: Person | None,
+        prefetched: PrefetchedResults,
+    ) -> None:
+        self._log, self._blobs, self._model, self._policy = log, blobs, model, policy
+        self._prefetched = prefetched
+        self.person = person
+        self.asked: TurnInHand | None = None
+        """The turn a person is asked about just now, for whoever shows it."""
+
+    async def answer_need(self, need: Need, in_hand: TurnInHand) -> bool:
+        """Record a question and its answer; return False where a person is to answer and does not now."""
+        turn = in_hand.turn
+        need = await self._raise_need(need, turn)
+        if need.who != "person":
+            advice = await advise(self._model, need, self._policy)
+            words = self._blobs.put(advice.text.encode())
+            await self.record_answer(need, turn, advice.value, error=advice.error, usage=advice.usage, response=words)
+            return True
+        if need.expires_at and self._log.clock() > need.expires_at:
+            await self.record_answer(need, turn, None, error="nobody answered in time")
+            return True
+        await self._log.settle()
+        self.asked = in_hand
+        try:
+            reply = await self.person.answer(need) if self.person is not None else None
+        finally:
+            self.asked = None
+        self._prefetched.forget(checkable=False)  # a person takes their time
+        if reply is None:
+            return False
+        value = {"choice": reply.choice, "text": strict_json.scrub(reply.text), "by": reply.by}
+        await self.record_answer(need, turn, value, grants=override(need, reply.choice))
+        return True
+
+    async def record_answer(
+        self,
+        need: Need,
+        turn: Turn,
+        value: Mapping[str, Json] | None,
+        *,
+        error: str = "",
+        usage: Usage | None = None,
+        response: str | None = None,
+        grants: tuple[Grant, ...] | None = None,
+    ) -> None:
+        """Record an answer, bound to the survey and the policy it was given under."""
+        answer = Answer(
+            need.gate,
+            need.who,
+            need.key,
+            need.digests,
+            turn.survey_hash,
+            turn.policy_hash,
+            value,
+            error,
+            self._log.clock(),
+            need.expires_at,
+        )
+        body = NeedAnswered(answer=answer, usage=usage, response=response, grants=grants)
+        await self._log.record(Draft(body, need.who))
+
+    async def _raise_need(self, need: Need, turn: Turn) -> Need:
+        """Record a question that is not open already; return it with the time it was given at first."""
+        open_turn = self._log.state.open
+        assert open_turn is not None
+        raised = open_turn.need
+        if raised is not None and (raised.need.gate, raised.need.key, raised.survey_hash) == (
+            need.gate,
+            need.key,
+            turn.survey_hash,
+        ):
+            return replace(need, expires_at=raised.need.expires_at)
+        request = self._blobs.put(strict_json.canonical(need.request))
+        body = NeedRaised(need=replace(need, request={}), request=request, survey_hash=turn.survey_hash)
+        await self._log.record(Draft(body, "foregate"))
+        return need
+
+
+def override(need: Need, choice: str) -> tuple[Grant, ...]:
+    """Return the grants of a person who wants a call done that was held twice: exactly this call, gate and code."""
+    if need.gate != "loop" or choice != "anyway" or not need.request.get("can_override"):
+        return ()
+    gate, code = get_text(need.request, "gate"), get_text(need.request, "code")
+    return tuple(Grant(gate, code, "", digest=digest, until="task") for digest in need.digests)
