@@ -77,8 +77,8 @@ async def taken(*, looks: bool, early: bool) -> float:
         policy=policy,
         workspace=workspace,  # type: ignore[arg-type]
         delegate=child,
+        prefetch=early,
     )
-    session.early = early
     await session.start()
     start = time.perf_counter()
     await run(session, "what do a.txt, b.txt and c.txt say?")

@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from endless import NAME, SESSION, TEXT, opened, turns
+from endless import NAME, TEXT, opened, turns
 from jsonschema import Draft202012Validator
 
 from foregate.agent.session.session import Session
@@ -93,7 +93,7 @@ async def growth() -> None:
         gc.collect()
         before, said = resident(), spoken(session)
         await turns(session, size)
-        await log.settle(session.lease)
+        await log.settle(session.log.lease)
         gc.collect()
         own = (spoken(session) - said) / size
         grown = (resident() - before) / size - own
@@ -144,7 +144,7 @@ def spoken(session: Session) -> int:
 
 async def all_gates_were_asked(session: Session) -> bool:
     """Whether the last judged turn asked all nine gates, read from the log."""
-    events = await session.log.read(SESSION, after=session.state.seq - 20)
+    events = await session.log.read(after=session.state.seq - 20)
     judged = [event.body.judgement for event in events if isinstance(event.body, TurnJudged)][-1]
     asked = [decision.gate for decision in judged.decisions]
     return asked == [*GATES, "prelude"]

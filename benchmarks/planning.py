@@ -15,7 +15,7 @@ from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.format.reader import read
 from foregate.agent.planning.format.validator import validate
 from foregate.agent.tools.builtin.builtin import builtin_tools
-from foregate.agent.workspace.workspace import Workspace
+from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_spec import catalogue_of
 
@@ -33,7 +33,7 @@ def main() -> None:
         )
         for number in range(TASKS):
             Path(folder, f"part_{number}.py").write_text("teh\n")
-        workspace, configuration = Workspace(folder), default_configuration()
+        workspace, configuration = LocalWorkspace(folder), default_configuration()
         catalogue = catalogue_of([tool.spec for tool in builtin_tools(workspace, default_policy())])
         plan = read(text, catalogue=catalogue).plan
         assert plan is not None

@@ -16,7 +16,7 @@ from foregate.agent.dialects.tags.builtin_names import SERVICES
 from foregate.agent.dialects.tags.names import Names
 from foregate.agent.testing.model import ScriptedModel, says
 from foregate.agent.tools.builtin.builtin import builtin_tools
-from foregate.agent.workspace.workspace import Workspace
+from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_spec import ToolSpec
@@ -239,7 +239,7 @@ def page() -> str:
     services += ["| service | tools |", "|---|---|"]
     services += [f"| `{name}` | {', '.join(f'`{tool}`' for tool in tools)} |" for name, tools in SERVICES.items()]
     with tempfile.TemporaryDirectory() as folder:
-        workspace = Workspace(folder)
+        workspace = LocalWorkspace(folder)
         specs = [tool.spec for tool in builtin_tools(workspace, default_policy())]
         workspace.close()
     parts = [

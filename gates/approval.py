@@ -14,6 +14,7 @@ from foregate.gates.plan_scope import changed, covered, placed
 from foregate.gates.sheet import Ask, offered, sheet
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.codes import ApprovalCode, GateCode, GateName
 from foregate.schemas.decision import Mode
 from foregate.schemas.effect import Effect
 from foregate.schemas.grant import Grant
@@ -21,7 +22,8 @@ from foregate.schemas.need import Answer, Need
 from foregate.schemas.opinion import Opinion
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.ruling import Ruling
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 
@@ -34,7 +36,7 @@ class ApprovalGate:
     """Collects what asks, lets through what a grant or an approved plan covers, and asks once for all the rest."""
 
     policy: Policy
-    name: str = "approval"
+    name: GateName = "approval"
     mode: Mode = "enforce"
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
@@ -178,7 +180,7 @@ class ApprovalGate:
         )
 
 
-def spared(gate: str, calls: Sequence[CallFacts], turn: Turn, so_far: SoFar, policy: Policy) -> dict[str, Ruling]:
+def spared(gate: GateName, calls: Sequence[CallFacts], turn: Turn, so_far: SoFar, policy: Policy) -> dict[str, Ruling]:
     """Return the rulings of a gate that needs no advice on these calls, for nobody can say yes to any; {} otherwise.
 
     They ask, so that a call is let go by nothing but the leave that is not there.
@@ -187,10 +189,11 @@ def spared(gate: str, calls: Sequence[CallFacts], turn: Turn, so_far: SoFar, pol
     asks = [ask for facts in calls if (ask := approval.hopeless(facts, turn, so_far))]
     if len(asks) < len(calls):
         return {}
-    return {ask.facts.call.id: Ruling(Standing.ASK, f"{gate}_not_asked", ask.why) for ask in asks}
+    code: GateCode = "plan_not_asked" if gate == "plan" else "critique_not_asked"
+    return {ask.facts.call.id: Ruling(Standing.ASK, code, ask.why) for ask in asks}
 
 
-def settled(asks: Sequence[Ask], code: str, message: str, reason: str = "") -> dict[str, Ruling]:
+def settled(asks: Sequence[Ask], code: ApprovalCode, message: str, reason: str = "") -> dict[str, Ruling]:
     """Return the denials of all calls that ask."""
     return {ask.facts.call.id: Ruling(Standing.DENY, code, f"{message} ({ask.why})", reason=reason) for ask in asks}
 

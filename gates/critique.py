@@ -13,13 +13,15 @@ from foregate.gates.approval import spared
 from foregate.gates.counts import asked_enough
 from foregate.policy.policy import Policy, Unavailable
 from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.codes import CritiqueCode, GateName
 from foregate.schemas.critique import Critique
 from foregate.schemas.decision import Mode
 from foregate.schemas.evidence_record import Origin
 from foregate.schemas.need import Answer, Need
 from foregate.schemas.opinion import Opinion
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Number, Ruling, Standing
+from foregate.schemas.ruling import Number, Ruling
+from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
@@ -34,7 +36,7 @@ class CritiqueGate:
     """Asks the critic once per plan and per widening that adds a class of risk, or for each qualifying call."""
 
     policy: Policy
-    name: str = "critique"
+    name: GateName = "critique"
 
     @cached_property
     def mode(self) -> Mode:
@@ -137,7 +139,7 @@ class CritiqueGate:
         held = Ruling(standing, "critique_skipped_budget", message, numbers=(number,))
         return {facts.call.id: held for facts in wanted}
 
-    def weigh(self, answer: Answer) -> tuple[Ruling | str, dict[str, Json]]:
+    def weigh(self, answer: Answer) -> tuple[Ruling | CritiqueCode, dict[str, Json]]:
         """Return the ruling a critique leads to, or the code for one that cannot be used, with its detail."""
         if answer.value is None:
             return "critique_unavailable", {"result": "unavailable", "error": answer.error}
@@ -156,7 +158,9 @@ class CritiqueGate:
         message = f"a second look rejected this: {'; '.join(issues)[:600]}; change the call or say why it is right"
         return Ruling(Standing.HOLD, "critique_rejected", message), detail
 
-    def lacking(self, wanted: Sequence[CallFacts], code: str, section: Unavailable, error: str) -> dict[str, Ruling]:
+    def lacking(
+        self, wanted: Sequence[CallFacts], code: CritiqueCode, section: Unavailable, error: str
+    ) -> dict[str, Ruling]:
         """Return the rulings without a usable critique, as the policy says for dangerous and other calls."""
         rulings = {}
         for facts in wanted:

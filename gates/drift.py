@@ -9,14 +9,16 @@ from functools import cached_property
 from foregate.gates.counts import fired
 from foregate.policy.policy import Policy
 from foregate.policy.risk.contract import contract_of
+from foregate.schemas.codes import DriftCode, GateName
 from foregate.schemas.decision import Mode
 from foregate.schemas.opinion import Consequence, Opinion, passed
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.ruling import Ruling
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 
-CODE = "text_only_turn_side_effecting_tool_drift"
+CODE: DriftCode = "text_only_turn_side_effecting_tool_drift"
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class DriftGate:
     """Holds changes where words were asked for; personal memory alone is no drift, nor is anything in a child task."""
 
     policy: Policy
-    name: str = "drift"
+    name: GateName = "drift"
 
     @cached_property
     def mode(self) -> Mode:

@@ -9,11 +9,13 @@ from functools import cached_property
 from foregate.policy.policy import Policy, Requirement
 from foregate.policy.risk.facts import access_of
 from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.codes import EvidenceCode, GateName
 from foregate.schemas.decision import Mode
 from foregate.schemas.evidence_record import EvidenceSeen, Trust
 from foregate.schemas.opinion import Opinion
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Remedy, Ruling, Standing
+from foregate.schemas.ruling import Remedy, Ruling
+from foregate.schemas.standing import Standing
 from foregate.schemas.survey import SurveyedResource
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue
@@ -28,7 +30,7 @@ class EvidenceGate:
 
     policy: Policy
     catalogue: Catalogue
-    name: str = "evidence"
+    name: GateName = "evidence"
 
     @cached_property
     def mode(self) -> Mode:
@@ -62,7 +64,7 @@ class EvidenceGate:
             return self.hold("stale_evidence", why, requirement, resource)
         return None
 
-    def hold(self, code: str, why: str, requirement: Requirement, resource: SurveyedResource) -> Ruling:
+    def hold(self, code: EvidenceCode, why: str, requirement: Requirement, resource: SurveyedResource) -> Ruling:
         """Return a hold with the remedy the policy names, when that tool is offered."""
         if requirement.remedy not in self.catalogue:
             return Ruling(Standing.HOLD, code, f"{why}; look at it first, then repeat the call", reason=resource.id)

@@ -9,10 +9,12 @@ from functools import cached_property
 from foregate.gates.counts import fired
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.codes import GateName
 from foregate.schemas.decision import Mode
 from foregate.schemas.opinion import Opinion, passed
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Number, Ruling, Standing
+from foregate.schemas.ruling import Number, Ruling
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 
@@ -24,7 +26,7 @@ class NarrationGate:
     """Holds the calls that are due, at most `max_holds` times a task, and never in a child task."""
 
     policy: Policy
-    name: str = "narration"
+    name: GateName = "narration"
 
     @cached_property
     def mode(self) -> Mode:

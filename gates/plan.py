@@ -15,12 +15,14 @@ from foregate.gates.plan_checks import defect, trimmed
 from foregate.gates.plan_scope import accepted, covered, exact_commands
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.codes import GateName
 from foregate.schemas.decision import Mode
 from foregate.schemas.need import Answer, Need
 from foregate.schemas.opinion import Opinion
 from foregate.schemas.plan import Plan, PlanInForce
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.ruling import Ruling
+from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue
@@ -46,7 +48,7 @@ class PlanGate:
 
     policy: Policy
     catalogue: Catalogue
-    name: str = "plan"
+    name: GateName = "plan"
 
     @cached_property
     def mode(self) -> Mode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from foregate.gates.counts import fired
 from foregate.policy.policy import Policy
+from foregate.schemas.codes import PostludeCode
 from foregate.schemas.decision import Decision
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.turn import Turn
@@ -27,7 +28,7 @@ def postlude(turn: Turn, policy: Policy) -> Judgement:
     return row("unverified", f"not seen after the last change: {names}", turn)
 
 
-def row(code: str, summary: str, turn: Turn) -> Judgement:
+def row(code: PostludeCode, summary: str, turn: Turn) -> Judgement:
     """Return the judgement that holds the one row of the postlude."""
     counts = {
         result: sum(check.result == result for check in turn.checks)

@@ -20,13 +20,15 @@ from foregate.gates.validity import ValidityGate
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import facts_of_turn
 from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.codes import GateName, passed_code
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.grant import Grant
 from foregate.schemas.judgement import Judgement, Verdict
 from foregate.schemas.need import Need
 from foregate.schemas.opinion import Consequence, Opinion
 from foregate.schemas.protocols import Gate, SoFar
-from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.ruling import Ruling
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
@@ -123,11 +125,11 @@ def failed(gate: Gate, why: str, told: str = "") -> Ruling:
 def unasked(gate: Gate, need: Need, live: Sequence[ToolCall]) -> Opinion:
     """Return the opinion of a gate whose question is not asked now: what it would ask about is held."""
     held = Ruling(Standing.HOLD, "not_asked_now", "held until what was asked first is settled; then send it again")
-    clear = Ruling(Standing.ALLOW, f"{gate.name}_passed")
+    clear = Ruling(Standing.ALLOW, passed_code(gate.name))
     return Opinion({call.id: held if call.id in need.calls else clear for call in live})
 
 
-def honoured(gate: str, ruling: Ruling, turn: Turn, so_far: SoFar, call_id: str) -> Ruling:
+def honoured(gate: GateName, ruling: Ruling, turn: Turn, so_far: SoFar, call_id: str) -> Ruling:
     """Turn a hold into leave when a person said `anyway` to exactly this call, gate and code.
 
     What cannot be read, what a rule denies, what was not looked at and what could not be judged stays held.
@@ -139,11 +141,11 @@ def honoured(gate: str, ruling: Ruling, turn: Turn, so_far: SoFar, call_id: str)
     digest = so_far.facts[call_id].call.digest
     for grant in turn.grants:
         if (grant.gate, grant.code, grant.digest) == (gate, ruling.code, digest):
-            return Ruling(Standing.ALLOW, f"{gate}_passed", reason=f"anyway, event {grant.seq}")
+            return Ruling(Standing.ALLOW, passed_code(gate), reason=f"anyway, event {grant.seq}")
     return ruling
 
 
-def join(gate: str, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar) -> bool:
+def join(gate: GateName, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar) -> bool:
     """Join a gate's rulings by max; return whether they stop a call.
 
     `approval` alone replaces an ASK. A consequence holds every change asked about.

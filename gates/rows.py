@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from operator import attrgetter
 
+from foregate.schemas.codes import GateCode, GateName
 from foregate.schemas.decision import CallRuling, Decision, Mode
 from foregate.schemas.opinion import Opinion
 from foregate.schemas.protocols import Gate, SoFar
-from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.ruling import Ruling
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 
@@ -45,7 +47,7 @@ def decision_of(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: 
 
 
 @lru_cache(maxsize=256)
-def plain(gate: str, code: str, mode: Mode) -> Decision:
+def plain(gate: GateName, code: GateCode, mode: Mode) -> Decision:
     """Return the row of a gate that let everything pass and has nothing to add."""
     return Decision(gate, code, mode)
 

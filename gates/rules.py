@@ -9,11 +9,13 @@ from functools import cached_property
 from foregate.policy.policy import Policy
 from foregate.policy.risk.rules import verdict
 from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.codes import GateName
 from foregate.schemas.decision import Mode
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.opinion import Opinion
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.ruling import Ruling
+from foregate.schemas.standing import Standing
 from foregate.schemas.survey import fingerprint
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Refusal, Turn
@@ -26,7 +28,7 @@ class RulesGate:
     """Deny beats ask beats allow, whatever the order in the file; what no rule names follows `rules.unmatched`."""
 
     policy: Policy
-    name: str = "rules"
+    name: GateName = "rules"
 
     @cached_property
     def mode(self) -> Mode:

@@ -8,10 +8,12 @@ from functools import cached_property
 
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.codes import GateName
 from foregate.schemas.decision import Mode
 from foregate.schemas.opinion import Consequence, Opinion
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Number, Ruling, Standing
+from foregate.schemas.ruling import Number, Ruling
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 
@@ -23,7 +25,7 @@ class UncertaintyGate:
     """Holds changes whose uncertainty reaches the threshold and names the open slots; observations run."""
 
     policy: Policy
-    name: str = "uncertainty"
+    name: GateName = "uncertainty"
 
     @cached_property
     def mode(self) -> Mode:

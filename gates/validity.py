@@ -8,10 +8,12 @@ from difflib import get_close_matches
 
 from foregate.gates.schema_check import SchemaCheck
 from foregate.policy.policy import Policy
+from foregate.schemas.codes import GateName
 from foregate.schemas.decision import Mode
 from foregate.schemas.opinion import Opinion
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Number, Ruling, Standing
+from foregate.schemas.ruling import Number, Ruling
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
@@ -34,7 +36,7 @@ class ValidityGate:
 
     policy: Policy
     catalogue: Catalogue
-    name: str = "validity"
+    name: GateName = "validity"
     mode: Mode = "enforce"
     _checks: Mapping[str, SchemaCheck] = field(init=False, repr=False)
 

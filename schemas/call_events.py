@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from foregate.schemas.codes import GateCode, NotRunCode
 from foregate.schemas.effect import Effect
 from foregate.schemas.event_body import EventBody
 from foregate.schemas.evidence_record import EvidenceRecord, Origin
@@ -20,6 +21,8 @@ SideEffect = Literal["pure", "idempotent", "at_most_once"]
 """What recovery may do with a call that never finished."""
 KnownOutcome = Literal["done", "not_done"]
 """What came of a call: it took effect, or it did not and may be sent again."""
+AnswerCode = GateCode | NotRunCode | Literal["runtime_lost"]
+"""Why a call did not run: a gate's code, one of the loop's own, or that its tools are gone."""
 RulingWord = Literal["allow", "ask", "hold", "deny", "not_run"]
 
 
@@ -102,7 +105,7 @@ class CallAnswered(EventBody, frozen=True, kw_only=True, tag="call_answered"):
     tool: str
     target: str
     ruling: RulingWord
-    code: str
+    code: AnswerCode
     message: str
     change: bool
     gate: str = ""

@@ -7,8 +7,10 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from foregate.schemas.codes import Decider, GateCode
 from foregate.schemas.opinion import Consequence
-from foregate.schemas.ruling import Number, Standing
+from foregate.schemas.ruling import Number
+from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 
 Mode = Literal["enforce", "shadow", "off"]
@@ -22,7 +24,7 @@ class CallRuling(Struct, frozen=True, forbid_unknown_fields=True):
 
     call: str
     standing: Standing
-    code: str
+    code: GateCode
     message: str = ""
     reason: str = ""
 
@@ -30,8 +32,8 @@ class CallRuling(Struct, frozen=True, forbid_unknown_fields=True):
 class Decision(Struct, frozen=True, forbid_unknown_fields=True):
     """A row of `turn_judged`. `code` is that of the strictest ruling, the first call's on a tie."""
 
-    gate: str
-    code: str
+    gate: Decider
+    code: GateCode
     mode: Mode = "enforce"
     summary: str = ""
     tool: str = ""

@@ -10,7 +10,8 @@ from foregate.schemas.decision import Decision
 from foregate.schemas.grant import Grant
 from foregate.schemas.opinion import Consequence
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.ruling import Ruling
+from foregate.schemas.standing import Standing
 
 
 class Verdict(Struct, frozen=True, forbid_unknown_fields=True):

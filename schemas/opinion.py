@@ -8,9 +8,11 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from foregate.schemas.codes import GateCode, GateName, passed_code
 from foregate.schemas.grant import Grant
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.ruling import Number, Ruling, Standing
+from foregate.schemas.ruling import Number, Ruling
+from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
@@ -45,13 +47,13 @@ class Opinion(Struct, frozen=True):
     grants: tuple[Grant, ...] = ()
 
 
-def passed(gate: str, calls: Iterable[ToolCall], *, code: str = "", numbers: tuple[Number, ...] = ()) -> Opinion:
-    """Return the opinion that lets all `calls` pass, under `<gate>_passed` or `code`."""
-    ruling = allowed(code or f"{gate}_passed", numbers)
+def passed(gate: GateName, calls: Iterable[ToolCall]) -> Opinion:
+    """Return the opinion that lets all `calls` pass, under `<gate>_passed`."""
+    ruling = allowed(passed_code(gate))
     return Opinion({call.id: ruling for call in calls})
 
 
 @lru_cache(maxsize=256)
-def allowed(code: str, numbers: tuple[Number, ...] = ()) -> Ruling:
+def allowed(code: GateCode, numbers: tuple[Number, ...] = ()) -> Ruling:
     """Return leave under `code`, the same one for every call."""
     return Ruling(Standing.ALLOW, code, numbers=numbers)

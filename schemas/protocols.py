@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.codes import GateName
 from foregate.schemas.decision import Decision, Mode
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.grant import Grant
@@ -43,7 +44,7 @@ class Gate(Protocol):
     """Judges a turn. Pure: it reads its arguments and its own policy section, nothing else."""
 
     @property
-    def name(self) -> str:
+    def name(self) -> GateName:
         """The gate's name in policy, codes and log."""
 
     @property

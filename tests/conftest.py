@@ -13,6 +13,7 @@ from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, Step
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool, Toolbox
+from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
@@ -45,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def workspace(folder: Path) -> Iterator[Workspace]:
     """The workspace over `folder`."""
-    space = Workspace(folder)
+    space = LocalWorkspace(folder)
     yield space
     space.close()
 

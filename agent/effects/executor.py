@@ -17,7 +17,7 @@ from foregate.agent.survey.surveyor import moved_on
 from foregate.agent.workspace.output import capped
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import BeforeImage, OutcomeUnknown, SideEffect, ToolFinished, ToolStarted
+from foregate.schemas.call_events import AnswerCode, BeforeImage, OutcomeUnknown, SideEffect, ToolFinished, ToolStarted
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import RuntimeLost, WorkspaceError
 from foregate.schemas.event import Actor, Draft
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from foregate.agent.session.session import Session
 
 
-RUNTIME_LOST = "runtime_lost"
+RUNTIME_LOST: AnswerCode = "runtime_lost"
 """The error of a call whose source says that where its tools run is gone."""
 
 _CANCELLED = ToolResult(False, "cancelled", error="cancelled")
@@ -54,7 +54,7 @@ class NoPermit(Exception):
 class NotStarted:
     """Why a permitted call was not started: `stale_evidence`, `runtime_lost`, or `tool_failed` (no way back)."""
 
-    code: str
+    code: AnswerCode
     message: str
 
 
@@ -92,14 +92,11 @@ async def execute(
     except WorkspaceError as error:
         return NotStarted("tool_failed", str(error))
     if facts.changes or call.name == DELEGATE.name:
-        # nothing begins that must not come before its record, and what was read has its size already
-        session.prefetched.forget()
+        session.prefetched.forget()  # what was read before a change, or a task that may make one, may not be so after
     mark = Mark(early, prefetched.judged if prefetched is not None else None)
     await session.record(Draft(started(permit, facts, kept, mark), actor))
-    if (
-        prefetched is not None
-    ):  # nothing begins that must not come before its record, and what was seen has its size already
-        result, elapsed = prefetched.result, 0
+    if prefetched is not None:
+        result, elapsed = prefetched.result, 0  # nothing begins, so nothing must wait until its start is durable
     else:
         try:
             await session.log.settle()

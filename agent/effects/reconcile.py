@@ -51,7 +51,7 @@ def intended(session: Session, started: ToolStarted, call: ToolCall) -> dict[str
         return {}
     try:
         files = {image.id: session.blobs.get(image.image)} if image.image else {}
-        tool = make(MemoryWorkspace(files), session.policy)  # type: ignore[arg-type]
+        tool = make(MemoryWorkspace(files), session.policy)
         changes = tool.foresee(call.arguments) if tool.foresee is not None else ()
     except (ForegateError, KeyError, TypeError, AttributeError, ValueError):
         return {}

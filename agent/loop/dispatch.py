@@ -14,9 +14,9 @@ from foregate.agent.session.turn_builder import Facts, TurnInHand
 from foregate.evidence.state.dataflow import TOO_MANY
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import Observed, RulingWord
+from foregate.schemas.call_events import AnswerCode, Observed, RulingWord
 from foregate.schemas.judgement import Verdict
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 
 _ENDED = "the process ended before this was done; send it again if still wanted"
@@ -126,7 +126,7 @@ def is_read_already(session: Session, open_turn: OpenTurn, in_hand: TurnInHand, 
 
 
 async def answer_remaining(
-    session: Session, code: str, message: str, facts: Facts | None = None, *, stages: bool = True
+    session: Session, code: AnswerCode, message: str, facts: Facts | None = None, *, stages: bool = True
 ) -> None:
     """Answer every call of the response in hand that has no answer yet, those of its further `stages` with it.
 
@@ -140,6 +140,6 @@ async def answer_remaining(
         left += [program.calls[place] for place in program.waiting()]
     for call in left:
         verdict, known = ruled_out.get(call.id), (facts or {}).get(call.id)
-        why = (verdict.ruling.code, verdict.ruling.message) if verdict else (code, message)
+        why: tuple[AnswerCode, str] = (verdict.ruling.code, verdict.ruling.message) if verdict else (code, message)
         ruling: RulingWord = verdict.standing.value if verdict else "not_run"
         await session.record(draft_answer(call, known, *why, ruling=ruling))

@@ -14,7 +14,7 @@ from foregate.schemas.effect import Effect
 from foregate.schemas.errors import RuntimeLost
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.permit import Permit
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 

@@ -8,12 +8,14 @@ from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.survey.surveyor import moved_on
 from foregate.evidence.state.task import OpenTurn
-from foregate.schemas.call_events import CallAnswered, Observed, RulingWord
+from foregate.schemas.call_events import AnswerCode, CallAnswered, Observed, RulingWord
 from foregate.schemas.call_facts import CallFacts
+from foregate.schemas.codes import NotRunCode
 from foregate.schemas.event import Draft
 from foregate.schemas.judgement import Verdict
 from foregate.schemas.permit import Permit
-from foregate.schemas.ruling import Remedy, Standing
+from foregate.schemas.ruling import Remedy
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 
 
@@ -40,7 +42,7 @@ def take_prefetched(session: Session, open_turn: OpenTurn, facts: CallFacts) -> 
 
 def reason_not_to_run(
     session: Session, open_turn: OpenTurn, in_hand: TurnInHand, facts: CallFacts
-) -> tuple[str, str] | None:
+) -> tuple[NotRunCode, str] | None:
     """Return code and message when an allowed call does not run after all."""
     task, limits = session.state.task, session.policy.limits
     assert task is not None
@@ -71,7 +73,7 @@ def is_after_refused_change(open_turn: OpenTurn, in_hand: TurnInHand, call: Tool
 def draft_answer(
     call: ToolCall,
     facts: CallFacts | None,
-    code: str,
+    code: AnswerCode,
     message: str,
     *,
     ruling: RulingWord = "not_run",

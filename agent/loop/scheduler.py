@@ -17,7 +17,7 @@ from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.effect import Effect
 from foregate.schemas.order import Block
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.schemas.survey import SurveyedResource
 
 T = TypeVar("T")

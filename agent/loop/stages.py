@@ -9,6 +9,7 @@ from foregate.agent.loop.run_call import draft_answer
 from foregate.agent.session.session import Session
 from foregate.evidence.state.dataflow import Program
 from foregate.evidence.state.task import TaskState
+from foregate.schemas.codes import NotRunCode
 from foregate.schemas.event import Draft
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.response_events import Continuation, ModelResponded
@@ -52,15 +53,15 @@ async def next_stage(session: Session) -> None:
         # what is too many is not even looked at
         looked = tuple(program.calls[at] for at, (code, _) in stage.dead.items() if code != "not_run_too_many")
         facts = session.turns.build_own_turn(program.seq, looked, "model", program.seq).facts
-        dead = ((program.calls[at], *why) for at, why in stage.dead.items())
-        await session.record(*(draft_answer(call, facts.get(call.id), *why) for call, *why in dead))
+        dead = [(program.calls[at], code, message) for at, (code, message) in stage.dead.items()]
+        await session.record(*(draft_answer(call, facts.get(call.id), code, why) for call, code, why in dead))
         return
     continues = Continuation(response=program.seq, places=tuple(stage.places))
     body = ModelResponded.of(program.response(stage.places), continues=continues)
     await session.record(Draft(body, "foregate"))
 
 
-def stopped(task: TaskState) -> tuple[str, str] | None:
+def stopped(task: TaskState) -> tuple[NotRunCode, str] | None:
     """Return code and message for the rest of a response whose last stage ended in something else, None else."""
     choice, _ = task.after_turn
     if task.question or task.words_only or task.words_only_task:

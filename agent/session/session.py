@@ -14,7 +14,6 @@ from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
 from foregate.agent.session.result import Outcome
 from foregate.agent.session.session_log import Clock, Listener, SessionLog, Subscription, utc_now
-from foregate.agent.session.tokenizer import measure_for
 from foregate.agent.session.turn_builder import TurnBuilder, TurnInHand
 from foregate.agent.survey.surveyor import Surveyor
 from foregate.agent.workspace.workspace import Workspace
@@ -168,6 +167,8 @@ class Session:
 
     def measure(self) -> Measure:
         """Return how the tokens of this session's model are counted."""
+        from foregate.agent.session.tokenizer import measure_for  # it may load a vocabulary
+
         return measure_for(self.model.name)
 
     async def run_child(self, text: str, *, name: str = "") -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from foregate.agent.workspace.workspace import Look, outside
@@ -58,6 +59,41 @@ class MemoryWorkspace:
     def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
         """Put bytes at a path."""
         self.files[path] = data
+
+    def directory(self, path: str, *, make: bool = False) -> AbstractContextManager[int]:
+        """Refuse: there is no folder on disk to open."""
+        raise WorkspaceError(f"`{path[:80]}` lies in a workspace in memory, which has no folders")
+
+    def parent(self, path: str, *, make: bool = False) -> AbstractContextManager[tuple[int, str]]:
+        """Refuse: there is no folder on disk to open."""
+        raise WorkspaceError(f"`{path[:80]}` lies in a workspace in memory, which has no folders")
+
+    def read_link(self, path: str) -> bytes:
+        """Refuse: there are no links."""
+        raise WorkspaceError(f"`{path[:80]}` is no link; a workspace in memory has none")
+
+    def make_link(self, path: str, target: bytes) -> None:
+        """Refuse: there are no links."""
+        raise WorkspaceError(f"cannot make the link `{path[:80]}`: a workspace in memory has none")
+
+    def make_directory(self, path: str, *, mode: int | None = None) -> None:
+        """Do nothing: a folder is there as soon as a file lies in it."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        if self.files.pop(path, None) is None:
+            raise WorkspaceError(f"cannot remove `{path[:80]}`: there is no such file")
+
+    def remove_directory(self, path: str) -> None:
+        """Refuse: there are no folders of their own."""
+        raise WorkspaceError(f"cannot remove `{path[:80]}`: a workspace in memory has no folders")
+
+    def move(self, source: str, destination: str) -> None:
+        """Move a file to a path where nothing is."""
+        if destination in self.files:
+            raise WorkspaceError(f"`{destination[:80]}` is there already; name another place")
+        self.files[destination] = self.read(source)
+        del self.files[source]
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -1,29 +1,16 @@
-"""The workspace: the one folder the agent works in, opened beneath its root, never through a link out of it."""
+"""The workspace: the one place whose files an agent works on, and what is said of a path in it."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
-import os
-import secrets
 import stat
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.strict_json import scrub
-
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_INDEX, _INDEX_MARK = ".git/index", b"DIRC"
-_MAX_LINKS = 40
-_MAX_PATH = 4096
-_SETTLED = 100_000_000
-"""Nanoseconds after which a file's times are sure to tell a later write apart, so that its hash may be remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,277 +27,60 @@ class Look:
     mode: int = 0
 
 
-class Workspace:
-    """Files below one root. All paths are relative ids as `resolve` returns them.
+class Workspace(Protocol):
+    """The files an agent works on, by canonical id: a path relative to the root. No id leads out of it.
 
-    Every opening walks the components without following links, so that a link put there in between is an error
-    and not a way out. Pipes, devices and sockets are never opened for reading content and never written.
+    Every method raises WorkspaceError, in one sentence that says what to do, for what cannot be done.
     """
 
-    def __init__(self, root: Path | str) -> None:
-        try:
-            self.root = Path(root).resolve(strict=True)
-            if scrub(str(self.root)) != str(self.root):
-                raise WorkspaceError(f"the name of the workspace `{scrub(str(root))}` is no valid text; rename it")
-            self._fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise WorkspaceError(
-                f"the workspace `{root}` cannot be opened ({error.strerror}); name a directory that exists"
-            ) from None
-        self._hashes: dict[str, tuple[tuple[int, ...], str]] = {}
+    @property
+    def root(self) -> Path:
+        """The folder on disk, or the name of one there is only in memory."""
 
     def close(self) -> None:
-        """Give the root's descriptor back."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        """Let go of the workspace; doing it twice is harmless."""
 
     def standing(self) -> None:
-        """Raise WorkspaceError where the root is gone or another folder took its place, or git's index is no index."""
-        try:
-            there, held = self.root.stat(), os.fstat(self._fd)
-        except OSError as error:
-            raise WorkspaceError(f"the workspace `{self.root}` is gone ({error.strerror}); bring it back") from None
-        if (there.st_dev, there.st_ino) != (held.st_dev, held.st_ino):
-            raise WorkspaceError(f"another folder took the place of the workspace `{self.root}`; look what happened")
-        if self.look(_INDEX).kind == "file" and self.read(_INDEX, limit=len(_INDEX_MARK)) != _INDEX_MARK:
-            raise WorkspaceError("git's index cannot be read; mend the repository (`git status` tells more)")
+        """Raise where the workspace is gone or is another folder than it was."""
 
     def resolve(self, path: str, *, follow: bool = True) -> str:
-        """Return the canonical id of `path`: relative, links followed, no `.` or `..`; "." is the root.
+        """Return the canonical id of a path; `follow` False keeps a last link itself."""
 
-        With `follow` False a link in last place stays itself: what deletes or moves acts on the link.
-        Raises WorkspaceError for a path that leads outside, also by a link, or that no file system could hold, and
-        NotText for one that leads by a link to a name that is no text.
-        """
-        if not path or "\0" in path or len(path.encode("utf-8", "surrogatepass")) > _MAX_PATH:
-            raise WorkspaceError("the path is empty, too long or holds a null byte; name a file of the workspace")
-        pending = [part for part in self._relative(path).split("/") if part not in ("", ".")][::-1]
-        done: list[str] = []
-        links = 0
-        while pending:
-            part = pending.pop()
-            if part == "..":
-                if not done:
-                    raise outside(path)
-                done.pop()
-                continue
-            if not pending and not follow:
-                done.append(part)
-                break
-            try:
-                target = os.readlink("/".join([*done, part]), dir_fd=self._fd)
-            except OSError as error:
-                if error.errno == errno.ENAMETOOLONG:
-                    raise WorkspaceError(f"the path `{path[:80]}` is too long; shorten it") from None
-                done.append(part)
-                continue
-            except UnicodeEncodeError:
-                raise not_text(path) from None
-            links += 1
-            if links > _MAX_LINKS:
-                raise WorkspaceError(f"the path `{path[:80]}` goes through too many links; name the file itself")
-            if target.startswith("/"):
-                done = []
-                target = self._relative(target)
-            pending.extend(part for part in target.split("/")[::-1] if part not in ("", "."))
-        found = "/".join(done) or "."
-        if scrub(found) != found:
-            raise not_text(path)
-        return found
+    def directory(self, path: str, *, make: bool = False) -> AbstractContextManager[int]:
+        """Open a folder and return its descriptor; with `make` it is made where it is missing."""
 
-    def _relative(self, path: str) -> str:
-        if not path.startswith("/"):
-            return path
-        root = str(self.root).rstrip("/")
-        if path == root or path.startswith(f"{root}/"):
-            return path[len(root) :].lstrip("/") or "."
-        raise outside(path)
-
-    @contextmanager
-    def directory(self, path: str, *, make: bool = False) -> Iterator[int]:
-        """Yield a descriptor of the directory `path`, opened component by component; `make` creates the way."""
-        fd = os.dup(self._fd)
-        try:
-            for part in path.split("/") if path != "." else ():
-                try:
-                    inner = os.open(part, _DIRECTORY, dir_fd=fd)
-                except FileNotFoundError:
-                    if not make:
-                        raise
-                    with suppress(FileExistsError):
-                        os.mkdir(part, dir_fd=fd)
-                    inner = os.open(part, _DIRECTORY, dir_fd=fd)
-                os.close(fd)
-                fd = inner
-            yield fd
-        finally:
-            os.close(fd)
-
-    @contextmanager
-    def parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """Yield a descriptor of the directory that holds `path`, and the last component; `make` creates the way."""
-        above, _, name = path.rpartition("/")
-        with self.directory(above or ".", make=make) as fd:
-            yield fd, name
+    def parent(self, path: str, *, make: bool = False) -> AbstractContextManager[tuple[int, str]]:
+        """Open the folder that holds a path and return its descriptor, and the last part of the path."""
 
     def look(self, path: str, *, max_hash: int = 0) -> Look:
-        """Return what is at `path`, never following a link; files up to `max_hash` bytes are hashed."""
-        try:
-            with self.parent(path) as (fd, name):
-                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                kind, digest = kind_of(found.st_mode), ""
-                if kind == "link":
-                    digest = hashlib.sha256(os.fsencode(os.readlink(name, dir_fd=fd))).hexdigest()
-                elif kind == "file" and found.st_size <= max_hash:
-                    digest = self._hash(path, found, fd, name)
-                return Look(kind, digest, found.st_size, found.st_nlink, stat.S_IMODE(found.st_mode))
-        except (FileNotFoundError, NotADirectoryError):
-            return Look()
-        except OSError as error:
-            raise cannot("look at", path, error) from None
-
-    def _hash(self, path: str, found: os.stat_result, fd: int, name: str) -> str:
-        """Hash a file's content; known content is recognised by inode, size, mtime and ctime, which cannot be set."""
-        mark = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        known = self._hashes.get(path)
-        if known and known[0] == mark:
-            return known[1]
-        with os.fdopen(regular(path, fd, name), "rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        if len(self._hashes) > 4096:
-            self._hashes.clear()
-        if time.time_ns() - found.st_ctime_ns > _SETTLED:
-            self._hashes[path] = (mark, digest)
-        return digest
+        """Return what is at a path; files of up to `max_hash` bytes are hashed."""
 
     def read(self, path: str, *, limit: int = -1, offset: int = 0) -> bytes:
-        """Return the bytes of a regular file from `offset`, at most `limit` of them."""
-        try:
-            with self.parent(path) as (fd, name):
-                file = regular(path, fd, name)
-            with os.fdopen(file, "rb") as stream:
-                if offset:
-                    stream.seek(offset)
-                return stream.read(limit)
-        except OSError as error:
-            raise cannot("read", path, error) from None
+        """Return the bytes of a file from `offset` on, at most `limit` of them unless that is negative."""
 
     def read_link(self, path: str) -> bytes:
-        """Return the name a link points to, as bytes."""
-        try:
-            with self.parent(path) as (fd, name):
-                return os.fsencode(os.readlink(name, dir_fd=fd))
-        except OSError as error:
-            raise cannot("read the link", path, error) from None
+        """Return the target of a link, as it is written."""
 
     def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        """Put `data` at `path` in one step: readers see the old bytes or the new ones. Keeps mode and owner."""
-        refuse_root(path, "is not a file; name a file in it")
-        temporary = f".foregate-{secrets.token_hex(8)}"
-        try:
-            with self.parent(path, make=True) as (fd, name):
-                before = self._replaceable(fd, name)
-                if before is not None and mode is None:
-                    mode = stat.S_IMODE(before.st_mode)
-                file = os.open(temporary, _NEW, 0o666, dir_fd=fd)
-                try:
-                    with os.fdopen(file, "wb") as stream:
-                        stream.write(data)
-                        if before is not None and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
-                            with suppress(PermissionError):
-                                os.fchown(stream.fileno(), before.st_uid, before.st_gid)
-                        if mode is not None:
-                            os.fchmod(stream.fileno(), mode)
-                    os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
-                except BaseException:
-                    os.unlink(temporary, dir_fd=fd)
-                    raise
-        except OSError as error:
-            raise cannot("write", path, error) from None
-
-    @staticmethod
-    def _replaceable(fd: int, name: str) -> os.stat_result | None:
-        try:
-            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
-        if not stat.S_ISREG(found.st_mode):
-            raise WorkspaceError(f"`{name}` is not a regular file; name one")
-        return found
+        """Put a file's bytes at a path, all at once; missing folders are made."""
 
     def changeable(self, path: str) -> None:
-        """Raise WorkspaceError where nothing could be put at `path` or taken away, as its folder is none or closed."""
-        above = path.rpartition("/")[0] or "."
-        try:
-            with self.directory(above) as fd:
-                if not os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
-                    raise WorkspaceError(f"cannot change `{path[:80]}`: its folder does not allow it")
-        except FileNotFoundError:
-            self.changeable(above)
-        except OSError as error:
-            raise cannot("change", path, error) from None
+        """Raise where a path could not be put back after a change."""
 
     def make_link(self, path: str, target: bytes) -> None:
-        """Put a link at `path`, where nothing may be; used only to bring back one that was there."""
-        try:
-            with self.parent(path, make=True) as (fd, name):
-                os.symlink(os.fsdecode(target), name, dir_fd=fd)
-        except OSError as error:
-            raise cannot("create", path, error) from None
+        """Make a link with a target."""
 
     def make_directory(self, path: str, *, mode: int | None = None) -> None:
-        """Create a directory and what is missing above it; `mode` sets its permission bits."""
-        try:
-            with self.directory(path, make=True) as fd:
-                if mode is not None:
-                    os.fchmod(fd, mode)
-        except OSError as error:
-            raise cannot("create", path, error) from None
+        """Make a folder, and those above it that are missing."""
 
     def remove(self, path: str) -> None:
-        """Delete a file or a link itself; raise WorkspaceError for anything else."""
-        refuse_root(path, "cannot be deleted; name something in it")
-        try:
-            with self.parent(path) as (fd, name):
-                kind = kind_of(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
-                if kind not in ("file", "link"):
-                    raise WorkspaceError(f"`{path[:80]}` is not a file; nothing was deleted")
-                os.unlink(name, dir_fd=fd)
-        except OSError as error:
-            raise cannot("delete", path, error) from None
+        """Remove a file or a link."""
 
     def remove_directory(self, path: str) -> None:
-        """Delete an empty directory; raise WorkspaceError when it is not empty."""
-        refuse_root(path, "cannot be deleted; name something in it")
-        try:
-            with self.parent(path) as (fd, name):
-                os.rmdir(name, dir_fd=fd)
-        except OSError as error:
-            raise cannot("delete", path, error) from None
+        """Remove an empty folder."""
 
     def move(self, source: str, destination: str) -> None:
-        """Rename a file, link or directory; the destination is taken first, so that nothing is ever overwritten."""
-        refuse_root(source, "cannot be moved; name something in it")
-        refuse_root(destination, "is there already; name a new path")
-        try:
-            with self.parent(source) as (old, name), self.parent(destination, make=True) as (new, target):
-                kind = kind_of(os.stat(name, dir_fd=old, follow_symlinks=False).st_mode)
-                if kind == "directory":
-                    os.mkdir(target, dir_fd=new)
-                elif kind in ("file", "link"):
-                    os.close(os.open(target, _NEW, 0o600, dir_fd=new))
-                else:
-                    raise WorkspaceError(f"`{source[:80]}` is neither file nor directory; nothing was moved")
-                try:
-                    os.rename(name, target, src_dir_fd=old, dst_dir_fd=new)
-                except BaseException:
-                    (os.rmdir if kind == "directory" else os.unlink)(target, dir_fd=new)
-                    raise
-        except FileExistsError:
-            raise WorkspaceError(f"`{destination[:80]}` is there already; name a new path") from None
-        except OSError as error:
-            raise cannot("move", source, error) from None
+        """Move something to a path where nothing is."""
 
 
 def kind_of(mode: int) -> str:
@@ -320,17 +90,6 @@ def kind_of(mode: int) -> str:
     if stat.S_ISDIR(mode):
         return "directory"
     return "link" if stat.S_ISLNK(mode) else "other"
-
-
-def regular(path: str, fd: int, name: str) -> int:
-    """Open a regular file for reading; anything else is refused before and after opening, which never blocks."""
-    if not stat.S_ISREG(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
-        raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
-    file = os.open(name, _READ, dir_fd=fd)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
-    return file
 
 
 def refuse_root(path: str, why: str) -> None:

@@ -10,20 +10,21 @@ from pathlib import Path
 from foregate.agent.loop import runner
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
-from foregate.agent.workspace.workspace import Workspace
+from foregate.agent.workspace.local import LocalWorkspace
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import Setting
 from foregate.evidence.state.transcript import object_text
 from foregate.policy.source.load import file_of, load
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import Message, ModelRequest
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_result import ToolResult
 from foregate.telemetry.log.memory_log import MemoryLog
 from guarding.person import Asked
 from guarding.robot import Robot
 from guarding.task import task
 from guarding.world import World
+from tests.agent.running import run_alone
 
 LONGEST = 40
 """Responses after which the bare loop stops."""
@@ -118,7 +119,7 @@ async def gated(variant: Variant, world: World, robot: Robot, person: Asked) -> 
 
 async def bare(world: World, robot: Robot) -> str:
     """Play through a loop that runs what it is told; return the last answer."""
-    workspace = Workspace(world.workspace)
+    workspace = LocalWorkspace(world.workspace)
     policy = load(None).policy
     tools = Toolbox([*builtin_tools(workspace, policy), *world.tools()])
     messages: list[Message] = []
@@ -135,7 +136,7 @@ async def bare(world: World, robot: Robot) -> str:
                     break
                 for call in response.calls:
                     try:
-                        result = await tools.run(call)
+                        result = await run_alone(tools, call)
                     except Exception as error:
                         result = ToolResult(False, str(error))
                     messages.append(

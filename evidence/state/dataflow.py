@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from foregate.evidence.state.placeholders import filled, named, steps_in
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
+from foregate.schemas.codes import NotRunCode
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.evidence_record import EvidenceKind, Origin
 from foregate.schemas.model_response import ModelResponse
@@ -50,7 +51,7 @@ class Stage(Struct, frozen=True):
     """The places of the calls that can go now, and why those cannot that never will: code and message by place."""
 
     places: tuple[int, ...]
-    dead: Mapping[int, tuple[str, str]]
+    dead: Mapping[int, tuple[NotRunCode, str]]
 
 
 @dataclass(slots=True)
@@ -173,7 +174,7 @@ class _Walk:
     def __init__(self, program: Program, limit: int) -> None:
         self._program, self._limit = program, limit or len(program.calls)
         self.places: list[int] = []
-        self.dead: dict[int, tuple[str, str]] = {}
+        self.dead: dict[int, tuple[NotRunCode, str]] = {}
 
     def item(self, item: int | Block, before: str) -> str:
         """Take in an item that stands behind what stands as `before`; return how it stands itself."""
@@ -212,7 +213,7 @@ class _Walk:
         items = (program.order.step(place, number) for number in steps_in(arguments)) if program.order else ()
         return any(not program.said(inner) for item in items if item is not None for inner in _places(item))
 
-    def dies(self, place: int, code: str, message: str) -> str:
+    def dies(self, place: int, code: NotRunCode, message: str) -> str:
         """Note that a call never runs."""
         self.dead[place] = code, message
         return "failed"

@@ -32,7 +32,6 @@ from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.resource import Resource
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.ruling import Standing
 from foregate.schemas.session_events import (
     CatalogChanged,
     Checkpoint,
@@ -41,6 +40,7 @@ from foregate.schemas.session_events import (
     SessionEnded,
     SessionStarted,
 )
+from foregate.schemas.standing import Standing
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.turn import Said
 

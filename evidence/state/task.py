@@ -22,7 +22,7 @@ from foregate.schemas.opinion import Consequence
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.resource import Resource
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.schemas.task_events import TaskPaused
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import CheckResult, Counters, HoldCount, Refusal, Said

@@ -24,7 +24,7 @@ from foregate.schemas.evidence_record import EvidenceSeen
 from foregate.schemas.grant import Grant
 from foregate.schemas.need import Answer, Need
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import SurveyedResource
 from foregate.schemas.tool_call import ToolCall

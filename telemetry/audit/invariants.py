@@ -20,7 +20,6 @@ from foregate.schemas.event import Event
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.response_events import Continuation, ModelResponded
-from foregate.schemas.ruling import Standing
 from foregate.schemas.session_events import (
     CatalogChanged,
     Checkpoint,
@@ -29,6 +28,7 @@ from foregate.schemas.session_events import (
     SessionEnded,
     SessionStarted,
 )
+from foregate.schemas.standing import Standing
 from foregate.schemas.survey import survey_hash
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 

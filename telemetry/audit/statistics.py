@@ -16,8 +16,8 @@ from foregate.schemas.event_body import Kind
 from foregate.schemas.json_object import get_list, get_object, get_text
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import Usage
-from foregate.schemas.ruling import Standing
 from foregate.schemas.session_events import PolicyChanged, SessionStarted
+from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_events import TaskStarted
 

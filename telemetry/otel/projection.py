@@ -32,8 +32,8 @@ from foregate.schemas.json_object import get_object, texts
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import Usage
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.ruling import Standing
 from foregate.schemas.session_events import CatalogChanged, PolicyChanged, SessionEnded, SessionStarted
+from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.tool_spec import ToolSpec

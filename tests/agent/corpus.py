@@ -181,8 +181,8 @@ async def changed_while_waiting(world: World) -> Session:
     await run(session, REQUEST)
     assert session.state.open is not None
     assert session.state.open.need is not None
-    need, turn = session.state.open.need.need, session.turn(session.state.open)
-    await session.answered(need, turn, {"choice": "yes", "text": "", "by": "person"})
+    need, turn = session.state.open.need.need, session.turns.build_turn(session.state.open).turn
+    await session.interaction.record_answer(need, turn, {"choice": "yes", "text": "", "by": "person"})
     await world.kill(session)
     world.policy = rules(ASK_EDITS, **{"scope.max_resources": 7})
     again = await world.open([says("ok")], ["yes"], resume=True)

@@ -98,8 +98,8 @@ class World:
             "builtin",
         )
         made = [
-            read_file(self.workspace, self.policy),  # type: ignore[arg-type]
-            edit_file(self.workspace, self.policy),  # type: ignore[arg-type]
+            read_file(self.workspace, self.policy),
+            edit_file(self.workspace, self.policy),
             Tool(sender, send),
             Tool(noter, note),
         ]
@@ -134,7 +134,7 @@ class World:
             model=ScriptedModel(model) if isinstance(model, Sequence) else model,
             tools=Toolbox(self.tools()),
             policy=policy or self.policy,
-            workspace=self.workspace,  # type: ignore[arg-type]
+            workspace=self.workspace,
             person=ScriptedPerson(person) if isinstance(person, Sequence) else person,
             clock=self.clock,
             **{"delegate": child, **more},

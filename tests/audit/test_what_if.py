@@ -162,8 +162,7 @@ async def test_what_is_not_decidable_says_what_the_log_does_not_hold(changes: di
 async def test_a_call_that_was_judged_early_too_differs_once_and_as_its_response_was_judged() -> None:
     async def differs(early: bool) -> list[tuple[str, str, bool]]:
         world = World()
-        session = await world.open([calls(READ, text=TALK), says("ok")], [])
-        session.early = early
+        session = await world.open([calls(READ, text=TALK), says("ok")], [], prefetch=early)
         await run(session, "read a.txt")
         return [(row.call.tool, row.call.change, row.diverges) for row in judged(world, {"approval.reads": "ask"})[0]]
 

@@ -130,9 +130,8 @@ async def test_words_of_a_model_in_auto_are_shown_as_they_stream_and_its_calls_n
     pieces = [delta(content=said[at : at + 7]) for at in range(0, len(said), 7)]
     async with (
         ScriptedServer(Stream([*pieces, delta("stop")]), Stream([delta("stop", content="Seen.")])) as server,
-        Agent(model=model_at(server), dialect="auto", **where) as agent,
+        Agent(model=model_at(server), dialect="auto", on_text=shown.append, **where) as agent,
     ):
-        (await agent.open()).on_text = shown.append
         await agent.run("what does a.txt say?")
     assert "".join(shown).replace("\n", "") == "I look.Seen."
 
@@ -156,7 +155,7 @@ async def test_a_look_is_taken_early_where_the_configuration_says_so_and_is_show
         ScriptedServer(Stream(events), message("It says teh cat.")) as server,
         Agent(model=model_at(server), dialect=dialect, config=config, **where) as agent,
     ):
-        (await agent.open()).listeners.append(heard)
+        (await agent.open()).subscribe(heard)
         assert (await agent.run("what does a.txt say?")).text == "It says teh cat."
         bodies = [codec.dump(event.body) | {"kind": event.kind} for event in await where["log"].read(agent.session)]
     marks = [(body["kind"], "early" in body, "look" in body) for body in bodies]
@@ -178,9 +177,8 @@ async def test_what_a_model_in_auto_thinks_aloud_is_neither_shown_nor_answered(
     pieces = [delta(content=said[at : at + 7]) for at in range(0, len(said), 7)]
     async with (
         ScriptedServer(Stream([*pieces, delta("stop")])) as server,
-        Agent(model=model_at(server), dialect="auto", **where) as agent,
+        Agent(model=model_at(server), dialect="auto", on_text=shown.append, **where) as agent,
     ):
-        (await agent.open()).on_text = shown.append
         assert (await agent.run("what does a.txt say?")).text == "It says teh cat."
         (response,) = [e.body for e in await where["log"].read(agent.session) if e.kind == "model_response"]
     assert ("".join(shown), response.reasoning) == ("It says teh cat.", "I need no tool.")

@@ -12,7 +12,7 @@ from foregate.schemas.grant import Grant
 from foregate.schemas.need import Voided
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.schemas.turn import Turn
 from tests.gates.turns import (
     CATALOGUE,

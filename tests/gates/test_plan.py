@@ -11,7 +11,7 @@ from foregate.gates.prelude import judge, prelude
 from foregate.schemas.codes import PLAN_REASONS
 from foregate.schemas.need import Need, Voided
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.schemas.turn import Counters, Turn
 from tests.gates.turns import (
     CATALOGUE,

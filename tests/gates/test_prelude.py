@@ -22,7 +22,8 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.need import Need
 from foregate.schemas.opinion import Consequence, Opinion
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.ruling import Ruling
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 from tests.gates.turns import CATALOGUE, call, judged, survey, turn

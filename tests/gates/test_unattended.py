@@ -16,7 +16,7 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.need import Need
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.schemas.turn import Counters, Turn
 from tests.gates.test_plan import ALONE, POLICY, RUN, SEND, planned
 from tests.gates.turns import ACCEPT, CATALOGUE, answered, call, codes, judged, need_of, plan_for, row, turn

@@ -12,7 +12,8 @@ from foregate.schemas.effect import Effect
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.plan import Criterion, PlanInForce, ScopeItem
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.ruling import Number, Standing
+from foregate.schemas.ruling import Number
+from foregate.schemas.standing import Standing
 
 TEXTS = st.text(max_size=8)
 DECISIONS = st.builds(

@@ -58,7 +58,7 @@ async def uses_an_agent() -> None:
             assert_type(with_values(planning.plan, {"2.path": "b.txt"}), TaskPlan)
             with_values(planning.plan, ["2.path"])  # type: ignore[arg-type]
             assert_type(await agent.execute(planning.plan, confirmed=True), PlanReport)
-        assert_type(await (await agent.open()).child("a part of it"), Outcome)
+        assert_type(await (await agent.open()).run_child("a part of it"), Outcome)
         assert_type(agent.notes, tuple[str, ...])
         assert_type(agent.outcome, Outcome | None)
         assert_type(agent.session, str)

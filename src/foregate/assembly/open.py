@@ -105,7 +105,7 @@ async def _open(
     from foregate.agent.serving.served_policy import served
     from foregate.agent.session.resume import fold_session, resume
     from foregate.agent.session.session import Session
-    from foregate.agent.workspace.workspace import Workspace
+    from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.model_roles import Roles
     from foregate.assembly.own_secrets import own_secrets
     from foregate.assembly.remote import introduce, reached, remarks_on
@@ -118,7 +118,7 @@ async def _open(
     name = await find_session(log, setting.resume) if setting.resume else await fresh_name(log)
     began = await beginning_of(log, name) if setting.resume else None
     recorded = began.runtime if began is not None else None
-    workspace = Workspace(began.workspace if began is not None else setting.workspace)
+    workspace = LocalWorkspace(began.workspace if began is not None else setting.workspace)
     resources.callback(workspace.close)
     rules = guarded_policy(setting, workspace.root, place.own, looked_for)
     policy = served(rules.policy) if setting.serving else rules.policy

@@ -98,9 +98,9 @@ class Agents:
 def offered(setting: Setting) -> tuple[list[ToolSpec], Policy]:
     """Return the tools that are served and the policy in force; raise UsageError, WorkspaceError or PolicyError."""
     from foregate.agent.serving.served_policy import served
-    from foregate.agent.workspace.workspace import Workspace
+    from foregate.agent.workspace.local import LocalWorkspace
 
-    workspace = Workspace(setting.workspace)
+    workspace = LocalWorkspace(setting.workspace)
     try:
         _, policy = choose_policy(setting, workspace.root)
         return list(local_tools(setting, workspace, policy, Home(Home.path()).memory).specs()), served(policy)

@@ -23,7 +23,8 @@ from foregate.schemas.event import Event
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.protocols import Log
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.ruling import Number, Remedy, Standing
+from foregate.schemas.ruling import Number, Remedy
+from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import catalogue_of

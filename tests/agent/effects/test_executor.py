@@ -34,7 +34,7 @@ def more_tools(workspace: Workspace, policy: object = POLICY) -> list[Tool]:
 
 
 async def told(session: Session, kind: type[B]) -> list[B]:
-    return bodies(await session.log.read("s"), kind)
+    return bodies(await session.log.read(), kind)
 
 
 def spying(tool: Tool, before: object) -> Tool:
@@ -53,7 +53,7 @@ async def test_a_permit_is_for_one_call_and_one_run(
     (folder / "a.txt").write_text("x")
     session = await open_session(calls(("read_file", {"path": "a.txt"})), says("done"), policy=POLICY)
     seen = []
-    session.listeners.append(lambda event: seen.append(dict(session.facts)) if event.kind == "tool_started" else None)
+    session.subscribe(lambda event: seen.append(session.turns.facts_in_hand()) if event.kind == "turn_judged" else None)
     await run(session, "go")
     (started,) = await told(session, ToolStarted)
     facts, permit = next(iter(seen[0].values())), started.permit
@@ -114,7 +114,7 @@ async def test_the_before_image_is_stored_before_the_tool_runs(
             image = event.body.before[0].image
             stored.append((session.blobs.get(image), (folder / "a.txt").read_text()))
 
-    session.listeners.append(look)
+    session.subscribe(look)
     await run(session, "go")
     assert stored == [(b"old", "old")]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.agent.effects.preview import Prospect, prospects, taken_back
 from foregate.agent.effects.undo import past
@@ -28,21 +29,23 @@ READ = ("read_file", {"path": "a.txt"})
 
 
 class Watcher:
-    """A person who looks at the prospects, does something to the world first where asked to, and says yes."""
+    """A person who looks at the prospects, once after each thing that happens meanwhile, and says yes."""
 
-    def __init__(self, meanwhile: Any = None) -> None:
+    def __init__(self, *meanwhile: Any) -> None:
         self.session: Session | None = None
         self.meanwhile = meanwhile
+        self.others: list[Mapping[str, Prospect]] = []
         self.seen: list[Mapping[str, Prospect]] = []
         self.requests: list[Mapping[str, Any]] = []
 
     async def answer(self, need: Need) -> Reply | None:
         """Look and say yes."""
-        if self.meanwhile is not None:
-            self.meanwhile()
         assert self.session is not None
         self.requests.append(need.request)
-        self.seen.append(prospects(self.session, need))
+        for meanwhile in self.meanwhile or (lambda: None,):
+            meanwhile()
+            self.seen.append(prospects(self.session, need))
+        self.others.append(prospects(self.session, replace(need, digests=("another digest",) * len(need.digests))))
         return Reply("yes")
 
     @property
@@ -168,15 +171,17 @@ async def test_a_file_that_changed_or_became_a_pipe_is_not_read_on(
     open_session: OpenSession, workspace: Workspace, folder: Path, each: Policy
 ) -> None:
     (folder / "a.txt").write_text("teh cat\n")
-    person = Watcher(lambda: (folder / "a.txt").write_text("teh dog\n"))
+
+    def pipe() -> None:
+        (folder / "a.txt").unlink()
+        os.mkfifo(folder / "a.txt")
+
+    person = Watcher(lambda: (folder / "a.txt").write_text("teh dog\n"), pipe)
     edit = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
-    session = await watched(open_session, workspace, each, person, edit, [READ])
-    assert "changed after this call was judged" in person.seen[0]["c8.1"].problem
-    (folder / "a.txt").unlink()
-    os.mkfifo(folder / "a.txt")
-    need = Need("approval", "person", "k", ("c8.1",), tuple(f.call.digest for f in session.facts.values()))
-    found = prospects(session, need)
-    assert all(prospect.changes == () for prospect in found.values())
+    await watched(open_session, workspace, each, person, edit, [READ])
+    changed, piped = (found["c8.1"] for found in person.seen)
+    assert "changed after this call was judged" in changed.problem
+    assert (changed.changes, piped.changes) == ((), ())
 
 
 async def test_an_edit_that_cannot_be_made_says_why(
@@ -199,7 +204,7 @@ async def test_a_file_larger_than_one_read_is_left_to_its_arguments(
         assert person.session is not None
         person.session.policy = each.model_copy(update={"files": each.files.model_copy(update={"max_read": 7})})
 
-    person.meanwhile = meanwhile
+    person.meanwhile = (meanwhile,)
     edit = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
     await watched(open_session, workspace, each, person, edit, [READ])
     assert (person.only.changes, person.only.problem) == ((), "")
@@ -210,12 +215,23 @@ async def test_a_deletion_says_what_is_kept_and_another_call_has_no_prospect(
 ) -> None:
     (folder / "a.txt").write_text("cat\n")
     person = Watcher()
-    session = await watched(
+    await watched(
         open_session, workspace, each, person, ("delete_path", {"path": "a.txt"}), [READ], request="delete a.txt"
     )
     assert person.only.changes == ()
     assert [resource.id for resource in person.only.kept] == ["a.txt"]
-    assert prospects(session, Need("approval", "person", "k", ("c8.1",), ("another digest",))) == {}
+    assert person.others == [{}]
+
+
+async def test_a_call_nobody_is_asked_about_any_more_has_no_prospect(
+    open_session: OpenSession, workspace: Workspace, folder: Path, each: Policy
+) -> None:
+    (folder / "a.txt").write_text("cat\n")
+    person, needs = Watcher(), []
+    person.meanwhile = (lambda: needs.append(person.session.state.open.need.need),)  # type: ignore[union-attr]
+    session = await watched(open_session, workspace, each, person, ("delete_path", {"path": "a.txt"}), [READ])
+    assert prospects(session, needs[0]) == {}
+    assert person.only.kept
 
 
 async def test_taking_back_is_foreseen_from_the_before_image(
@@ -224,7 +240,7 @@ async def test_taking_back_is_foreseen_from_the_before_image(
     (folder / "a.txt").write_text("teh cat\n")
     edit = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
     session = await watched(open_session, workspace, policy, Watcher(), edit, [READ])
-    (change,) = past(await session.log.read("s")).left
+    (change,) = past(await session.log.read()).left
     (back,) = taken_back(session, change)
     assert (back.path, back.before, back.after) == ("a.txt", b"the cat\n", b"teh cat\n")
     (folder / "a.txt").unlink()
@@ -236,5 +252,5 @@ async def test_taking_back_a_new_file_is_foreseen_as_its_end(
 ) -> None:
     write = ("write_file", {"path": "b.txt", "content": "b\n"})
     session = await watched(open_session, workspace, policy, Watcher(), write, request="create b.txt")
-    (change,) = past(await session.log.read("s")).left
+    (change,) = past(await session.log.read()).left
     assert [(back.before, back.after) for back in taken_back(session, change)] == [(b"b\n", b"")]

@@ -72,7 +72,7 @@ def do(workspace: Workspace) -> Do:
         assert outcome.status == "completed", outcome
         finished = bodies(await log.read("s"), ToolFinished)
         assert [(body.tool, body.ok) for body in finished] == [(name, True) for name, _ in wanted], finished
-        await log.release(first.lease)
+        await log.release(first.log.lease)
         again = await opened(ScriptedModel([]), create=False)
         for event in await log.read("s"):
             again.state.apply(event)
@@ -127,7 +127,7 @@ async def test_a_change_is_shown_first_then_taken_back_exactly(furnished: Path, 
     report = await undo(session)
     assert (report.done, report.steps, report.reason) == (True, shown.steps, "")
     assert snapshot(furnished) == before
-    event = (await session.log.read("s"))[-1]
+    event = (await session.log.read())[-1]
     assert isinstance(event.body, EffectUndone)
     assert (event.body.call, event.body.resources) == (report.call, report.resources)
     assert "nothing that was changed" in (await undo(session)).reason
@@ -137,7 +137,7 @@ async def test_a_change_is_shown_first_then_taken_back_exactly(furnished: Path, 
 @pytest.mark.parametrize("name", CHANGES)
 async def test_a_world_that_has_moved_on_is_left_as_it_is(furnished: Path, do: Do, name: str) -> None:
     session = await do(CHANGES[name])
-    last = bodies(await session.log.read("s"), ToolFinished)[-1]
+    last = bodies(await session.log.read(), ToolFinished)[-1]
     path = furnished / next((change.resource.id for change in last.changes if change.after), last.target)
     if path.is_dir():
         (path / "somebody").write_text("else")
@@ -150,7 +150,7 @@ async def test_a_world_that_has_moved_on_is_left_as_it_is(furnished: Path, do: D
         assert not report.done
         assert "has changed since" in report.reason or "not empty" in report.reason or "is there again" in report.reason
     assert snapshot(furnished) == moved
-    assert (await session.log.read("s"))[-1].kind != "effect_undone"
+    assert (await session.log.read())[-1].kind != "effect_undone"
 
 
 async def test_changes_are_taken_back_newest_first_down_to_the_start(furnished: Path, do: Do) -> None:
@@ -161,7 +161,7 @@ async def test_changes_are_taken_back_newest_first_down_to_the_start(furnished: 
         ("edit_file", {"path": "b.sh", "old": "two", "new": "three"}),
         ("delete_path", {"path": "b.sh"}),
     )
-    first = bodies(await session.log.read("s"), ToolFinished)[0].call
+    first = bodies(await session.log.read(), ToolFinished)[0].call
     assert "has changed since" in (await undo(session, first)).reason
     for _ in range(4):
         assert (await undo(session)).done
@@ -185,7 +185,7 @@ async def test_a_file_written_by_any_tool_that_names_it_can_be_taken_back(furnis
 
 async def test_looks_unknown_calls_and_commands_have_nothing_to_take_back(furnished: Path, do: Do) -> None:
     session = await do(("read_file", {"path": "a.sh"}), ("run_command", {"argv": ["ls"]}))
-    first = bodies(await session.log.read("s"), ToolFinished)[0].call
+    first = bodies(await session.log.read(), ToolFinished)[0].call
     assert "changed nothing" in (await undo(session, first)).reason
     assert "no call `nope` in this session; what can be undone: nothing" in (await undo(session, "nope")).reason
     assert "nothing that was changed" in (await undo(session)).reason
@@ -199,7 +199,7 @@ async def test_an_unknown_call_lists_those_that_can_be_undone_and_only_those(fur
     )
     assert (await undo(session)).done
     reason = (await undo(session, "nope")).reason
-    finished = bodies(await session.log.read("s"), ToolFinished)
+    finished = bodies(await session.log.read(), ToolFinished)
     (edited,) = [body.call for body in finished if body.tool == "edit_file"]
     assert reason.endswith(f"what can be undone: {edited} (edit_file)")
 
@@ -267,7 +267,7 @@ async def test_taking_back_is_announced_first_and_finished_by_the_next_process_w
         with pytest.raises(KeyboardInterrupt):
             await undo(session)
     assert snapshot(furnished) == before
-    assert session.state.seq == (await session.log.head(session.name)).seq
+    assert session.state.seq == (await session.log.store.head(session.name)).seq
     assert (await undo(session, preview=True)).done
     assert "effect_undone" not in [event.kind for event in await session.log.read()]
     assert (await undo(session)).done
@@ -317,7 +317,7 @@ async def test_an_undo_that_breaks_off_says_what_is_back_and_what_is_not_and_the
         "this was not",
     ]
     assert ((folder / "d/last").read_text(), (folder / "big").read_text()) == ("3", "x")
-    events = await session.log.read("s")
+    events = await session.log.read()
     assert "effect_undone" not in [event.kind for event in events]
     assert isinstance(events[-1].body, Checkpoint)
     assert events[-1].body.restored == ("restore `d/last`",)
@@ -325,7 +325,7 @@ async def test_an_undo_that_breaks_off_says_what_is_back_and_what_is_not_and_the
         again = await undo(session, preview=preview)
         assert (again.done, again.steps) == (True, report.left)
     assert snapshot(folder) == before
-    assert bodies(await session.log.read("s"), EffectUndone)[-1].resources == ("first", "big", "d/last")
+    assert bodies(await session.log.read(), EffectUndone)[-1].resources == ("first", "big", "d/last")
 
 
 async def test_the_rest_is_not_taken_back_where_somebody_has_changed_it_meanwhile(
@@ -358,7 +358,7 @@ async def test_nothing_is_touched_when_the_last_step_cannot_be_taken(
         report = await undo(session, preview=preview)
         assert (report.done, report.left, len(report.sentences)) == (False, (), 1)
     assert snapshot(folder) == moved
-    assert "checkpoint" not in [event.kind for event in await session.log.read("s")]
+    assert "checkpoint" not in [event.kind for event in await session.log.read()]
 
 
 async def test_a_folder_that_came_back_in_part_is_called_so_and_completed(furnished: Path, do: Do) -> None:

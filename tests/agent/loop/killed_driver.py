@@ -24,7 +24,7 @@ from foregate.agent.loop.runner import go_on, run
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.workspace import Workspace
+from foregate.agent.workspace.local import LocalWorkspace
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import Setting
 from foregate.policy.source.load import default_policy
@@ -143,7 +143,7 @@ async def session(order: Mapping[str, Any]) -> dict[str, Any]:
     """Begin the session, or go on with the one that is there, and see its task through."""
     how, where = order["die"] or ("", 0)
     home = Path(order["home"])
-    space = Workspace(order["workspace"])
+    space = LocalWorkspace(order["workspace"])
     files = [read_file(space, POLICY), edit_file(space, POLICY)]
     setting = Setting(
         workspace=order["workspace"],

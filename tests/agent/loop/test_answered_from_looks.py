@@ -24,7 +24,7 @@ from foregate.schemas.need import Need
 from foregate.schemas.order import Block
 from foregate.schemas.protocols import Lease, Reply
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
@@ -89,8 +89,7 @@ async def test_a_log_that_fails_under_a_look_is_told_though_the_response_fails_t
         await failed.wait()
         raise ModelError("nobody answers")
 
-    session = await world.open(Meddling(calls(READ, text=TALK), breaks), listeners=[full])
-    session.early = True
+    session = await world.open(Meddling(calls(READ, text=TALK), breaks), listeners=[full], prefetch=True)
     with pytest.raises(LogError):
         await run(session, ASKS)
 
@@ -103,10 +102,10 @@ async def test_what_was_seen_for_a_response_that_failed_answers_no_call_that_com
         raise ModelError("nobody answers")
 
     model = Meddling(calls(READ, text=TALK), breaks)
-    session = await world.open(model, listeners=[lambda e: seen.set() if e.kind == "tool_finished" else None])
-    session.early = True
+    session = await world.open(model, prefetch=True)
+    session.subscribe(lambda event: seen.set() if event.kind == "tool_finished" else None)
     assert (await run(session, ASKS)).status == "failed"
-    session.early, model.responses = False, [says("ok")]
+    session.prefetch, model.responses = False, [says("ok")]
     await run(session, ASKS)
     session.model = (await World().open([calls(READ, text=TALK), says("ok")])).model
     assert (await run(session, ASKS)).status == "completed"
@@ -132,8 +131,7 @@ async def test_a_call_a_process_died_in_that_was_answered_from_a_look_is_looked_
             raise Killed
 
     world = World()
-    session = await world.open([calls(READ, text=TALK)], listeners=[kill])
-    session.early = True
+    session = await world.open([calls(READ, text=TALK)], listeners=[kill], prefetch=True)
     with pytest.raises(Killed):
         await run(session, ASKS)
     await world.kill(session)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.loop.scheduler import together, touch
+from foregate.agent.loop.scheduler import run_together, touch
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.effect import Effect
@@ -83,5 +83,5 @@ async def test_where_one_of_several_raises_the_others_are_over_before_it_is_rais
         raise LookupError
 
     with pytest.raises(LookupError):
-        await together([waits(), raises()])
+        await run_together([waits(), raises()])
     assert over == ["cancelled"]

@@ -122,7 +122,7 @@ async def test_a_child_gets_what_is_left_and_none_deeper_than_the_policy_says() 
     session = await world.open([])
     await session.record_message("go")
     with pytest.raises(UsageError, match=r"limits\.child_depth"):
-        await session.child("read a.txt")
+        await session.run_child("read a.txt")
     assert "delegate" not in session.catalogue
     assert "delegate" in (await World().open([])).catalogue
 

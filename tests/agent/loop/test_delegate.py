@@ -69,20 +69,20 @@ async def test_children_end_at_the_policys_depth() -> None:
     await run(session, "go")
     assert "unknown_tool" in session.state.messages[-2].text
     with pytest.raises(UsageError):
-        await session.child("go")
+        await session.run_child("go")
 
 
 async def test_a_child_can_be_started_by_a_program() -> None:
     world = World()
     session = await world.open([says("hello from below")])
-    assert (await session.child("say hello")).text == "hello from below"
+    assert (await session.run_child("say hello")).text == "hello from below"
 
 
 async def test_a_session_without_anything_to_run_child_tasks_offers_none() -> None:
     session = await World().open([], delegate=None)
     assert "delegate" not in session.catalogue
     with pytest.raises(UsageError, match="runs no child tasks"):
-        await session.child("go")
+        await session.run_child("go")
 
 
 async def test_a_childs_need_pauses_the_parent_and_both_go_on_in_another_process() -> None:

@@ -128,7 +128,7 @@ async def not_even_started(world: World) -> None:
     def refuse(*_: object, **__: object) -> bytes:
         raise WorkspaceError("the copy could not be made")
 
-    session.listeners.append(broken)
+    session.subscribe(broken)
     await run(session, "fix a.txt")
     assert await answered(world) == [("edit_file", "tool_failed")]
 

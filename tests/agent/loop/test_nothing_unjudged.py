@@ -20,7 +20,7 @@ from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import FINISH_REASONS, ModelResponse
 from foregate.schemas.protocols import Reply
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.audit.verify import verify
 from foregate.telemetry.log import chain

@@ -123,8 +123,8 @@ async def test_a_yes_under_one_policy_is_void_under_the_next() -> None:
     open_turn = session.state.open
     assert open_turn is not None
     assert open_turn.need is not None
-    turn = session.turn(open_turn)
-    await session.answered(open_turn.need.need, turn, {"choice": "yes", "text": "", "by": "person"})
+    turn, yes = session.turns.build_turn(open_turn).turn, {"choice": "yes", "text": "", "by": "person"}
+    await session.interaction.record_answer(open_turn.need.need, turn, yes)
     await world.kill(session)
     again = await world.open([says("no")], ["no"], resume=True, policy=asking(**{"scope.max_resources": 5}))
     await go_on(again)

@@ -27,7 +27,7 @@ from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.audit.rebuild_turn import recorded
 from foregate.telemetry.audit.verify import verify
@@ -48,8 +48,7 @@ NOWHERE, UNKNOWN = ("read_file", {"path": "no.txt"}), ("read", {"path": "a.txt"}
 
 async def early(world: World, model: Any, person: Any = None, *, on: bool = True, **more: Any) -> Outcome:
     """Run a task in `world`, its looks taken early where `on`, and check that its log is sound."""
-    session = await world.open(model, person, **more)
-    session.early = on
+    session = await world.open(model, person, prefetch=on, **more)
     outcome = await run(session, ASKS)
     assert verify(world.log.lines("s"), "s").defects == ()
     return outcome
@@ -92,9 +91,8 @@ async def test_a_look_runs_before_its_response_is_there_and_its_call_is_answered
     first, second = (piece(at, f'{{"path":"{at}.txt"}}', id=at, name="read_file") for at in "ab")
     events = [delta(content=TALK), first, second, looked, delta("tool_calls")]
     async with ScriptedServer(Stream(events), Stream([delta(content="so"), delta("stop")])) as server:
-        session = await world.open(model_at(server))
-        session.early = True
-        session.listeners.append(lambda event: looked.set() if event.kind == "tool_finished" else None)
+        session = await world.open(model_at(server), prefetch=True)
+        session.subscribe(lambda event: looked.set() if event.kind == "tool_finished" else None)
         async with asyncio.timeout(60):  # the server sends no end before the look is over
             assert (await run(session, ASKS)).status == "completed"
     (look,) = await looks(world, ToolFinished)

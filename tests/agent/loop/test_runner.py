@@ -93,7 +93,7 @@ async def test_a_truncated_response_is_never_judged(folder: Path, open_session: 
     cut = ModelResponse("", calls(READ).calls, finish_reason="length")
     session = await open_session(cut, says("done"))
     await run(session, "go")
-    kinds = [event.kind for event in await session.log.read("s")]
+    kinds = [event.kind for event in await session.log.read()]
     assert "turn_judged" not in kinds
     assert "not_run_truncated" in session.state.messages[3].text
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from foregate.agent.effects.executor import NoPermit, execute
-from foregate.agent.loop.runner import go_on, run, step
+from foregate.agent.loop.dispatch import dispatch
+from foregate.agent.loop.runner import decide, go_on, run, step
+from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.schemas.call_events import ToolStarted
@@ -134,9 +136,13 @@ async def test_the_executor_has_no_entrance_but_an_unused_permit_for_exactly_thi
     world = World()
     session = await world.open([calls(READ)])
     await session.record_message("read a.txt")
-    for _ in range(3):
-        assert await step(session) is None
-    (facts,) = session.facts.values()
+    assert await step(session) is None
+    open_turn = session.state.open
+    assert open_turn is not None
+    in_hand = await decide(session, open_turn)
+    assert isinstance(in_hand, TurnInHand)
+    assert await dispatch(session, open_turn, in_hand) is None
+    (facts,) = in_hand.facts.values()
     used = (await world.bodies(ToolStarted))[0].permit
     assert used.digest == facts.call.digest
     for permit in (used, Permit(facts.call.id, facts.call.digest, 999, ""), Permit("x", "y", 0, "")):

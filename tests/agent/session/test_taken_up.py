@@ -78,7 +78,7 @@ async def test_what_a_plan_covers_is_used_up_by_the_process_that_carries_it_out(
             used.append(task.plan.items[0].used)
 
     again = await world.open([says("sent")], [], resume=True)
-    again.listeners.append(look)
+    again.subscribe(look)
     await go_on(again)
     assert (used, world.sent) == ([1], ["bob@example.org"])
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.workspace import directory
+from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.workspace import Look, Workspace
 from foregate.schemas.errors import WorkspaceError
 
@@ -65,7 +66,7 @@ def test_what_resolves_lies_beneath_the_root_and_resolves_to_itself(tmp_path: Pa
         (root / "out").symlink_to("../..")
         (root / "loop").symlink_to("loop")
         (root / "abs").symlink_to("/")
-    workspace = Workspace(root)
+    workspace = LocalWorkspace(root)
     try:
         found = workspace.resolve(path)
         assert workspace.resolve(found) == found
@@ -196,4 +197,4 @@ def test_a_workspace_whose_name_is_no_text_is_refused_in_one_sentence(tmp_path: 
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     odd.mkdir()
     with pytest.raises(WorkspaceError, match="no valid text; rename it"):
-        Workspace(odd)
+        LocalWorkspace(odd)

@@ -96,10 +96,10 @@ def chat(folder: Path, workspace: Workspace, plain: Policy) -> Callable[..., Awa
                 log=log,
                 resume=resume,
                 listeners=[screen.hear],
+                on_text=screen.stream,
                 dialect=dialect,
             )
         )
-        opened.session.on_text = screen.stream
         await Conversation(opened, terminal, screen, person).talk()
         await opened.close()
         terminal.finish()

@@ -71,7 +71,7 @@ async def chatted(folder: Path, lines: list[Typed], answers: list[Typed]) -> str
     setting = Setting(folder, RehearsalModel(), person=person, log=MemoryLog(), environ={}, mode="plan")
     setting.listeners = [screen.hear]
     opened = await open_session(setting)
-    opened.session.listeners.append(Progress(screen, opened.configuration.formatting, ends=True).hear)
+    opened.session.subscribe(Progress(screen, opened.configuration.formatting, ends=True).hear)
     await Conversation(opened, terminal, screen, person).talk()
     await opened.close()
     terminal.finish()

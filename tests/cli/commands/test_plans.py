@@ -239,7 +239,7 @@ async def test_a_request_nobody_understands_ends_with_a_question(folder: Path) -
     assert planning.tries == work.configuration.planning.planning_tries
     assert work.opened.session.state.task is not None
     assert work.opened.session.state.task.paused == "needs_input"
-    kinds = [event.kind for event in await work.opened.session.log.read(work.opened.name)]
+    kinds = [event.kind for event in await work.opened.session.log.read()]
     assert kinds.count("need_raised") == kinds.count("need_answered") == planning.tries
     await work.opened.close()
 

@@ -14,6 +14,7 @@ from foregate.agent.planning.ask.proposal import propose
 from foregate.agent.planning.confirm.control import confirm, follow, look_ahead
 from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.run_plan import PlanRun
+from foregate.agent.tools.tool_source import WrappedToolSource
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import Setting
 from foregate.cli.chat.conversation import Conversation
@@ -22,7 +23,7 @@ from foregate.cli.terminal.waiting import wait
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
-from foregate.schemas.tool_source import ToolSource
+from foregate.schemas.tool_source import RunContext
 from tests.cli.conftest import Cli
 from tests.cli.typist import Typist
 
@@ -38,14 +39,11 @@ class Died(BaseException):
     """The process ended."""
 
 
-class Dying:
+class Dying(WrappedToolSource):
     """The tools of a process that dies once a call has run."""
 
-    def __init__(self, tools: ToolSource) -> None:
-        self.specs, self.classify, self._run = tools.specs, tools.classify, tools.run
-
-    async def run(self, call: ToolCall) -> ToolResult:
-        await self._run(call)
+    async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
+        await super().run(call, context)
         raise Died
 
 

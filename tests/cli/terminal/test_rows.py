@@ -22,8 +22,8 @@ from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.opinion import Consequence
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.ruling import Standing
 from foregate.schemas.session_events import ContextCompressed, PolicyChanged, SessionStarted
+from foregate.schemas.standing import Standing
 from foregate.schemas.task_events import UserMessage
 from foregate.schemas.turn_record import TurnRecord
 from foregate.telemetry.audit.decisions import decision_points

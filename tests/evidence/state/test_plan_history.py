@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foregate.agent.effects.undo import undo
 from foregate.agent.planning.ask.proposal import propose
-from foregate.agent.planning.confirm.control import confirm, decline, follow, look_ahead, roll_back
+from foregate.agent.planning.confirm.control import confirm, decline, follow, look_ahead, roll_back, standing
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState
@@ -18,15 +18,15 @@ READ, FIX = task(1, call("read_file", path="a.txt")), edit("a.txt", "teh", "the"
 
 async def proposed(session: Session, wanted: TaskPlan, *, run: bool) -> PlanState:
     """Propose a plan, and confirm and run it or decline it."""
-    state = await follow(session)
-    await propose(session, wanted)
-    looked = await look_ahead(session, state)
-    if run:
-        await confirm(session, state, looked, wanted.digest, seen=True)
-        await PlanRun(session, state, CONFIGURATION).run()
-    else:
-        await decline(session)
-    session.listeners.remove(state.apply)
+    state = await standing(session)
+    with session.subscribe(state.apply):
+        await propose(session, wanted)
+        looked = await look_ahead(session, state)
+        if run:
+            await confirm(session, state, looked, wanted.digest, seen=True)
+            await PlanRun(session, state, CONFIGURATION).run()
+        else:
+            await decline(session)
     return state
 
 

@@ -10,7 +10,7 @@ from foregate.policy.risk.facts import capabilities_in_force, facts_of_turn
 from foregate.policy.source.load import default_policy
 from foregate.schemas.capabilities import OBSERVER, UNDECLARED
 from foregate.schemas.effect import Effect
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from tests.gates.turns import CATALOGUE, call, judged, turn
 from tests.policies import policy_with
 

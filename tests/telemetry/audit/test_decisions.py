@@ -14,7 +14,7 @@ from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.schemas.turn_record import TurnRecord
 from foregate.telemetry.audit.decisions import chosen, decision_points
 from foregate.telemetry.log.sqlite_log import SqliteLog

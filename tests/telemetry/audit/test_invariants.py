@@ -30,8 +30,9 @@ from foregate.schemas.response_events import (
     RecordedProgram,
     RecordedUsage,
 )
-from foregate.schemas.ruling import Ruling, Standing
+from foregate.schemas.ruling import Ruling
 from foregate.schemas.session_events import SessionEnded
+from foregate.schemas.standing import Standing
 from foregate.schemas.task_events import TaskStarted
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import Change

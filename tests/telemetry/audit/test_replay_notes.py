@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from foregate.schemas.codes import CODES
 from foregate.schemas.decision import CallRuling, Decision
-from foregate.schemas.ruling import Standing
+from foregate.schemas.standing import Standing
 from foregate.telemetry.audit.decisions import DecisionPoint, decision_points
 from foregate.telemetry.audit.replay_notes import ReplayNote, notes, notes_of
 from tests.telemetry.audit.test_decisions import judged

@@ -11,8 +11,8 @@ from foregate.schemas.errors import LogError
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import Usage
 from foregate.schemas.protocols import Reply
-from foregate.schemas.ruling import Standing
 from foregate.schemas.session_events import PolicyChanged
+from foregate.schemas.standing import Standing
 from foregate.telemetry.audit.statistics import KINDS, Statistics
 from tests.agent.corpus import ASK_EDITS, EDIT, PLAN, READ, SEND, STORIES, TALK, YES, events_of, narration, rules, told
 from tests.agent.world import World
@@ -43,8 +43,7 @@ async def test_each_gate_counts_what_it_was_asked_and_how_often_it_fired() -> No
 async def test_a_call_that_was_judged_early_too_counts_once() -> None:
     async def played(early: bool) -> Statistics:
         world = World(policy=policy_with({"narration.scope": "first_response"}))
-        session = await world.open([calls(READ), calls(READ, text=TALK), says("ok")])
-        session.early = early
+        session = await world.open([calls(READ), calls(READ, text=TALK), says("ok")], prefetch=early)
         await run(session, "read a.txt")
         return counted(world)
 

@@ -32,7 +32,7 @@ async def test_a_summary_names_where_what_and_how_the_tasks_stand(
     session = await open_session(says("hello"), calls(bad), calls(bad), log=log)
     await run(session, "\n greet me\nnow")
     await run(session, "read it")
-    await log.settle(session.lease)
+    await log.settle(session.log.lease)
     open_ = summarise(log, "s")
     assert open_.tasks == (TaskSummary(1, "greet me", "completed"), TaskSummary(2, "read it", "blocked"))
     assert (open_.name, open_.workspace, open_.model) == ("s", str(folder), session.model.name)

@@ -62,8 +62,7 @@ async def test_a_session_whose_process_ended_after_any_event_reads_back_when_it_
     last = 0
     while True:
         world, last = World(log=Mortal(last + 1)), last + 1
-        session = await world.open(model)
-        session.early = early
+        session = await world.open(model, prefetch=early)
         try:
             await run(session, ASKS)
             break

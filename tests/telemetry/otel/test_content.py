@@ -123,8 +123,7 @@ def test_a_text_is_masked_before_it_is_cut() -> None:
 async def test_what_was_seen_early_is_told_once_and_within_the_request_it_was_seen_in(receiver: Receiver) -> None:
     telemetry = to(receiver, content=True)
     model = [calls(("read_file", {"path": "a.txt"})), ModelResponse("ok")]
-    session = await World().open(model, listeners=[telemetry.hear])
-    session.early = True
+    session = await World().open(model, listeners=[telemetry.hear], prefetch=True)
     await run(session, "what does a.txt say?")
     await telemetry.close()
     first, second = [span for span in receiver.spans if span.name.startswith("chat")]

@@ -108,9 +108,9 @@ def what_if(
 
 def existing(workspace: Path) -> Path:
     """Return the workspace's path; raise WorkspaceError when it is no folder."""
-    from foregate.agent.workspace.workspace import Workspace
+    from foregate.agent.workspace.local import LocalWorkspace
 
-    space = Workspace(workspace)
+    space = LocalWorkspace(workspace)
     try:
         return space.root
     finally:

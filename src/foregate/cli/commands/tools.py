@@ -91,14 +91,14 @@ async def started(setting: Setting, only: str = "") -> AsyncIterator[Offer]:
     Raises UsageError where there is no such server, and where a runtime cannot be used.
     """
     from foregate.agent.session.delegation import DELEGATE, may_delegate
-    from foregate.agent.workspace.workspace import Workspace
+    from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.home import Home
     from foregate.assembly.mcp import configured_servers, start_servers
     from foregate.assembly.open import choose_policy, local_tools
     from foregate.assembly.remote import reached, remarks_on, remote_tools
     from foregate.schemas.errors import UsageError
 
-    space = Workspace(setting.workspace)
+    space = LocalWorkspace(setting.workspace)
     servers = runtime = None
     notes: Sequence[str] = ()
     try:

@@ -20,8 +20,8 @@ from foregate.schemas.call_events import (
 from foregate.schemas.decision import Decision
 from foregate.schemas.event import Actor, Event
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.ruling import Standing
 from foregate.schemas.session_events import ContextCompressed
+from foregate.schemas.standing import Standing
 
 if TYPE_CHECKING:
     from foregate.telemetry.audit.decisions import DecisionPoint

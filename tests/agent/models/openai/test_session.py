@@ -38,6 +38,7 @@ async def test_a_held_edit_is_cured_and_runs(folder: Path, workspace: Workspace,
     ]
     async with ScriptedServer(*script) as server:
         log = MemoryLog()
+        heard: list[str] = []
         session = Session(
             log=log,
             lease=await log.claim("s", create=True),
@@ -46,9 +47,8 @@ async def test_a_held_edit_is_cured_and_runs(folder: Path, workspace: Workspace,
             tools=Toolbox([read_file(workspace, policy), edit_file(workspace, policy)]),
             policy=policy,
             workspace=workspace,
+            on_text=heard.append,
         )
-        heard: list[str] = []
-        session.on_text = heard.append
         await session.start()
         outcome = await run(session, "fix the typo in a.txt")
     assert (outcome.status, heard) == ("completed", ["I fix", "ed it."])

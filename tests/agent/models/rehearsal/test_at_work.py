@@ -57,7 +57,7 @@ async def test_a_list_of_maintenance_goes_through_with_one_prompt_and_no_hold(ag
     assert (outcome.status, "42" in outcome.text) == ("completed", True)
     assert (folder / "a.txt").read_text() == "the cat\n"
     assert not (folder / "logs" / "old.log").exists()
-    events = await agent.session.log.read(agent.name)
+    events = await agent.session.log.read()
     assert not [event for event in events if event.kind == "call_answered"]
     assert isinstance(agent.session.person, Yes)
     assert agent.session.person.asked == 1
@@ -92,7 +92,7 @@ async def test_a_poem_is_given_in_words_and_no_file_is_written(agent: Opened, fo
     outcome = await run(agent.session, "write a poem about gates")
     assert outcome.status == "completed"
     assert "gate" in outcome.text
-    codes = [d.code for d in decision_points(await agent.session.log.read(agent.name))]
+    codes = [d.code for d in decision_points(await agent.session.log.read())]
     assert "text_only_turn_side_effecting_tool_drift" in codes
     assert {path.name for path in folder.iterdir()} == {".git", "a.txt", "logs"}
 

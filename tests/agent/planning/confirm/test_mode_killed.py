@@ -44,7 +44,7 @@ async def killed_at(place: int) -> tuple[World, bool]:
             raise Killed
 
     session = await opened(world, model(), Sure())
-    session.listeners.append(die)
+    session.subscribe(die)
     try:
         await run(session, ASKED)
     except Killed:

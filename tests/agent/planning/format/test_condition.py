@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from foregate.agent.planning.format.condition import holds, problems, tasks_named
 from foregate.agent.tools.builtin.builtin import builtin_tools
-from foregate.agent.workspace.workspace import Workspace
+from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.task_plan import CallResponse, TaskResult
 
@@ -155,7 +155,7 @@ async def test_if_there_are_uncommitted_changes_is_true_exactly_when_there_are(t
     repository(tmp_path)
     if changed:
         (tmp_path / "a").write_text("two\n")
-    tools = {tool.spec.name: tool for tool in builtin_tools(Workspace(tmp_path), default_policy())}
+    tools = {tool.spec.name: tool for tool in builtin_tools(LocalWorkspace(tmp_path), default_policy())}
     said = await tools["git_status"].run({})
     result = TaskResult(1, "done", responses=(CallResponse(said.ok, said.content),))
     assert holds(UNCOMMITTED, {1: result})[0] is changed

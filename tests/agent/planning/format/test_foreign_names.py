@@ -13,7 +13,7 @@ from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.format.reader import read
 from foregate.agent.planning.format.validator import validate
 from foregate.agent.tools.builtin.builtin import builtin_tools
-from foregate.agent.workspace.workspace import Workspace
+from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_spec import catalogue_of
 
@@ -61,7 +61,7 @@ def test_a_call_under_a_foreign_name_fits_our_tool_in_every_shape(
     tmp_path: Path, name: str, args: dict[str, Any], ours: str, shape: Any
 ) -> None:
     (tmp_path / "a.txt").write_text("a\n")
-    workspace = Workspace(tmp_path)
+    workspace = LocalWorkspace(tmp_path)
     catalogue = catalogue_of([tool.spec for tool in builtin_tools(workspace, default_policy())])
     reading = read(json.dumps(shape(name, args)), query="q", catalogue=catalogue)
     assert reading.plan is not None
@@ -76,7 +76,7 @@ def test_a_call_under_a_foreign_name_fits_our_tool_in_every_shape(
 
 
 def test_the_table_of_aliases_names_tools_and_parameters_there_are(tmp_path: Path) -> None:
-    tools = {tool.spec.name: tool.spec for tool in builtin_tools(Workspace(tmp_path), default_policy())}
+    tools = {tool.spec.name: tool.spec for tool in builtin_tools(LocalWorkspace(tmp_path), default_policy())}
     assert set(aliases.TOOLS.values()) <= tools.keys()
     assert not aliases.TOOLS.keys() & tools.keys()
     for tool, table in aliases.PARAMETERS.items():

@@ -14,6 +14,7 @@ from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.format.reader import read
 from foregate.agent.planning.format.validator import Validation, validate
 from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.workspace import Workspace
 from foregate.cli.plan.plan_person import written
 from foregate.policy.source.load import default_policy
@@ -60,16 +61,16 @@ def test_a_path_that_leads_outside_elsewhere_is_a_defect_unless_there_is_such_a_
 ) -> None:
     more = {"content": "x"} if tool == "write_file" else {}
     call = PlannedCall(tool, {"path": path, **more})
-    (defect,) = checked(Workspace(tmp_path), call).defects
+    (defect,) = checked(LocalWorkspace(tmp_path), call).defects
     assert (defect.task, defect.field) == (1, "calls.1.arguments.path")
     (tmp_path / path.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / path.lstrip("/")).write_text("")
-    assert checked(Workspace(tmp_path), call).defects == ()
+    assert checked(LocalWorkspace(tmp_path), call).defects == ()
 
 
 @pytest.mark.parametrize("path", ["a~b", "backup~", "c:x", "x.y:z", "a..\\b"])
 def test_a_name_that_merely_holds_such_characters_is_a_name(tmp_path: Path, path: str) -> None:
-    assert checked(Workspace(tmp_path), PlannedCall("write_file", {"path": path, "content": ""})).sound
+    assert checked(LocalWorkspace(tmp_path), PlannedCall("write_file", {"path": path, "content": ""})).sound
 
 
 def test_the_paths_of_a_plan_are_looked_up_to_a_bound_and_what_is_beyond_is_a_defect(tmp_path: Path) -> None:
@@ -168,7 +169,7 @@ def test_a_tools_name_that_only_looks_like_one_is_nobodys(tmp_path: Path, name: 
     value: Any = {"goal": "g", "tasks": [{"reason": "r", "calls": [{"tool": name, "args": {"path": "a"}}]}]}
     plan = read(json.dumps(value)).plan
     assert plan is not None
-    (defect,) = checked(Workspace(tmp_path), *plan.tasks[0].calls).defects
+    (defect,) = checked(LocalWorkspace(tmp_path), *plan.tasks[0].calls).defects
     assert defect.field == "calls.1.tool"
     assert defect.problem.isprintable()
 

@@ -16,7 +16,7 @@ from foregate.agent.planning.format.configuration import Configuration, default_
 from foregate.agent.planning.format.reader import read
 from foregate.agent.planning.format.validator import Validation, validate
 from foregate.agent.tools.builtin.builtin import builtin_tools
-from foregate.agent.workspace.workspace import Workspace
+from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_spec import ToolSpec, catalogue_of
@@ -38,7 +38,7 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> Check:
         (root / path).write_text("x\n")
     (root / "out").symlink_to("/etc")
     (root / "inner").symlink_to("src/auth")
-    workspace = Workspace(root)
+    workspace = LocalWorkspace(root)
     catalogue = catalogue_of([tool.spec for tool in builtin_tools(workspace, default_policy())])
     catalogue["broken"] = ToolSpec("broken", "", {"type": "nonsense"})
     catalogue["half"] = ToolSpec("half", "", {"title": "\ud800"})
@@ -213,9 +213,9 @@ def test_a_target_of_a_tool_that_takes_no_path_is_not_looked_up(check: Check) ->
 
 def test_validating_changes_nothing_in_the_workspace(check: Check, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
-    catalogue = catalogue_of([tool.spec for tool in builtin_tools(Workspace(tmp_path), default_policy())])
+    catalogue = catalogue_of([tool.spec for tool in builtin_tools(LocalWorkspace(tmp_path), default_policy())])
     tasks = (calls(1, "write_file", path="new/b", content=""), calls(2, "delete_path", path="a"))
-    assert validate(TaskPlan("p", "", "", tasks), catalogue, Workspace(tmp_path), default_configuration()).sound
+    assert validate(TaskPlan("p", "", "", tasks), catalogue, LocalWorkspace(tmp_path), default_configuration()).sound
     assert [path.name for path in tmp_path.rglob("*")] == ["a"]
 
 

@@ -159,10 +159,9 @@ async def test_pausing_pauses_every_task_in_hand_and_all_go_on() -> None:
         if event.kind == "tool_finished":
             run.pause()
 
-    session.listeners.append(pause)
-    report = await run.run()
+    with session.subscribe(pause):
+        report = await run.run()
     assert (report.status, statuses(report)) == ("paused", ["paused", "paused"])
-    session.listeners.remove(pause)
     await world.kill(session)
     from tests.agent.planning.confirm.test_control import gone_on
 

@@ -189,11 +189,10 @@ async def test_pausing_lets_the_call_in_hand_finish_and_nothing_after_it() -> No
     world = World()
     session = await world.open([])
     run = await confirmed(session, plan(task(1, edit("a.txt", "teh", "the")), task(2, edit("b.txt", "teh", "the"))))
-    session.listeners.append(lambda event: run.pause() if event.kind == "tool_finished" else None)
-    report = await run.run()
+    with session.subscribe(lambda event: run.pause() if event.kind == "tool_finished" else None):
+        report = await run.run()
     assert report.status == "paused"
     assert world.workspace.files["b.txt"] == b"teh dog"
-    session.listeners.pop()
     assert (await run.run()).status == "completed"
     assert world.workspace.files == {"a.txt": b"the cat", "b.txt": b"the dog"}
 

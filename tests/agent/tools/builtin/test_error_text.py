@@ -14,6 +14,7 @@ from foregate.schemas.evidence_record import Trust
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
+from tests.agent.running import run_alone
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def tools(folder: Path, workspace: Workspace, policy: Policy) -> Toolbox:
 
 
 async def call(tools: Toolbox, text: str, **more: Json) -> ToolResult:
-    return await tools.run(ToolCall.of("analyze_error", {"text": text, **more}))
+    return await run_alone(tools, ToolCall.of("analyze_error", {"text": text, **more}))
 
 
 @pytest.mark.parametrize(

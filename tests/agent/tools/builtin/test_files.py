@@ -23,6 +23,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import Change, ToolResult
+from tests.agent.running import run_alone
 from tests.policies import policy_with
 
 
@@ -32,7 +33,7 @@ def tools(workspace: Workspace, policy: Policy, tmp_path: Path) -> Toolbox:
 
 
 async def call(tools: Toolbox, name: str, **arguments: Json) -> ToolResult:
-    return await tools.run(ToolCall.of(name, arguments))
+    return await run_alone(tools, ToolCall.of(name, arguments))
 
 
 def sha(text: str) -> str:

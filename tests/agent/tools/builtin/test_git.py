@@ -18,6 +18,7 @@ from foregate.schemas.evidence_record import EvidenceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
+from tests.agent.running import run_alone
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -48,7 +49,7 @@ def tools(workspace: Workspace, policy: Policy) -> Toolbox:
 
 
 async def call(tools: Toolbox, name: str, **arguments: Json) -> ToolResult:
-    return await tools.run(ToolCall.of(name, arguments))
+    return await run_alone(tools, ToolCall.of(name, arguments))
 
 
 async def test_a_change_is_seen_staged_committed_and_logged(repository: Path, tools: Toolbox) -> None:

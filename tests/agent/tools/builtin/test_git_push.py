@@ -24,6 +24,7 @@ from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import catalogue_of
+from tests.agent.running import run_alone
 from tests.agent.tools.builtin.test_git import git
 from tests.conftest import OpenSession
 from tests.policies import policy_with
@@ -52,7 +53,9 @@ def commit(work: Path, text: str) -> str:
 
 
 async def push(tools: Toolbox, **more: Json) -> ToolResult:
-    return await tools.run(ToolCall.of("git_push", {"remote": "origin", "branch": "main", "path": "work", **more}))
+    return await run_alone(
+        tools, ToolCall.of("git_push", {"remote": "origin", "branch": "main", "path": "work", **more})
+    )
 
 
 def survey(tools: Toolbox, workspace: Workspace, policy: Policy, **more: Json) -> Survey:

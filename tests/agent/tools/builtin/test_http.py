@@ -19,6 +19,7 @@ from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, Origin
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
+from tests.agent.running import run_alone
 from tests.policies import policy_with
 
 
@@ -80,7 +81,7 @@ def tool_for(policy: Policy, *addresses: str, public: bool = False) -> Tool:
 
 
 async def call(tool: Tool, **arguments: Any) -> ToolResult:
-    return await Toolbox([tool]).run(ToolCall.of("http_request", arguments))
+    return await run_alone(Toolbox([tool]), ToolCall.of("http_request", arguments))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import Origin
 from foregate.schemas.tool_call import ToolCall
+from tests.agent.running import run_alone
 from tests.policies import policy_with
 
 
@@ -21,12 +22,12 @@ async def test_what_was_remembered_comes_back_as_somebody_elses_words(tmp_path: 
     path = tmp_path / "home/memory.json"
     box = Toolbox([remember(Memory(path, policy), policy), recall(Memory(path, policy), policy)])
     for text in ("likes tea", "likes coffee"):
-        result = await box.run(ToolCall.of("remember", {"key": "drink", "text": text}))
+        result = await run_alone(box, ToolCall.of("remember", {"key": "drink", "text": text}))
         assert result.ok
     assert "before it was: likes tea" in result.content
-    found = await box.run(ToolCall.of("recall", {"query": "COFFEE"}))
+    found = await run_alone(box, ToolCall.of("recall", {"query": "COFFEE"}))
     assert (found.content, found.origin) == ("drink: likes coffee", Origin.EXTERNAL)
-    assert (await box.run(ToolCall.of("recall", {"key": "x"}))).content == "nothing remembered"
+    assert (await run_alone(box, ToolCall.of("recall", {"key": "x"}))).content == "nothing remembered"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert all(spec.capabilities and spec.capabilities.personal_memory for spec in box.specs())
 

@@ -21,6 +21,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import catalogue_of
+from tests.agent.running import run_alone
 from tests.conftest import OpenSession
 from tests.policies import policy_with
 
@@ -70,7 +71,7 @@ def test_arguments_of_another_type_leave_the_command_untold_in_one_sentence(
 ) -> None:
     box = Toolbox([run_tests(workspace, policy)])
     with pytest.raises(WorkspaceError, match="what `run_tests` would do with these arguments cannot be told"):
-        box.implied(ToolCall.of("run_tests", {"cwd": 5}))
+        box.fill_arguments(ToolCall.of("run_tests", {"cwd": 5}))
 
 
 async def test_a_command_that_is_not_the_judged_one_is_not_run(
@@ -81,7 +82,7 @@ async def test_a_command_that_is_not_the_judged_one_is_not_run(
     survey = surveyor.look(ToolCall.of("run_tests", {}), SessionState())
     (folder / "Makefile").write_text("test:\n\ttouch ran\n")
     with judged(survey):
-        done = await tools.run(ToolCall.of("run_tests", {}))
+        done = await run_alone(tools, ToolCall.of("run_tests", {}))
     assert "`make test` is not what was judged" in done.content
     assert not (folder / "ran").exists()
 
@@ -106,6 +107,6 @@ async def test_one_yes_runs_the_tests_and_none_runs_nothing(
 
 async def test_a_time_limit_of_the_call_stops_it_and_never_extends_the_policy_s(tools: Toolbox) -> None:
     async with asyncio.timeout(60):
-        done = await tools.run(ToolCall.of("run_tests", {"argv": ["sleep", "600"], "timeout_ms": 50}))
+        done = await run_alone(tools, ToolCall.of("run_tests", {"argv": ["sleep", "600"], "timeout_ms": 50}))
     assert (done.error, done.unknown) == ("timeout", True)
     assert "stopped after 0.05 seconds" in done.content

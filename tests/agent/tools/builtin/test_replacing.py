@@ -22,6 +22,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
+from tests.agent.running import run_alone
 from tests.policies import policy_with
 
 
@@ -31,7 +32,7 @@ def tools(workspace: Workspace, policy: Policy) -> Toolbox:
 
 
 async def call(tools: Toolbox, **arguments: Json) -> ToolResult:
-    return await tools.run(ToolCall.of("search_replace", arguments))
+    return await run_alone(tools, ToolCall.of("search_replace", arguments))
 
 
 async def test_groups_are_filled_in_all_files_and_each_change_is_evidence(folder: Path, tools: Toolbox) -> None:

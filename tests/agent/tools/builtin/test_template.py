@@ -13,6 +13,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
+from tests.agent.running import run_alone
 
 
 @pytest.fixture
@@ -21,7 +22,9 @@ def tools(workspace: Workspace, policy: Policy) -> Toolbox:
 
 
 async def call(tools: Toolbox, variables: Json, path: str = "out.txt") -> ToolResult:
-    return await tools.run(ToolCall.of("render_template", {"template": "t", "path": path, "variables": variables}))
+    return await run_alone(
+        tools, ToolCall.of("render_template", {"template": "t", "path": path, "variables": variables})
+    )
 
 
 async def test_a_file_is_written_from_its_template(folder: Path, tools: Toolbox) -> None:

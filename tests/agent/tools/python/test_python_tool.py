@@ -23,6 +23,7 @@ from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
+from tests.agent.running import run_alone
 
 
 class Colour(Enum):
@@ -57,7 +58,7 @@ def count(path: str, schema: Annotated[int, Field(ge=1)] = 3, *, tags: tuple[str
 
 
 async def run(made: Tool, **arguments: Json) -> ToolResult:
-    return await Toolbox([made]).run(ToolCall.of(made.spec.name, arguments))
+    return await run_alone(Toolbox([made]), ToolCall.of(made.spec.name, arguments))
 
 
 def test_signature_and_docstring_are_the_schema() -> None:
@@ -216,7 +217,7 @@ async def test_a_classifier_changes_nothing_of_the_call_that_is_judged() -> None
 
     box, call = Toolbox([change]), ToolCall.of("change", {"keys": ["a"]})
     box.classify(call)
-    assert (await box.run(call)).content == "a"
+    assert (await run_alone(box, call)).content == "a"
 
 
 class Shelf:

@@ -19,6 +19,7 @@ from foregate.schemas.effect import Effect
 from foregate.schemas.errors import UsageError
 from foregate.schemas.judging_events import TurnJudged
 from foregate.telemetry.log.memory_log import MemoryLog
+from tests.agent.running import run_alone
 from tests.events import bodies
 
 SOURCE = '''
@@ -128,7 +129,7 @@ async def test_what_a_tool_of_a_user_changed_is_put_back_by_its_inverse(file: Pa
         shown = [message.text for message in session.state.messages if message.role == "tool"]
         assert "two" in shown[1]
         assert (await undo(session)).done
-        assert (await session.own_tools.run(calls(("look", {"key": "a"})).calls[0])).content == "b'one'"
+        assert (await run_alone(session.own_tools, calls(("look", {"key": "a"})).calls[0])).content == "b'one'"
 
 
 async def test_the_classifier_of_a_tool_of_a_user_raises_the_effect_of_a_call(file: Path) -> None:

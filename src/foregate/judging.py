@@ -1,0 +1,138 @@
+"""Judging without executing: for programs that run tools themselves and want Foregate's verdict first.
+
+Survey the calls, build the turn, judge it. A Need says what a gate must be told first; its answer goes into the turn,
+which is then judged again. All of it is pure but the survey, so the same turn gives the same judgement anywhere.
+
+Example:
+    policy, catalogue = foregate.default_policy(), foregate.catalogue_of([spec])
+    response = foregate.ModelResponse("I read it.", (foregate.ToolCall.of("read_file", {"path": "a.txt"}),))
+    surveys = foregate.survey(response, catalogue, request="read a.txt", workspace=".")
+    turn = foregate.build_turn(response, surveys, request="read a.txt", policy=policy, catalogue=catalogue)
+    judgement = foregate.judge(turn, policy, catalogue)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from foregate.agent.session.prompts import PROMPTS_HASH
+from foregate.agent.session.session_log import utc_now
+from foregate.agent.survey.surveyor import Surveyor
+from foregate.agent.tools.tool import Toolbox
+from foregate.agent.workspace.local import LocalWorkspace
+from foregate.evidence.state.session import SessionState
+from foregate.gates.prelude import judge as judge_by
+from foregate.gates.prelude import prelude
+from foregate.policy.policy import Policy
+from foregate.policy.source.load import default_policy
+from foregate.schemas.errors import UsageError
+from foregate.schemas.evidence_record import Origin
+from foregate.schemas.judgement import Judgement
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.need import Answer, Need
+from foregate.schemas.strict_json import Json
+from foregate.schemas.survey import Survey
+from foregate.schemas.tool_source import ToolSource
+from foregate.schemas.tool_spec import Catalogue, catalogue_hash
+from foregate.schemas.turn import Said, Turn
+
+RESPONSE = 1
+"""The event number a response has that stands in no log: its calls are `c1.1`, `c1.2` and so on."""
+
+
+def survey(
+    response: ModelResponse,
+    catalogue: Catalogue,
+    *,
+    request: str | Sequence[str] = (),
+    workspace: Path | str = ".",
+    tools: ToolSource | None = None,
+    policy: Policy | None = None,
+) -> tuple[Survey, ...]:
+    """Return what the calls of a response name, as it is now in the workspace; nothing is run.
+
+    `request` is what the person said: names in it count as theirs. `tools` are asked for their own view of an effect.
+    Raises WorkspaceError where there is no such folder.
+    """
+    folder = LocalWorkspace(workspace)
+    try:
+        state = SessionState()
+        for text in _texts(request):
+            state.atoms.hear(text, Origin.USER, 0)
+        surveyor = Surveyor(folder, tools or Toolbox([]), policy or default_policy(), catalogue)
+        return surveyor.survey(response.stamped(RESPONSE).calls, state)
+    finally:
+        folder.close()
+
+
+def build_turn(
+    response: ModelResponse,
+    surveys: Sequence[Survey],
+    *,
+    catalogue: Catalogue,
+    policy: Policy | None = None,
+    request: str | Sequence[str] = (),
+    now: str = "",
+    attended: bool = False,
+    **known: Any,
+) -> Turn:
+    """Return the turn a judge reads of a response, its calls numbered `c1.1`, `c1.2` and so on.
+
+    `surveys` are in the order of the calls. `attended` says that a person can be asked. `now` is UTC text, the present
+    where it is "". `known` are further fields of Turn, such as `plan`, `grants` or `counters`, as far as there are any.
+    Raises UsageError where the surveys are not as many as the calls.
+    """
+    calls = response.stamped(RESPONSE).calls
+    if len(surveys) != len(calls):
+        raise UsageError(f"there are {len(calls)} calls and {len(surveys)} surveys; give one survey for each call")
+    fields: dict[str, Any] = {"narrated": len(response.text.strip()), **known}
+    return Turn(
+        response=RESPONSE,
+        task=1,
+        turn=1,
+        now=now or utc_now(),
+        policy_hash=(policy or default_policy()).hash,
+        catalogue_hash=catalogue_hash(catalogue.values()),
+        prompts_hash=PROMPTS_HASH,
+        calls=calls,
+        surveys=tuple(replace(found, call=call.id) for found, call in zip(surveys, calls, strict=True)),
+        text=response.text,
+        user_messages=tuple(Said(0, text) for text in _texts(request)),
+        attended=attended,
+        **fields,
+    )
+
+
+def judge(turn: Turn, policy: Policy, catalogue: Catalogue) -> Judgement | Need:
+    """Return the judgement of a turn, or the Need a gate has first. Reads nothing but its arguments, runs nothing."""
+    return judge_by(turn, prelude(policy, catalogue))
+
+
+def answer_need(turn: Turn, need: Need, value: Mapping[str, Json] | None, *, error: str = "") -> Turn:
+    """Return the turn with a Need answered, bound to what it was asked about; judge it again then.
+
+    `value` is the planner's plan, the critic's verdict or `{"choice": "yes", "by": "person", "text": ""}` of a person;
+    None says that there is no usable answer, and `error` why.
+    """
+    answer = Answer(
+        need.gate,
+        need.who,
+        need.key,
+        need.digests,
+        turn.survey_hash,
+        turn.policy_hash,
+        value,
+        error,
+        turn.now,
+        need.expires_at,
+        len(turn.answers) + RESPONSE + 1,
+    )
+    return replace(turn, answers=(*turn.answers, answer))
+
+
+def _texts(request: str | Sequence[str]) -> tuple[str, ...]:
+    return (request,) if isinstance(request, str) else tuple(request)

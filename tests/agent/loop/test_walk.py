@@ -1,0 +1,50 @@
+"""How many files one must open to follow one edit, from the model's response to the result in the log."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from foregate.agent.loop.runner import step
+from foregate.agent.testing.model import calls, says
+from tests.agent.world import World
+
+ROOT = Path(__file__).resolve().parents[3]
+MOST = 68
+"""What it takes today; the aim is 40. The nine gates, the judge and what they read of the policy are 25 of them."""
+READ = ("read_file", {"path": "a.txt"})
+EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
+
+
+@contextmanager
+def traced(found: dict[str, None]) -> Iterator[None]:
+    """Note each of our files in which a function is called, in the order of the first calls."""
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            path = Path(frame.f_code.co_filename).resolve()
+            if path.is_file() and path.is_relative_to(ROOT) and "tests" not in path.parts and ".venv" not in path.parts:
+                found.setdefault(str(path.relative_to(ROOT)))
+
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+async def test_no_further_file_is_needed_to_follow_one_edit() -> None:
+    world, found = World(), dict[str, None]()
+    session = await world.open([calls(READ), calls(EDIT), says("mended")])
+    await session.record_message("in a.txt replace teh with the")
+    while session.state.open is None or session.state.open.response.calls[0].name != "edit_file":
+        await step(session)
+    with traced(found):
+        while session.state.open is not None:
+            await step(session)
+    assert world.workspace.files["a.txt"] == b"the cat"
+    print(f"{len(found)} files:", *found, sep="\n  ")
+    assert len(found) <= MOST
