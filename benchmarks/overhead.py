@@ -51,7 +51,7 @@ async def memory() -> None:
         plain, ours = median(bare(300)), median(await turns(session, 60))
         rounds.append((ours / plain, ours / 1000, plain / 1000))
     ratio, ours, plain = median(rounds)
-    print(f"memory    {ratio:5.1f}x   (bound 20x)    {ours:.0f} us against {plain:.1f} us per turn")
+    print(f"memory    {ratio:5.1f}x   (bound 40x)    {ours:.0f} us against {plain:.1f} us per turn")
 
 
 async def durable() -> None:
@@ -66,7 +66,7 @@ async def durable() -> None:
             rounds.append((ours / plain, ours / 1000, plain / 1000))
         log.close()
     ratio, ours, plain = median(rounds)
-    print(f"durable   {ratio:5.1f}x   (bound 3x)     {ours:.0f} us against {plain:.0f} us per turn")
+    print(f"durable   {ratio:5.1f}x   (bound 10x)    {ours:.0f} us against {plain:.0f} us per turn")
 
 
 async def flatness() -> None:

@@ -322,5 +322,3 @@ KINDS: dict[str, Kind] = {
     "test": Kind("run the tests", changes=changing("run_tests"), shows=show_run),
     "write": Kind("write {target}", changes=changing("write_file", path="target", content="text")),
 }
-OBSERVING = ("diff", "help", "greet", "list", "log", "overview", "read", "recall", "search", "status")
-"""Wishes that are fulfilled also where only words are wanted."""

@@ -8,7 +8,6 @@ from foregate.agent.models.rehearsal.conversation import CallAnswer, Conversatio
 from foregate.agent.models.rehearsal.kinds import (
     HELP,
     KINDS,
-    OBSERVING,
     WHO,
     Told,
     call,
@@ -113,7 +112,7 @@ def fulfil(stage: Stage, wish: Wish, *, looks: bool = True) -> Play[Told]:
     """Fulfil one wish and return what came of it in words; without `looks`, change at once."""
     kind = KINDS[wish.verb]
     first = kind.looks(wish) if looks else ()
-    saying = "" if kind.changes(wish, None) == () else "I read it first." if wish.target else "I look first."
+    saying = "" if is_harmless(wish) else "I read it first." if wish.target else "I look first."
     seen = (yield from attempt(stage, saying, *first)) if first else []
     failed = next((answer for answer in seen if not answer.ok), None)
     if failed is not None and not kind.looks_may_fail:
@@ -177,16 +176,17 @@ def words(stage: Stage, request: Request, text: str) -> Play[str]:
         seeing = looks if any(wish.verb == "overview" for wish in request.wishes) else []
         yield from attempt(stage, "", *seeing, drifting)
         return in_words(request, text, stage)
-    parts: list[str] = []
-    for wish in request.wishes:
-        if wish.verb in OBSERVING:
-            told = yield from fulfil(stage, wish)
-            parts.append(told.text)
-        elif wish.verb in KINDS:
-            parts.append(f"I would {describe(wish)}; say so without asking for words only, and I do it.")
-        else:
-            parts.append(not_understood(wish))
-    return "\n\n".join([*parts, NOTED])
+    harmless = [wish for wish in request.wishes if wish.verb in KINDS and is_harmless(wish)]
+    if not harmless:
+        return in_words(request, text, stage)
+    told = yield from one_by_one(stage, harmless)
+    return f"{told}\n\n{NOTED}"
+
+
+def is_harmless(wish: Wish) -> bool:
+    """Whether a wish asks for looks or words alone."""
+    changes = KINDS[wish.verb].changes(wish, None)
+    return isinstance(changes, Told) or changes == ()
 
 
 def wants_poem(text: str) -> bool:

@@ -6,6 +6,7 @@ again, the model runs the same generator over the conversation so far: nothing i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -15,20 +16,9 @@ from foregate.schemas.tool_call import ToolCall
 
 T = TypeVar("T")
 
-REPEATED = frozenset(
-    [
-        "narration_required",
-        "missing_pre_execution_evidence",
-        "stale_evidence",
-        "plan_unavailable",
-        "critique_unavailable",
-        "critique_invalid",
-        "not_asked_now",
-        "not_run_after_change_not_made",
-        "not_run_too_many",
-        "not_run_truncated",
-        "not_run_cancelled",
-    ]
+REPEATED = re.compile(
+    "narration_required|missing_pre_execution_evidence|stale_evidence|plan_unavailable|critique_(unavailable|invalid)"
+    "|not_asked_now|not_run_(after_change_not_made|too_many|truncated|cancelled)"
 )
 """Codes after which the same call is sent again; after any other it is not, and what the code said is reported."""
 
@@ -107,7 +97,7 @@ def attempt(stage: Stage, text: str, *calls: ToolCall) -> Play[list[CallAnswer]]
                 stage.dry, answer = True, CallAnswer(ok=True, output="(a dry run: not done)")
             answers[index] = answer
             times = sent[index, answer.code] = sent.get((index, answer.code), 0) + 1
-            if answer.code in REPEATED and times <= REPEATS:
+            if REPEATED.fullmatch(answer.code) and times <= REPEATS:
                 again.append(index)
         stage.seen.extend((calls[index], answers[index]) for index in pending)
         turn_back(exchange.answers)
