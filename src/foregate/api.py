@@ -177,40 +177,36 @@ class Agent:
             self._busy = False
 
     async def execute(self, plan: TaskPlan, *, confirmed: bool = False) -> PlanReport:
-        """Run a plan in this session, task by task; every call is judged.
+        """Run a plan in this session, task by task; every call is judged. A plan under way here is gone on with.
 
         What a task does not list is filled in by the execution model of the configuration.
-        `confirmed=True` says that somebody confirmed this plan; it is leave for nothing that the policy asks about or
-        denies. The planner then answers, or proposes a further plan, which is left in the log for another yes. Raises
-        UsageError without `confirmed`, and for a plan that is not sound.
+        The `person` is asked to confirm the plan, unless `confirmed=True` says that somebody did; that is leave for
+        nothing that the policy asks about or denies. The planner then answers, or proposes a further plan, which the
+        `person` confirms, or which is left in the log for another yes where there is none. Raises UsageError with
+        neither `person` nor `confirmed`, and for a plan that is not sound.
         """
         from foregate.agent.planning.ask.planner import sentence
         from foregate.agent.planning.ask.proposal import propose
-        from foregate.agent.planning.confirm.control import confirm, leave, look_ahead, standing
+        from foregate.agent.planning.confirm.plan_desk import PlanDesk, following
         from foregate.agent.planning.format.validator import validate
-        from foregate.agent.planning.run.run_plan import PlanRun
 
-        if not confirmed:
+        if not confirmed and self._setting.person is None:
             raise UsageError("show the plan to somebody, then pass confirmed=True")
         self._begin()
         try:
             opened = await self._open()
             session, configuration = opened.session, opened.configuration
-            model = opened.roles.model("execution")
             found = validate(plan, session.catalogue, session.workspace, configuration)
             if found.defects:
                 raise UsageError(f"the plan is not sound: {sentence(found.defects[0])}")
-            state = await standing(session)
-            with session.subscribe(state.apply):
-                if state.digest != found.plan.digest or state.confirmed:
+            desk = PlanDesk(session, configuration, opened.roles.model)
+            async with following(session) as state:
+                same = state.digest == found.plan.digest
+                if same and state.running:
+                    return (await desk.run(state)).report
+                if not same or state.confirmed:
                     await propose(session, found.plan, actor="person")
-                looked = await look_ahead(session, state)
-                await confirm(session, state, looked, found.plan.digest, seen=False)
-                planner = opened.roles.model("planning")
-                report = await PlanRun(session, state, configuration, model, planner=planner).run()
-                if report.further is not None:
-                    await leave(session, report)
-                return report
+                return (await desk.take_through(state, unseen=confirmed)).report
         finally:
             self._busy = False
 

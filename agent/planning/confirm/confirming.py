@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
-from foregate.agent.planning.ask.planner import GATE, sentence
+from foregate.agent.planning.ask.planner import GATE, Planning, sentence
+from foregate.agent.planning.confirm.control import unknown
 from foregate.agent.planning.confirm.outlook import CallOutlook, Outlook
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.session.session import Session
@@ -17,7 +16,7 @@ from foregate.schemas.judging_events import NeedAnswered, NeedRaised
 from foregate.schemas.need import Answer, Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_plan import FAILURE_CHOICES, PlanDefect, PlanTask
+from foregate.schemas.task_plan import FAILURE_CHOICES, FailureChoice, PlanTask
 
 ANSWERS = ("yes", "step", "edit", "no")
 """What a person may say to a plan. `edit` comes with the text of the plan as it should be."""
@@ -39,10 +38,8 @@ def needs_yes(configuration: Configuration, state: PlanState, looked: Outlook) -
             return looked.dangerous or state.known.requires_confirmation
 
 
-def plan_need(
-    state: PlanState, looked: Outlook, remarks: Sequence[PlanDefect] = (), *, most: int = 1, uses: int = 0
-) -> Need:
-    """Return the question whether a plan may run; `remarks` is what is wrong with what the person made of it.
+def plan_need(state: PlanState, looked: Outlook, edited: Planning, *, most: int = 1, uses: int = 0) -> Need:
+    """Return the question whether a plan may run; `edited` is what was found about what the person made of it.
 
     `most` is how many plans one request may have, `uses` how often a yes lets a filled-in task change its target.
     """
@@ -57,8 +54,9 @@ def plan_need(
         "calls": [shown(call) for call in looked.calls],
         "open_tasks": [task.id for task in looked.open_tasks],
     }
-    if remarks:
-        request["defects"] = [sentence(remark) for remark in remarks]
+    for name, found in (("defects", edited.defects), ("warnings", edited.warnings)):
+        if found:
+            request[name] = [sentence(one) for one in found]
     return Need(GATE, "person", f"confirm:{state.number}", (), (state.digest,), request)
 
 
@@ -73,11 +71,16 @@ def task_need(state: PlanState, task: PlanTask, looked: Outlook) -> Need:
     return Need(GATE, "person", f"task:{task.id}", (), (state.digest,), request)
 
 
+def failure_choices(step: StepState) -> list[FailureChoice]:
+    """Return what may be chosen after a failure: no retry while nobody knows whether a call took effect."""
+    return [choice for choice in FAILURE_CHOICES if choice != "retry" or not unknown(step)]
+
+
 def failure_need(state: PlanState, step: StepState) -> Need:
     """Return the question how a plan goes on after a failure it asks about."""
     request: dict[str, Json] = {
         "question": f"Task {step.task.id} failed: {step.reason}. How to go on?",
-        "answers": list(FAILURE_CHOICES),
+        "answers": list(failure_choices(step)),
         "failed": step.task.id,
     }
     return Need(GATE, "person", f"failure:{step.task.id}", (), (state.digest,), request)

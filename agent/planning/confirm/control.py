@@ -7,7 +7,6 @@ from contextlib import suppress
 from foregate.agent.effects.reconcile import find_out
 from foregate.agent.planning.ask.proposal import FROM_FILE
 from foregate.agent.planning.confirm.outlook import Outlook, calls_ahead, outlook, scope_of
-from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.rollback import take_back, told
 from foregate.agent.session.result import Outcome
@@ -31,10 +30,10 @@ async def standing(session: Session) -> PlanState:
     return PlanState.of(await session.log.read())
 
 
-async def look_ahead(session: Session, state: PlanState, uses: int | None = None) -> Outlook:
+async def look_ahead(session: Session, state: PlanState, uses: int = 0) -> Outlook:
     """Return what the open tasks would do, in a task of the session that is begun where none is open.
 
-    `uses` is `execution.target_uses` of the configuration in force, None for the default's.
+    `uses` is how often a yes lets a filled-in task change its target, `execution.target_uses`.
 
     Raises UsageError for a plan that does not fit the digest it was proposed with.
     """
@@ -44,10 +43,10 @@ async def look_ahead(session: Session, state: PlanState, uses: int | None = None
         await session.record_message(state.known.query if state.planned else FROM_FILE)
     with suppress(RuntimeLost):
         await session.refresh_survey(calls_ahead(session, state))
-    return outlook(session, state, default_configuration().execution.target_uses if uses is None else uses)
+    return outlook(session, state, uses)
 
 
-async def confirm(
+async def record_confirmation(
     session: Session, state: PlanState, looked: Outlook, digest: str, *, seen: bool, step: bool = False
 ) -> None:
     """Record that the plan with this digest is confirmed.
@@ -68,10 +67,8 @@ async def confirm(
     await session.log.settle()
 
 
-async def decline(session: Session, why: str = "") -> Outcome | None:
-    """End the task of a plan that was not confirmed, for the reason the person gives; None where no task is open."""
-    if session.state.task is None:
-        return None
+async def decline(session: Session, why: str = "") -> Outcome:
+    """End the open task, whose plan was not confirmed, for the reason the person gives."""
     reason = f" ({why})" if why else ""
     return await session.end("cancelled", blocker=f"the plan was not confirmed{reason}, so nothing of it ran")
 

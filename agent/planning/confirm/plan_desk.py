@@ -2,37 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from foregate.agent.planning.ask.already import already
-from foregate.agent.planning.ask.planner import plan_for, weighed
+from foregate.agent.planning.ask.planner import Planning, plan_for, weighed
 from foregate.agent.planning.ask.proposal import propose
-from foregate.agent.planning.confirm.confirming import failure_need, needs_yes, plan_need, put, task_need
-from foregate.agent.planning.confirm.control import confirm, decline, leave, look_ahead, standing
+from foregate.agent.planning.confirm.confirming import (
+    failure_choices,
+    failure_need,
+    needs_yes,
+    plan_need,
+    put,
+    task_need,
+)
+from foregate.agent.planning.confirm.control import decline, leave, look_ahead, record_confirmation, standing
 from foregate.agent.planning.format.configuration import Configuration, Role
 from foregate.agent.planning.format.reader import read
-from foregate.agent.planning.run.plan_report import PlanReport
+from foregate.agent.planning.run.plan_report import PlanReport, report_of
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.result import Outcome
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas.protocols import Model
 from foregate.schemas.task_events import Report
-from foregate.schemas.task_plan import FAILURE_CHOICES, FailureChoice, PlanDefect, PlanTask
+from foregate.schemas.task_plan import FailureChoice, PlanTask
+
+
+class Course(Struct, frozen=True):
+    """What became of a plan: how the session's task ended or paused, the report, and whether the plan `ran` at all."""
+
+    outcome: Outcome
+    report: PlanReport
+    ran: bool = True
 
 
 @dataclass
 class PlanDesk:
     """Takes the step the session's log asks for, so that another process goes on where one ended.
 
-    `model` gives the model of a role, `planning` or `execution`. Whoever confirms is the session's person.
+    `model` gives the model of a role, `planning` or `execution`. Whoever confirms is the session's person, in a chat,
+    at the command line and in a program alike. `on_further` hears the report of a run that a further plan follows.
     """
 
     session: Session
     configuration: Configuration
     model: Callable[[Role], Model]
+    on_further: Callable[[PlanReport], None] | None = None
     _run: PlanRun | None = field(default=None, init=False)
 
     def pause(self) -> bool:
@@ -44,24 +65,29 @@ class PlanDesk:
 
     async def go_on(self) -> Outcome:
         """Take the open task through its plan; see Desk."""
-        session = self.session
-        state = await standing(session)
-        last: PlanReport | None = None
-        with following(session, state):
-            while True:
-                task = session.state.task
+        async with following(self.session) as state:
+            while not state.running:
+                task = self.session.state.task
                 assert task is not None
-                if task.running_plan:
-                    run = self.run_of(state)
-                    last = await self.carry_on(run)
-                    if last.further is None:
-                        return outcome_of(run, last)
-                    continue
-                ended = await (self.confirmed(state, last) if task.proposed_plan else self.planned())
+                ended = await (self.confirm(state) if task.proposed_plan else self.make())
                 if ended is not None:
                     return ended
+            return (await self.run(state)).outcome
 
-    async def planned(self) -> Outcome | None:
+    async def take_through(self, state: PlanState, *, unseen: bool = False, step: bool = False) -> Course:
+        """Have the plan of `state` confirmed and run it; see `confirm`. Cancelling ends the task."""
+        try:
+            ended = await self.confirm(state, unseen=unseen, step=step)
+        except asyncio.CancelledError:
+            if self.session.state.task is None:
+                raise
+            ended = await self.session.end("cancelled", blocker="the person cancelled")
+        if ended is None:
+            return await self.run(state)
+        why = ended.report.blocker or ended.text
+        return Course(ended, report_of(state, self.configuration.formatting, ended.status, why), ran=False)
+
+    async def make(self) -> Outcome | None:
         """Have a plan made for what the person said in this task; None once one is proposed."""
         session = self.session
         task = session.state.task
@@ -73,45 +99,69 @@ class PlanDesk:
             return None
         return await session.pause(Outcome("needs_input", planning.question))
 
-    async def confirmed(self, state: PlanState, last: PlanReport | None) -> Outcome | None:
-        """Have the proposed plan confirmed; None once it is, else how the task ended or paused."""
-        session = self.session
-        remarks: tuple[PlanDefect, ...] = ()
-        uses, most = self.configuration.execution.target_uses, self.configuration.planning.max_plans
+    async def confirm(
+        self, state: PlanState, last: PlanReport | None = None, *, unseen: bool = False, step: bool = False
+    ) -> Outcome | None:
+        """Have the proposed plan confirmed; None once it is, else how the task ended or paused.
+
+        `unseen` says that somebody confirmed it beforehand without seeing the sheet, which is leave for nothing. With
+        `step` the person is asked before each task, whatever they answer here. `last` is the report of the plan before.
+        """
+        session, execution = self.session, self.configuration.execution
+        edited = Planning(None)
         while True:
-            looked = await look_ahead(session, state, uses)
-            if not needs_yes(self.configuration, state, looked):
-                await confirm(session, state, looked, state.digest, seen=False)
+            looked = await look_ahead(session, state, execution.target_uses)
+            if unseen or not needs_yes(self.configuration, state, looked):
+                await record_confirmation(session, state, looked, state.digest, seen=False, step=step)
                 return None
             if session.person is None:
                 return await leave(session, last)
-            need = plan_need(state, looked, remarks, most=most, uses=uses)
+            most = self.configuration.planning.max_plans
+            need = plan_need(state, looked, edited, most=most, uses=execution.target_uses)
             reply = await put(session, need)
             if reply is None:
                 return await session.pause(Outcome("awaiting_approval", str(need.request["question"])))
             if reply.choice in ("yes", "step"):
-                await confirm(session, state, looked, state.digest, seen=True, step=reply.choice == "step")
+                step = step or reply.choice == "step"
+                await record_confirmation(session, state, looked, state.digest, seen=True, step=step)
                 return None
             if reply.choice != "edit":
-                outcome = await decline(session, reply.text)
-                assert outcome is not None
-                return outcome
-            remarks = await self.edited(state, reply.text)
+                return await decline(session, reply.text)
+            edited = await self.edit(state, reply.text)
 
-    async def edited(self, state: PlanState, text: str) -> tuple[PlanDefect, ...]:
-        """Propose what the person made of the plan in its place, or return what is wrong with it."""
+    async def edit(self, state: PlanState, text: str) -> Planning:
+        """Propose what the person made of the plan in its place; return it with everything that was found."""
         session = self.session
         reading = read(text, query=state.known.query, catalogue=session.catalogue)
         planning = weighed(session, reading, self.configuration, 0)
-        if planning.plan is None:
-            return planning.defects
-        await propose(session, planning.plan, actor="person", notes=planning.notes, number=state.number)
-        return ()
+        if planning.plan is not None:
+            await propose(session, planning.plan, actor="person", notes=planning.notes, number=state.number)
+        return planning
 
-    def run_of(self, state: PlanState) -> PlanRun:
-        """Return the run of the session's plan; stepwise, the person is asked before each task."""
-        session = self.session
-        uses = self.configuration.execution.target_uses
+    async def run(self, state: PlanState, *, step: bool = False) -> Course:
+        """Run the confirmed plan, and each further one after another yes, to an end or a pause.
+
+        The person is asked before each task where they chose so, in whichever process, or with `step`.
+        """
+        while True:
+            stepwise = step or state.stepwise
+            self._run = run = self.run_of(state, step=stepwise)
+            try:
+                report = await run.run()
+            finally:
+                self._run = None
+            if report.further is None:
+                blocked = Outcome(report.status, report.reason, Report(blocker=report.reason))
+                return Course(run.outcome or blocked, report)
+            if self.on_further is not None:
+                self.on_further(report)
+            ended = await self.confirm(state, report, step=stepwise)
+            if ended is not None:
+                return Course(ended, unconfirmed(report) if ended.status == "cancelled" else report)
+
+    def run_of(self, state: PlanState, *, step: bool = False) -> PlanRun:
+        """Return the run of the session's plan; with `step` the person is asked before each task."""
+        session, uses = self.session, self.configuration.execution.target_uses
 
         async def before(task: PlanTask) -> bool:
             if session.person is None:
@@ -119,34 +169,25 @@ class PlanDesk:
             reply = await put(session, task_need(state, task, await look_ahead(session, state, uses)))
             return reply is not None and reply.choice == "yes"
 
-        async def after(step: StepState) -> FailureChoice | None:
+        async def after(failed: StepState) -> FailureChoice | None:
             if session.person is None:
                 return None
-            reply = await put(session, failure_need(state, step))
-            return next((choice for choice in FAILURE_CHOICES if reply is not None and reply.choice == choice), None)
+            reply = await put(session, failure_need(state, failed))
+            return next((one for one in failure_choices(failed) if reply is not None and reply.choice == one), None)
 
-        asks = before if state.stepwise else None
+        asks = before if step else None
         execution, planning = self.model("execution"), self.model("planning")
         return PlanRun(session, state, self.configuration, execution, asks, after, planning)
 
-    async def carry_on(self, run: PlanRun) -> PlanReport:
-        """Run the plan to its end or pause."""
-        self._run = run
-        try:
-            return await run.run()
-        finally:
-            self._run = None
 
-
-@contextmanager
-def following(session: Session, state: PlanState) -> Iterator[None]:
-    """Let the state of the plan follow the session."""
+@asynccontextmanager
+async def following(session: Session) -> AsyncIterator[PlanState]:
+    """Yield the state of the session's plan, which follows the session until the block ends."""
+    state = await standing(session)
     with session.subscribe(state.apply):
-        yield
+        yield state
 
 
-def outcome_of(run: PlanRun, report: PlanReport) -> Outcome:
-    """Return how the session's task ended or paused with its plan."""
-    if run.outcome is not None:
-        return run.outcome
-    return Outcome(report.status, report.reason, Report(blocker=report.reason))
+def unconfirmed(report: PlanReport) -> PlanReport:
+    """Return the report of a run whose further plan the person declined."""
+    return replace(report, status="cancelled", reason="the further plan was not confirmed", further=None)

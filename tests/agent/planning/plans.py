@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from foregate.agent.planning.ask.proposal import propose
-from foregate.agent.planning.confirm.control import confirm, follow, look_ahead
+from foregate.agent.planning.confirm.control import follow, look_ahead, record_confirmation
 from foregate.agent.planning.format.configuration import Configuration, load_configuration
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
@@ -40,8 +40,8 @@ async def confirmed(session: Session, wanted: TaskPlan, *, seen: bool = True, **
     """Return a run of a plan that was proposed and confirmed in this session."""
     state = await follow(session)
     await propose(session, wanted)
-    looked = await look_ahead(session, state)
-    await confirm(session, state, looked, wanted.digest, seen=seen)
+    looked = await look_ahead(session, state, CONFIGURATION.execution.target_uses)
+    await record_confirmation(session, state, looked, wanted.digest, seen=seen)
     return PlanRun(session, state, CONFIGURATION, **more)
 
 

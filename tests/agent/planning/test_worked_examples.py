@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.planning.ask.planner import make_plan
-from foregate.agent.planning.confirm.control import confirm, follow, look_ahead
+from foregate.agent.planning.confirm.control import follow, look_ahead, record_confirmation
 from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
@@ -74,7 +74,7 @@ async def done(folder: Path, request: str, answers: Sequence[Reply], person: Seq
         planning = await make_plan(session, request, model, configuration)
         assert planning.plan is not None, planning.defects
         looked = await look_ahead(session, state)
-        await confirm(session, state, looked, state.digest, seen=True)
+        await record_confirmation(session, state, looked, state.digest, seen=True)
         report = await PlanRun(session, state, configuration).run()
         await opened.close()
         await model.close()

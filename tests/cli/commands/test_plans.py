@@ -22,7 +22,8 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import Setting
 from foregate.cli.chat.conversation import Conversation
 from foregate.cli.demo.demo_workspace import DEFECT, FILES, FLAWED, MENDED, STALE, build, git
-from foregate.cli.plan.plan_person import saved, written
+from foregate.cli.plan.plan_file import saved, written
+from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.plan.plan_work import PlanWork
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
@@ -56,6 +57,9 @@ async def at_work(folder: Path, answers: Sequence[Typed], *, interactive: bool =
             environ={"FOREGATE_HOME": str(folder.parent / "home")},
         )
     )
+    person = opened.session.person
+    if isinstance(person, PersonAtTerminal):
+        person.plans = PlanPerson(opened.session, screen, terminal).answer
     work = PlanWork(opened, screen, terminal, default_configuration())
     await work.begin()
     return work
@@ -76,8 +80,8 @@ async def planned(work: PlanWork, request: str = CHORE) -> None:
 
 async def confirmed_and_run(work: PlanWork, *, yes: bool = False, step: bool = False) -> PlanReport | None:
     """Confirm the session's plan and run it."""
-    run = await work.confirmed(yes=yes, step=step)
-    return await work.carry_on(run) if run is not None else None
+    course = await work.take_through(yes=yes, step=step)
+    return course.report if course.ran else None
 
 
 async def test_the_demonstrations_chore_is_planned_confirmed_once_and_done(folder: Path) -> None:
@@ -178,7 +182,7 @@ async def test_without_a_person_a_plan_needs_yes_said_beforehand(folder: Path) -
     work = await at_work(folder, [], interactive=False)
     await planned(work)
     with pytest.raises(UsageError, match="--yes"):
-        await work.confirmed(yes=False, step=False)
+        await work.take_through()
     assert (folder / FLAWED).read_text() == FILES[FLAWED]
     await work.opened.close()
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.agent.planning.ask.proposal import propose
-from foregate.agent.planning.confirm.control import confirm, follow, look_ahead
+from foregate.agent.planning.confirm.control import follow, look_ahead, record_confirmation
 from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.tools.tool_source import WrappedToolSource
@@ -57,7 +57,7 @@ def unclear(cli: Cli) -> str:
         state = await follow(session)
         await propose(session, PLAN)
         looked = await look_ahead(session, state)
-        await confirm(session, state, looked, PLAN.digest, seen=True)
+        await record_confirmation(session, state, looked, PLAN.digest, seen=True)
         session.tools = Dying(session.tools)
         with pytest.raises(Died):
             await PlanRun(session, state, default_configuration()).run()
@@ -102,7 +102,7 @@ async def test_the_chat_names_what_is_unknown_and_takes_a_word_on_it(home: Path)
     await session.record_message("run touch made.txt")
     state = await follow(session)
     await propose(session, PLAN)
-    await confirm(session, state, await look_ahead(session, state), PLAN.digest, seen=True)
+    await record_confirmation(session, state, await look_ahead(session, state), PLAN.digest, seen=True)
     session.tools = Dying(session.tools)
     with pytest.raises(Died):
         await PlanRun(session, state, default_configuration()).run()

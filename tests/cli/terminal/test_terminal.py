@@ -2,67 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import select
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from foregate.cli.terminal.terminal import private
+from tests.cli.at_terminal import AtTerminal
 
-FOREVER = 20
 NEW_PROMPT = "\x1b[?2004h"
 """What a prompt begins with: from here on, pasted text is marked."""
 
 
-class Session:
-    """A chat at a pseudo-terminal of 80 columns."""
+class Session(AtTerminal):
+    """A chat at a pseudo-terminal."""
 
     def __init__(self, folder: Path, home: Path) -> None:
-        self.master, slave = pty.openpty()
-        environ = {"PATH": os.environ["PATH"], "HOME": str(home), "FOREGATE_HOME": str(home / "fg"), "TERM": "xterm"}
-        environ |= {"COLUMNS": "80", "LINES": "40", "PROMPT_TOOLKIT_NO_CPR": "1"}
-        command = [sys.executable, "-m", "foregate", "chat", "--workspace", str(folder)]
-        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environ, close_fds=True)
-        os.close(slave)
-        self.seen = ""
-
-    def until(self, text: str) -> str:
-        """Read until `text` is shown; return what was shown since the last time."""
-        while text not in self.seen:
-            ready, _, _ = select.select([self.master], [], [], FOREVER)
-            assert ready, f"{text!r} was never shown, but {self.seen!r}"
-            self.seen += os.read(self.master, 65536).decode(errors="replace")
-        before, _, self.seen = self.seen.partition(text)
-        return before + text
+        super().__init__(folder, home, "chat", "--workspace", str(folder))
 
     def prompted(self) -> None:
         """Wait for a new prompt: between two of them, as the old one is drawn for the last time, Ctrl-D is lost."""
         self.until(NEW_PROMPT)
         self.until("you>")
-
-    def type(self, text: str) -> None:
-        """Press keys."""
-        os.write(self.master, text.encode())
-
-    def end(self) -> int:
-        """Wait for the end, reading what is still shown."""
-        try:
-            while select.select([self.master], [], [], FOREVER)[0] and os.read(self.master, 65536):
-                pass
-        except OSError:
-            pass
-        return self.process.wait(FOREVER)
-
-    def close(self) -> None:
-        """Leave nothing behind, whatever the test has come to."""
-        self.process.kill()
-        self.process.wait()
-        os.close(self.master)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foregate.agent.effects.undo import undo
 from foregate.agent.planning.ask.proposal import propose
-from foregate.agent.planning.confirm.control import confirm, decline, follow, look_ahead, roll_back, standing
+from foregate.agent.planning.confirm.control import decline, look_ahead, record_confirmation, roll_back, standing
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState
@@ -23,7 +23,7 @@ async def proposed(session: Session, wanted: TaskPlan, *, run: bool) -> PlanStat
         await propose(session, wanted)
         looked = await look_ahead(session, state)
         if run:
-            await confirm(session, state, looked, wanted.digest, seen=True)
+            await record_confirmation(session, state, looked, wanted.digest, seen=True)
             await PlanRun(session, state, CONFIGURATION).run()
         else:
             await decline(session)
@@ -72,7 +72,7 @@ async def test_a_plan_that_waits_says_for_what_until_it_goes_on() -> None:
     state = await follow(session)
     await propose(session, plan(READ))
     looked = await look_ahead(session, state)
-    await confirm(session, state, looked, state.digest, seen=True)
+    await record_confirmation(session, state, looked, state.digest, seen=True)
     assert [entry.standing for entry in await told(session)] == ["under way"]
     run = PlanRun(session, state, CONFIGURATION)
     run.pause()
@@ -87,6 +87,6 @@ async def test_a_plan_under_way_that_another_takes_the_place_of_is_replaced() ->
     state = await follow(session)
     await propose(session, plan(READ))
     looked = await look_ahead(session, state)
-    await confirm(session, state, looked, state.digest, seen=True)
+    await record_confirmation(session, state, looked, state.digest, seen=True)
     await propose(session, plan(READ))
     assert [entry.standing for entry in await told(session)] == ["replaced", "not confirmed"]

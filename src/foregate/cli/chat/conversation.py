@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from foregate.agent.loop.runner import go_on, run
 from foregate.cli.chat.slash import COMMANDS, Slash, is_command
-from foregate.cli.plan.plan_questions import answer_plan
+from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.terminal.colours import BAD, CARE
+from foregate.cli.terminal.interrupting import interruptible, pause
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.terminal import Terminal, unechoed
 from foregate.schemas.errors import ForegateError
@@ -35,7 +33,7 @@ class Conversation:
         self.outcome: Outcome | None = None
         self._slash = Slash(self)
         if person is not None:
-            person.plans = partial(answer_plan, self.session, screen, terminal)
+            person.plans = PlanPerson(self.session, screen, terminal).answer
 
     async def talk(self) -> None:
         """Read and act until the person quits or the input ends."""
@@ -103,19 +101,13 @@ class Conversation:
         A plan that runs is paused by the first Ctrl-C, and cancelled by the second.
         """
         self.screen.busy("model")
+        task = asyncio.ensure_future(steps)
         try:
-            with unechoed(), interruptible(asyncio.ensure_future(steps), self._pauses) as task:
+            with unechoed(), interruptible(task, lambda: pause(self.session.plan_driver, self.screen)):
                 self.outcome = await task
         finally:
             self.screen.idle()
         self.screen.told(self.outcome)
-
-    def _pauses(self) -> bool:
-        if self.session.plan_driver is None or not self.session.plan_driver.pause():
-            return False
-        self.screen.idle()
-        self.screen.say("pausing after the call in hand; Ctrl-C again cancels", CARE)
-        return True
 
     def greet(self) -> None:
         """Say which session this is and what a newcomer must know."""
@@ -134,29 +126,3 @@ class Conversation:
         """Say how to come back to what is still open."""
         if self.session.state.task is not None:
             self.screen.say(f"a task is still open: foregate chat --resume {self.opened.name}", CARE)
-
-
-@contextmanager
-def interruptible(
-    task: asyncio.Task[Outcome], pauses: Callable[[], bool] = lambda: False
-) -> Iterator[asyncio.Task[Outcome]]:
-    """Let the first Ctrl-C that `pauses` nothing cancel `task`; further ones wait for the loop to tidy up."""
-    loop, asked = asyncio.get_running_loop(), False
-
-    def cancel() -> None:
-        nonlocal asked
-        if not asked and not pauses():
-            asked = True
-            task.cancel()
-
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        loop.add_signal_handler(signal.SIGINT, cancel)
-    except (NotImplementedError, RuntimeError, ValueError):
-        yield task
-        return
-    try:
-        yield task
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, before)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import go_on, run
 from foregate.assembly.open import open_session
-from foregate.cli.chat.conversation import interruptible
 from foregate.cli.chat.program import Program
 from foregate.cli.chat.slash import COMMANDS
 from foregate.cli.chat.utterance import Misheard, Utterance, utterance
 from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
+from foregate.cli.terminal.interrupting import interruptible
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Draft
 from foregate.schemas.session_events import PolicyChanged

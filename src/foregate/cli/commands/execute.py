@@ -14,7 +14,7 @@ from foregate.cli.commands.session_options import opens_session
 from foregate.cli.terminal.waiting import wait
 
 if TYPE_CHECKING:
-    from foregate.agent.planning.run.plan_report import PlanReport
+    from foregate.agent.planning.confirm.plan_desk import Course
     from foregate.assembly.setting import Setting
     from foregate.cli.plan.plan_work import PlanWork
     from foregate.schemas.event import Actor
@@ -55,8 +55,8 @@ def execute(
     as_json: options.AsJson = False,
 ) -> None:
     """Show a plan, ask for a yes, and run it task by task; every call is judged. Ctrl-C pauses, twice cancels."""
+    from foregate.cli.plan.plan_file import plan_text
     from foregate.cli.plan.plan_finding import find_plan, recorded
-    from foregate.cli.plan.plan_work import plan_text
     from foregate.schemas.errors import UsageError
 
     if yes and step:
@@ -77,26 +77,18 @@ def execute(
 
 async def _execute(setting: Setting, source: Source | None, yes: bool, step: bool, as_json: bool) -> int:
     from foregate.agent.planning.ask.proposal import propose
-    from foregate.cli.plan.plan_going import gone_on
-    from foregate.cli.plan.plan_work import found_json
-    from foregate.cli.terminal.exit_codes import USAGE
+    from foregate.cli.plan.plan_work import found_json, go_on
     from foregate.cli.terminal.scripting import one_line
 
-    sound = True
-
-    async def go(work: PlanWork) -> PlanReport | None:
-        nonlocal sound
+    async def go(work: PlanWork) -> Course | None:
         if source is not None:
             found = work.checked(source.plan, settings=source.settings, source=source.name)
             work.told(found)
-            sound = found.sound
-            if not sound:
+            if not found.sound:
                 if as_json:
                     typer.echo(one_line({"sound": False} | found_json(found.plan, found)))
                 return None
             await propose(work.opened.session, found.plan, actor=source.actor, notes=found.notes)
-        run = await work.confirmed(yes=yes or setting.dry_run, step=step)
-        return await work.see_through(run, as_json=as_json) if run is not None else None
+        return await work.take_through(yes=yes or setting.dry_run, step=step)
 
-    code = await gone_on(setting, go, as_json)
-    return code if sound else USAGE
+    return await go_on(setting, go, as_json)

@@ -47,7 +47,7 @@ def plan(
 async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool) -> int:
     from foregate.agent.planning.ask.planner import make_plan
     from foregate.agent.planning.confirm.control import decline, look_ahead
-    from foregate.cli.plan.plan_person import saved
+    from foregate.cli.plan.plan_file import saved
     from foregate.cli.plan.plan_sheet import plan_sheet
     from foregate.cli.plan.plan_work import found_json, work_of
     from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
@@ -58,7 +58,7 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
     try:
         await work.begin()
         screen.busy("planner")
-        planning = await make_plan(opened.session, request, work.model("planning"), work.configuration)
+        planning = await make_plan(opened.session, request, opened.roles.model("planning"), work.configuration)
         while planning.plan is None and work.terminal.interactive and not as_json:
             screen.idle()
             work.told(planning)
@@ -67,7 +67,7 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
             if again is None or not again.strip():
                 return STATUS["needs_input"]
             screen.busy("planner")
-            planning = await make_plan(opened.session, again, work.model("planning"), work.configuration)
+            planning = await make_plan(opened.session, again, opened.roles.model("planning"), work.configuration)
         screen.idle()
         plan = planning.plan
         if as_json:
@@ -82,7 +82,7 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
                 screen.asks(planning.question)
             return STATUS["needs_input"]
         if not as_json:
-            looked = await look_ahead(opened.session, work.state)
+            looked = await look_ahead(opened.session, work.state, work.configuration.execution.target_uses)
             await decline(opened.session)
             screen.rows(plan_sheet(work.state, looked, width=screen.console.width))
             screen.say(f"nothing has run; foregate execute {opened.name} asks for your yes and runs it", "dim")
@@ -95,7 +95,8 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
 
 async def _check(setting: Setting, file: Path, as_json: bool) -> int:
     from foregate.assembly.open import REHEARSAL
-    from foregate.cli.plan.plan_work import found_json, plan_text, work_of
+    from foregate.cli.plan.plan_file import plan_text
+    from foregate.cli.plan.plan_work import found_json, work_of
     from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
     from foregate.cli.terminal.scripting import one_line
     from foregate.telemetry.log.memory_log import MemoryLog

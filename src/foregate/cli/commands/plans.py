@@ -15,7 +15,7 @@ from foregate.cli.terminal.waiting import wait
 
 if TYPE_CHECKING:
     from foregate.agent.effects.reconcile import Found
-    from foregate.agent.planning.run.plan_report import PlanReport
+    from foregate.agent.planning.confirm.plan_desk import Course
     from foregate.assembly.setting import Setting
     from foregate.cli.plan.plan_work import PlanWork
     from foregate.evidence.state.plan_history import PlanEntry
@@ -120,7 +120,7 @@ def resume(
 ) -> None:
     """Go on with a plan that was paused, or whose process ended. What is done is not done again."""
     from foregate.cli.plan.plan_finding import newest_plan
-    from foregate.cli.plan.plan_going import gone_on
+    from foregate.cli.plan.plan_work import go_on
     from foregate.schemas.errors import UsageError
 
     if failed and failed not in WAYS:
@@ -128,7 +128,7 @@ def resume(
     name = newest_plan(plan).session
     setting.resume = name
 
-    async def go(work: PlanWork) -> PlanReport:
+    async def go(work: PlanWork) -> Course:
         from foregate.agent.planning.run.failure_choice import decide
         from foregate.agent.planning.run.next_step import undecided
 
@@ -141,9 +141,9 @@ def resume(
         if choice := WAYS.get(failed) or (None if work.terminal.interactive else "go_on"):
             for step_failed in undecided(work.state):
                 await decide(work.opened.session, work.state, step_failed, choice)
-        return await work.see_through(work.run_of(step=step), as_json=as_json)
+        return await work.carry_on(desk := work.desk, desk.run(work.state, step=step))
 
-    raise typer.Exit(wait(gone_on(setting, go, as_json)))
+    raise typer.Exit(wait(go_on(setting, go, as_json)))
 
 
 async def asked(work: PlanWork, question: str) -> str:
@@ -169,19 +169,18 @@ def retry(
 ) -> None:
     """Try the tasks again that failed or were aborted, after another yes. What is done is not done again."""
     from foregate.cli.plan.plan_finding import newest_plan
-    from foregate.cli.plan.plan_going import gone_on
+    from foregate.cli.plan.plan_work import go_on
 
     name = newest_plan(plan).session
     setting.resume = name
 
-    async def go(work: PlanWork) -> PlanReport | None:
+    async def go(work: PlanWork) -> Course:
         from foregate.agent.planning.confirm.control import retry as make_pending
 
         await make_pending(work.opened.session, work.state, task)
-        run = await work.confirmed(yes=yes, step=step)
-        return await work.see_through(run, as_json=as_json) if run is not None else None
+        return await work.take_through(yes=yes, step=step)
 
-    raise typer.Exit(wait(gone_on(setting, go, as_json)))
+    raise typer.Exit(wait(go_on(setting, go, as_json)))
 
 
 @app.command("resolve")

@@ -46,8 +46,8 @@ async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> Outc
 
     from foregate.agent.loop.runner import run as run_task
     from foregate.assembly.open import open_session
-    from foregate.cli.chat.conversation import interruptible
     from foregate.cli.terminal.colours import CARE, console
+    from foregate.cli.terminal.interrupting import interruptible
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.scripting import event_line
 

@@ -3,49 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from foregate.agent.planning.ask.planner import Planning
-from foregate.agent.planning.ask.proposal import propose
-from foregate.agent.planning.confirm.confirming import needs_yes
-from foregate.agent.planning.confirm.control import confirm, decline, follow, leave, look_ahead, standing
-from foregate.agent.planning.format.configuration import Configuration, Role
+from foregate.agent.planning.confirm.control import follow, standing
+from foregate.agent.planning.confirm.plan_desk import Course, PlanDesk
+from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.other_values import told, values_of, with_values
 from foregate.agent.planning.format.reader import read
 from foregate.agent.planning.format.reading import Reading
 from foregate.agent.planning.format.validator import Validation, validate
 from foregate.agent.planning.run.plan_report import PlanReport
-from foregate.agent.planning.run.run_plan import PlanRun
-from foregate.cli.plan.plan_person import PlanPerson, edited
+from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.plan.plan_progress import Progress
-from foregate.cli.plan.plan_sheet import defect_rows, report_rows, task_rows
-from foregate.cli.terminal.colours import BAD, CARE
+from foregate.cli.plan.plan_sheet import defect_rows, report_rows
+from foregate.cli.terminal.colours import CARE
+from foregate.cli.terminal.exit_codes import STATUS, USAGE
+from foregate.cli.terminal.interrupting import interruptible, pause
 from foregate.cli.terminal.scripting import one_line
-from foregate.cli.terminal.visible import visible
 from foregate.evidence.state.plan import PlanState
 from foregate.schemas import codec
 from foregate.schemas.errors import UsageError
-from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_plan import PlanTask, TaskPlan
+from foregate.schemas.task_plan import TaskPlan
 
 if TYPE_CHECKING:
     from foregate.assembly.open import Opened
     from foregate.assembly.setting import Setting
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.terminal import Terminal
-
-LARGEST = 4_000_000
-"""Bytes of a plan file at most."""
 
 
 @dataclass
@@ -101,87 +92,31 @@ class PlanWork:
         self.screen.rows(defect_rows(found.warnings, "warning", width))
         self.screen.rows(defect_rows(found.defects, "defect", width))
 
-    async def confirmed(self, *, yes: bool, step: bool) -> PlanRun | None:
-        """Return the run of the session's plan once it is confirmed, None where the person said no.
+    @property
+    def desk(self) -> PlanDesk:
+        """What takes the session's plan through confirmation and run; the person at this terminal answers."""
+        further = (
+            None if self.quiet else lambda report: self.screen.rows(report_rows(report, self.screen.console.width))
+        )
+        return PlanDesk(self.opened.session, self.configuration, self.opened.roles.model, further)
+
+    async def take_through(self, *, yes: bool = False, step: bool = False) -> Course:
+        """Have the session's plan confirmed, by the person or with `yes` beforehand, and run it.
 
         Raises UsageError where a person would have to confirm and there is none.
         """
-        session = self.opened.session
-        while True:
-            looked = await look_ahead(session, self.state, self.configuration.execution.target_uses)
-            if yes or not needs_yes(self.configuration, self.state, looked):
-                await confirm(session, self.state, looked, self.state.digest, seen=False)
-                return self.run_of(step=step)
-            if not self.terminal.interactive:
-                await decline(session)
-                raise UsageError("nobody is here to confirm the plan; run this at a terminal, or confirm with --yes")
-            choice = await PlanPerson(self.screen, self.terminal).confirm(self.state, looked)
-            if choice == "no":
-                await decline(session)
-                return None
-            if choice != "edit":
-                await confirm(session, self.state, looked, self.state.digest, seen=True)
-                return self.run_of(step=step or choice == "step")
-            await self.edit()
+        desk = self.desk
+        course = await self.carry_on(desk, desk.take_through(self.state, unseen=yes, step=step))
+        if not course.ran and course.outcome.status == "blocked":
+            raise UsageError("nobody is here to confirm the plan; run this at a terminal, or confirm with --yes")
+        return course
 
-    async def edit(self) -> None:
-        """Let the person change the plan; one that is sound then is proposed in its place."""
+    async def carry_on(self, desk: PlanDesk, steps: Coroutine[None, None, Course]) -> Course:
+        """Take the steps. The first Ctrl-C pauses a plan that runs after the call in hand, the second cancels it."""
+        task = asyncio.ensure_future(steps)
+        aside = redirect_stdout(sys.stderr) if self.quiet else nullcontext()  # what a tool prints is no report
         try:
-            found = self.checked(await asyncio.to_thread(edited, self.state.known), self.state.known.query)
-        except UsageError as error:
-            self.screen.row(f"foregate: {error}", BAD)
-            return
-        self.told(found)
-        if found.sound:
-            number = self.state.number
-            await propose(self.opened.session, found.plan, actor="person", notes=found.notes, number=number)
-
-    def run_of(self, *, step: bool = False) -> PlanRun:
-        """Return the run of the session's plan; with `step` the person is asked before each task."""
-        before = self.before if step else None
-        on_failure = PlanPerson(self.screen, self.terminal).after_failure if self.terminal.interactive else None
-        return PlanRun(
-            self.opened.session,
-            self.state,
-            self.configuration,
-            self.model("execution"),
-            before,
-            on_failure,
-            self.model("planning"),
-        )
-
-    async def before(self, task: PlanTask) -> bool:
-        """Show a task and ask whether it may run."""
-        looked = await look_ahead(self.opened.session, self.state, self.configuration.execution.target_uses)
-        self.screen.idle()
-        self.screen.rows(task_rows(task, looked.of(task.id), width=self.screen.console.width))
-        return await PlanPerson(self.screen, self.terminal).asks(f"run task {task.id}?")
-
-    def model(self, role: Role) -> Model:
-        """Return the model of a role, the session's own where the configuration names none."""
-        return self.opened.roles.model(role)
-
-    async def see_through(self, run: PlanRun, *, as_json: bool = False) -> PlanReport:
-        """Run the plan, and each further one after another yes; without a person a further plan is left in the log."""
-        report = await self.carry_on(run)
-        while report.further is not None:
-            if not as_json:
-                self.screen.rows(report_rows(report, self.screen.console.width))
-            if not self.terminal.interactive:
-                await leave(self.opened.session, report)
-                return report
-            again = await self.confirmed(yes=False, step=run.before is not None)
-            if again is None:
-                return replace(report, status="cancelled", reason="the further plan was not confirmed", further=None)
-            report = await self.carry_on(again)
-        return report
-
-    async def carry_on(self, run: PlanRun) -> PlanReport:
-        """Run the plan. The first Ctrl-C pauses it after the call in hand, the second cancels it."""
-        task = asyncio.ensure_future(run.run())
-        try:
-            aside = redirect_stdout(sys.stderr) if self.quiet else nullcontext()  # what a tool prints is no report
-            with aside, pausable(task, run, self.screen):
+            with aside, interruptible(task, lambda: pause(desk, self.screen)):
                 return await task
         finally:
             self.screen.idle()
@@ -235,21 +170,6 @@ def found_json(plan: TaskPlan | None, found: Planning | Validation) -> dict[str,
     }
 
 
-def plan_text(file: Path) -> str:
-    """Return the text of a plan file; raise UsageError where it cannot be one."""
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(LARGEST + 1)
-    except OSError as error:
-        raise UsageError(f"`{visible(str(file))}` cannot be read ({error.strerror}); name a plan file") from None
-    if len(data) > LARGEST:
-        raise UsageError(f"`{visible(str(file))}` has more than {LARGEST} bytes, which is no plan")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise UsageError(f"`{visible(str(file))}` is no UTF-8 text; name a plan file") from None
-
-
 async def work_of(setting: Setting, *, quiet: bool = False, as_json: bool = False) -> PlanWork:
     """Open the session of a setting and return the work on its plan."""
     from foregate.agent.effects.preview import prospects
@@ -266,34 +186,24 @@ async def work_of(setting: Setting, *, quiet: bool = False, as_json: bool = Fals
     opened = await open_session(setting)
     if person is not None:
         person.foresee = partial(prospects, opened.session)
+        person.plans = PlanPerson(opened.session, screen, terminal).answer
     for note in () if quiet or as_json else opened.notes:
         screen.row(note, CARE)
     return PlanWork(opened, screen, terminal, opened.configuration, quiet or as_json)
 
 
-@contextmanager
-def pausable(task: asyncio.Task[PlanReport], run: PlanRun, screen: Screen) -> Iterator[None]:
-    """Let the first Ctrl-C pause the plan and the second cancel it."""
-    loop, asked = asyncio.get_running_loop(), 0
-
-    def interrupt() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
-            run.pause()
-            screen.idle()
-            screen.say("pausing after the call in hand; Ctrl-C again cancels", CARE)
-        elif asked == 2:
-            task.cancel()
-
-    before = signal.getsignal(signal.SIGINT)
+async def go_on(setting: Setting, go: Callable[[PlanWork], Awaitable[Course | None]], as_json: bool) -> int:
+    """Open the session, let `go` work on its plan, report, and return the exit code; None where nothing was to do."""
+    work = await work_of(setting, as_json=as_json)
     try:
-        loop.add_signal_handler(signal.SIGINT, interrupt)
-    except (NotImplementedError, RuntimeError, ValueError):
-        yield
-        return
-    try:
-        yield
+        await work.begin()
+        course = await go(work)
+        if course is None:
+            return USAGE
+        if course.ran:
+            work.report(course.report, as_json)
+        else:
+            work.screen.say("nothing ran", CARE)
+        return STATUS[course.report.status]
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, before)
+        await work.close()

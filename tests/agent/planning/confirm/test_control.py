@@ -12,7 +12,7 @@ from hypothesis.strategies import integers, sampled_from
 from foregate.agent.effects.reconcile import open_calls, resolve
 from foregate.agent.loop.runner import go_on
 from foregate.agent.planning.ask.proposal import propose
-from foregate.agent.planning.confirm.control import confirm, follow, look_ahead, retry, roll_back
+from foregate.agent.planning.confirm.control import follow, look_ahead, record_confirmation, retry, roll_back
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
@@ -34,7 +34,7 @@ async def gone_on(world: World, session: Session, *, seen: bool = True) -> PlanR
     state = await follow(session)
     if not state.running:
         looked = await look_ahead(session, state)
-        await confirm(session, state, looked, state.digest, seen=seen)
+        await record_confirmation(session, state, looked, state.digest, seen=seen)
     return PlanRun(session, state, CONFIGURATION)
 
 
@@ -55,7 +55,7 @@ async def test_a_confirmation_is_bound_to_the_plan_that_was_shown() -> None:
     looked = await look_ahead(session, state)
     other = plan(task(1, edit("a.txt", "teh", "xxx")))
     with pytest.raises(UsageError, match="not the one that was shown"):
-        await confirm(session, state, looked, other.digest, seen=True)
+        await record_confirmation(session, state, looked, other.digest, seen=True)
 
 
 async def test_a_plan_that_is_not_what_its_digest_says_is_not_run() -> None:

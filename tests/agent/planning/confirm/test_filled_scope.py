@@ -19,7 +19,7 @@ from foregate.schemas.resource import ResourceKind
 from foregate.schemas.task_plan import TaskPlan
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.audit.rebuild_turn import JUDGING, recorded
-from tests.agent.planning.plans import call, carried_out, confirmed, plan, statuses, task
+from tests.agent.planning.plans import CONFIGURATION, call, carried_out, confirmed, plan, statuses, task
 from tests.agent.world import World
 from tests.policies import policy_with
 
@@ -129,7 +129,7 @@ async def leaves(world: World, wanted: TaskPlan) -> list[tuple[object, ...]]:
     session = await world.open([])
     state = await follow(session)
     await propose(session, wanted)
-    looked = await look_ahead(session, state)
+    looked = await look_ahead(session, state, CONFIGURATION.execution.target_uses)
     return [(i.effect.value, i.kind, i.pattern, i.uses, i.tool, i.during) for i in looked.leaves]
 
 

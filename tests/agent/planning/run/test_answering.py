@@ -9,7 +9,7 @@ import pytest
 
 from foregate.agent.planning.ask.planner import make_plan
 from foregate.agent.planning.ask.proposal import FROM_FILE, propose
-from foregate.agent.planning.confirm.control import confirm, follow, look_ahead, standing
+from foregate.agent.planning.confirm.control import follow, look_ahead, record_confirmation, standing
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
@@ -61,7 +61,7 @@ async def ran(
     state = await follow(session)
     await propose(session, wanted, actor="person" if file else "planner")
     looked = await look_ahead(session, state)
-    await confirm(session, state, looked, wanted.digest, seen=True)
+    await record_confirmation(session, state, looked, wanted.digest, seen=True)
     report = await PlanRun(session, state, configuration, planner=model).run()
     model.finish()
     return report, model
@@ -175,7 +175,7 @@ async def test_the_plan_that_ran_is_no_further_plan() -> None:
     planning = await make_plan(session, "mend a.txt", planner, CONFIGURATION)
     assert planning.plan is not None
     looked = await look_ahead(session, state)
-    await confirm(session, state, looked, state.digest, seen=True)
+    await record_confirmation(session, state, looked, state.digest, seen=True)
     report = await PlanRun(session, state, CONFIGURATION, planner=planner).run()
     assert (report.answer, report.further) == ("Done.", None)
     assert "has run" in planner.requests[2].messages[-1].text
@@ -193,7 +193,7 @@ async def test_a_process_that_ends_before_the_answer_asks_again_and_runs_nothing
     session = await world.open(ScriptedModel([killed]))
     state = await follow(session)
     await propose(session, PLAN)
-    await confirm(session, state, await look_ahead(session, state), PLAN.digest, seen=True)
+    await record_confirmation(session, state, await look_ahead(session, state), PLAN.digest, seen=True)
     with pytest.raises(Killed):
         await PlanRun(session, state, CONFIGURATION, planner=session.model).run()
     effects = list(world.effects)
@@ -212,7 +212,7 @@ async def test_a_dry_run_and_a_cancelled_one_spend_no_answer() -> None:
     session = await world.open([])
     state = await follow(session)
     await propose(session, PLAN)
-    await confirm(session, state, await look_ahead(session, state), PLAN.digest, seen=True)
+    await record_confirmation(session, state, await look_ahead(session, state), PLAN.digest, seen=True)
     run = PlanRun(session, state, CONFIGURATION, planner=session.model)
     await run.advance()
     assert (await run.cancelled()).status == "cancelled"
@@ -229,7 +229,7 @@ async def test_what_is_asked_about_results_is_what_a_strict_endpoint_takes() -> 
             session = await world.open(model)
             state = await follow(session)
             await propose(session, PLAN)
-            await confirm(session, state, await look_ahead(session, state), PLAN.digest, seen=True)
+            await record_confirmation(session, state, await look_ahead(session, state), PLAN.digest, seen=True)
             report = await PlanRun(session, state, configured(max_plans=left), planner=model).run()
             await model.close()
             assert report.answer == "Yes.", report.unanswered

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.agent.planning.confirm.control import confirm, follow, look_ahead, retry
+from foregate.agent.planning.confirm.control import follow, look_ahead, record_confirmation, retry
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
@@ -122,7 +122,9 @@ async def test_what_was_said_between_two_runs_is_no_result_of_a_task() -> None:
     assert statuses(await first.run()) == ["done", "failed"]
     await run(session, "and how is the weather?")
     await retry(session, first.state)
-    await confirm(session, first.state, await look_ahead(session, first.state), first.state.digest, seen=False)
+    await record_confirmation(
+        session, first.state, await look_ahead(session, first.state), first.state.digest, seen=False
+    )
     await first.run()
     texts = [message.text for request in model.asked[4:] for message in request.messages]
     assert [text for text in texts if "It is a cat." in text]
