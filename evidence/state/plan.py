@@ -11,6 +11,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.call_events import (
     CallAnswered,
     EffectUndone,
+    KnownOutcome,
     OutcomeResolved,
     OutcomeUnknown,
     ToolFinished,
@@ -24,9 +25,12 @@ from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepCh
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.task_events import TaskEnded
 from foregate.schemas.task_plan import CallResponse, PlanTask, TaskPlan, TaskResult, TaskStatus
+from foregate.schemas.tool_call import ToolCall
 
 CallStatus = Literal["open", "done", "failed", "held", "denied", "not_run", "judged_dry", "unknown", "undone"]
-CallBody: TypeAlias = ToolStarted | ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone
+Ended: TypeAlias = ToolFinished | CallAnswered | OutcomeUnknown
+"""What ends a call for now."""
+CallBody: TypeAlias = Ended | ToolStarted | OutcomeResolved | EffectUndone
 """What an event may say of one call."""
 
 ROLLED_BACK = "rolled back"
@@ -44,12 +48,11 @@ class CallState:
 
     `effect` says that it is nothing to be repeated: it had an effect, at most once, and was no command. `cured` says
     that the same call may pass now, for a hold's remedy was performed. `code` is why it did not run, or what ended it.
+    `ended` is what ended it in full, `came` what came of it where the outcome was unknown first.
     """
 
-    id: str
+    call: ToolCall
     position: int
-    tool: str
-    digest: str = ""
     target: str = ""
     status: CallStatus = "open"
     text: str = ""
@@ -59,9 +62,23 @@ class CallState:
     cured: bool = False
     exit_code: int | None = None
     may_fail: bool = False
+    ended: Ended | None = None
+    came: KnownOutcome | None = None
+
+    @property
+    def id(self) -> str:
+        """The call's id in the log."""
+        return self.call.id
+
+    @property
+    def tool(self) -> str:
+        """The name of its tool."""
+        return self.call.name
 
     def take(self, body: CallBody) -> None:
         """Take in an event of the call."""
+        if isinstance(body, Ended):
+            self.ended = body
         match body:
             case ToolStarted(side_effect=side_effect, effect=effect):
                 self.effect = side_effect == "at_most_once" and effect is not Effect.EXECUTE
@@ -81,7 +98,7 @@ class CallState:
                 self.target, self.status, self.why = body.target, "unknown", short(body.reason)
                 self.code = body.error
             case OutcomeResolved(outcome=outcome):
-                done = outcome == "done"
+                self.came, done = outcome, outcome == "done"
                 self.status, self.why = ("done", "") if done else ("not_run", "it did not take effect")
                 self.effect, self.code = done, "" if done else NOT_DONE
             case EffectUndone():
@@ -119,13 +136,15 @@ class StepState:
     request: str = ""
     refused: str = ""
     responded: bool = False
+    heard: bool = False
+    """Whether there was a response for the task, in whichever attempt."""
     began: str = ""
     worked: int = 0
     sent: dict[int, int] = field(default_factory=dict)
 
     def hear(self, words: str, thoughts: str, refused: str) -> None:
         """Note that there is a new response for the task, and what was said in it."""
-        self.latest, self.responded = (), True
+        self.latest, self.responded, self.heard = (), True, True
         self.words, self.thoughts, self.refused = words, thoughts, refused
 
     def add(self, call: CallState) -> CallState:
@@ -148,7 +167,7 @@ class StepState:
     @property
     def effects(self) -> set[str]:
         """The digests of the calls for this task that took effect and were not taken back, as far as is known."""
-        return {call.digest for call in self.calls if call.effect and call.status == "done"}
+        return {call.call.digest for call in self.calls if call.effect and call.status == "done"}
 
     @property
     def newest(self) -> list[CallState]:
@@ -286,7 +305,7 @@ class PlanState:
             step.began = event.time
             if body.attempt:
                 step.attempt, step.asks, step.responded, step.latest = body.attempt, 0, False, ()
-                step.sent, step.words = {}, ""
+                step.sent = {}
             if body.ask is not None:
                 step.request = body.ask.request
                 step.asks, step.responded = step.asks + 1, False
@@ -299,8 +318,8 @@ class PlanState:
         for number in {*tasks} or {first}:
             self.steps[number].hear(*said, body.refused)
         for call, place, number in zip(calls, places, tasks, strict=True):
-            made = CallState(call.id, place, call.name, call.digest, may_fail=self.steps[number].task.may_fail)
-            self._calls[call.id] = self.steps[number].add(made)
+            step = self.steps[number]
+            self._calls[call.id] = step.add(CallState(call, place, may_fail=step.task.may_fail))
 
     def _end(self, status: str) -> None:
         self.running, self.status = False, status

@@ -5,9 +5,8 @@ Everything is built from the log and kept under its hash before it is sent, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from collections.abc import Mapping
+from typing import assert_never
 
 from msgspec.structs import replace
 
@@ -18,39 +17,17 @@ from foregate.agent.session.elide_results import errors_text, recorded_result, r
 from foregate.agent.session.session import Session
 from foregate.agent.session.tokenizer import measure_for
 from foregate.evidence.state.conversation import Conversation
-from foregate.evidence.state.plan import PlanState, StepState
+from foregate.evidence.state.plan import CallState, Ended, PlanState, StepState
 from foregate.evidence.state.transcript import CAME, object_text, refused, unknown
 from foregate.evidence.state.truncate import cut
 from foregate.policy.policy import Context
-from foregate.schemas.call_events import CallAnswered, EffectUndone, OutcomeResolved, OutcomeUnknown, ToolFinished
-from foregate.schemas.event import Event
+from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.kept_messages import write_messages
 from foregate.schemas.message import Message
-from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.plan_events import FillRequest, PlanProposed, PlanStepChanged
-from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.plan_events import FillRequest
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanTask
-from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
-
-Ended: TypeAlias = ToolFinished | CallAnswered | OutcomeUnknown
-"""What ends a call for now."""
-
-
-@dataclass(slots=True)
-class Talk:
-    """What was said and called for one task, with what ended each call.
-
-    `came` says what came of calls whose outcome was unknown first; `undone` are the calls taken back.
-    """
-
-    words: str = ""
-    thoughts: str = ""
-    calls: list[ToolCall] = field(default_factory=list)
-    ended: dict[str, Ended] = field(default_factory=dict)
-    came: dict[str, str] = field(default_factory=dict)
-    undone: set[str] = field(default_factory=set)
 
 
 async def request_for(
@@ -61,8 +38,7 @@ async def request_for(
     `why` says what was wrong with the first answer. Where earlier results did not fit, `context` says what was done.
     """
     notice, told = AGAIN if why else FILL_IN, about(state, step.task, why)
-    events = await session.log.read()
-    talk, vital, section = conversation(session, state, step, shape, talks(events, state))
+    talk, vital, section = conversation(session, state, step, shape)
     talk.add(Message("user", object_text({"foregate": {"notice": notice}, **told})))
     body = compressed(talk, session.state.still_open, section, lambda: measure_for(model), vital)
     if body is not None:
@@ -72,7 +48,7 @@ async def request_for(
 
 
 def conversation(
-    session: Session, state: PlanState, step: StepState, shape: Configuration, talked: Mapping[int, Talk]
+    session: Session, state: PlanState, step: StepState, shape: Configuration
 ) -> tuple[Conversation, set[int], Context]:
     """Return the conversation up to the task itself, the places that must stay in it, and how much of it may stay.
 
@@ -85,17 +61,17 @@ def conversation(
     talk, vital = Conversation(), set()
     talk.add(Message("system", started.system))
     talk.add(Message("user", first.text), by_user=True)
-    needed = {*step.task.depends_on, step.task.id}
-    for number in sorted(talked, key=lambda number: (number == step.task.id, number)):
-        begin = len(talk.messages)
-        for message in exchange(state, talked[number], number, session.catalogue, shape.formatting):
+    own = step.task.id
+    for number in sorted(state.steps, key=lambda number: (number == own, number)):
+        begin, told = len(talk.messages), state.steps[number]
+        for message in exchange(state, told, session.catalogue, shape.formatting) if told.heard else ():
             talk.add(message)
-        vital |= set(range(begin, len(talk.messages))) if number in needed else set()
+        vital |= set(range(begin, len(talk.messages))) if number in (*step.task.depends_on, own) else set()
     for said in later:
         vital.add(len(talk.messages))
         talk.add(Message("user", said.text), by_user=True)
     kept = shape.context
-    after = len(later) + 1 + (step.task.id in talked)
+    after = len(later) + 1 + step.heard
     return (
         talk,
         vital,
@@ -108,76 +84,31 @@ def conversation(
     )
 
 
-def talks(events: Iterable[Event], state: PlanState) -> dict[int, Talk]:
-    """Return what was said and called for each task of the plan, by its number."""
-    owner = {call: number for number, step in state.steps.items() for call in step_calls(step)}
-    found: dict[int, Talk] = {}
-    current = 0
-    for event in events:
-        match event.body:
-            case PlanProposed():
-                found, current = {}, 0
-            case PlanStepChanged(plan=state.digest, step=number, status=status):
-                current = number if status == "running" else 0 if number == current else current
-            case ModelResponded(response=response, places=places):
-                hear(found, response, owner, current, planned=places is not None)
-            case ToolFinished() | CallAnswered() | OutcomeUnknown() as body if body.call in owner:
-                found[owner[body.call]].ended[body.call] = body
-            case OutcomeResolved(call=call, outcome=outcome) if call in owner:
-                found[owner[call]].came[call] = CAME[outcome]
-            case EffectUndone(call=call) if call in owner:
-                found[owner[call]].undone.add(call)
-            case _:
-                pass
-    return found
-
-
-def hear(
-    found: dict[int, Talk], response: ModelResponse, owner: Mapping[str, int], current: int, *, planned: bool
-) -> None:
-    """Take in a response, made for the tasks its calls belong to, or for the current one where it has none."""
-    calls = [call for call in response.calls if call.id in owner]
-    for call in calls:
-        found.setdefault(owner[call.id], Talk()).calls.append(call)
-    number = owner[calls[0].id] if calls else current
-    if number and not planned:
-        talk = found.setdefault(number, Talk())
-        talk.words, talk.thoughts = response.text, response.reasoning
-
-
-def step_calls(step: StepState) -> Sequence[str]:
-    """Return the ids of the calls made for a task."""
-    return [call.id for call in step.calls]
-
-
 def exchange(
-    state: PlanState, talk: Talk, number: int, catalogue: Mapping[str, ToolSpec], formatting: FormattingSection
+    state: PlanState, step: StepState, catalogue: Mapping[str, ToolSpec], formatting: FormattingSection
 ) -> list[Message]:
     """Return what came of a task: what was said and called, and an answer to each call."""
-    thoughts = talk.thoughts if formatting.include_reasoning else ""
-    parts = (said(state.steps[number].task, len(state.steps)), thoughts, talk.words)
-    made = tuple(call for call in talk.calls if call.id in talk.ended)
-    answers = [
-        Message("tool", answer(talk.ended[call.id], call, talk, catalogue, longest(formatting)), call=call.id)
-        for call in made
-    ]
-    return [Message("assistant", "\n".join(part for part in parts if part), made), *answers]
+    thoughts = step.thoughts if formatting.include_reasoning else ""
+    parts = (said(step.task, len(state.steps)), thoughts, step.words)
+    made = [(one.call, answer(one, one.ended, catalogue, longest(formatting))) for one in step.calls if one.ended]
+    answers = [Message("tool", text, call=call.id) for call, text in made]
+    return [Message("assistant", "\n".join(part for part in parts if part), tuple(call for call, _ in made)), *answers]
 
 
-def answer(body: Ended, call: ToolCall, talk: Talk, catalogue: Mapping[str, ToolSpec], limit: int) -> str:
+def answer(made: CallState, body: Ended, catalogue: Mapping[str, ToolSpec], limit: int) -> str:
     """Return the answer to a call as the model reads it, its output by the kind of tool and within `limit`."""
     match body:
         case OutcomeUnknown():
-            came = talk.came.get(call.id)
+            came = CAME[made.came] if made.came else ""
             return object_text({"foregate": {"notice": f"This call {came}."}}) if came else unknown(body)
         case CallAnswered(observed=seen):
             shown = replace(seen, output=within(seen.output, limit)) if seen is not None else None
             return refused(replace(body, observed=shown))
         case ToolFinished():
-            result, spec = recorded_result(body), catalogue.get(call.name)
+            result, spec = recorded_result(body), catalogue.get(made.tool)
             text = result_text(spec, body.target, result, limit) if spec else within(result.content, limit)
             told: dict[str, Json] = {"ok": result.ok, "output": text}
-            if call.id in talk.undone:
+            if made.status == "undone":
                 told["foregate"] = {"notice": "What this call did was undone since."}
             return object_text(told)
         case _:

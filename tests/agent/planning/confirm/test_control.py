@@ -250,7 +250,7 @@ class AnyOrder(RuleBasedStateMachine):
     def what_is_done_took_effect(self) -> None:
         for step in self.state.steps.values():
             assert step.status != "done" or all(
-                call.digest in self.world.effects for call in step.calls if call.settled
+                call.call.digest in self.world.effects for call in step.calls if call.settled
             )
 
     @invariant()
