@@ -240,6 +240,11 @@ class PlanState:
         return [step for step in self.steps.values() if step.status in ("running", "paused")]
 
     @property
+    def open(self) -> list[StepState]:
+        """The tasks that are still to be worked on."""
+        return [step for step in self.steps.values() if step.status in ("pending", "running", "paused")]
+
+    @property
     def undone(self) -> list[CallState]:
         """The calls that were undone, in the order of the tasks."""
         return [call for step in self.steps.values() for call in step.calls if call.status == "undone"]
@@ -323,9 +328,8 @@ class PlanState:
 
     def _end(self, status: str) -> None:
         self.running, self.status = False, status
-        for step in self.steps.values():
-            if step.status in ("pending", "running", "paused"):
-                step.status, step.reason = "aborted", "the run of the plan ended before this"
+        for step in self.open:
+            step.status, step.reason = "aborted", "the run of the plan ended before this"
 
 
 def named(call: CallState) -> str:

@@ -8,7 +8,8 @@ from foregate.agent.effects.reconcile import find_out
 from foregate.agent.planning.ask.proposal import FROM_FILE
 from foregate.agent.planning.confirm.outlook import Outlook, calls_ahead, outlook, scope_of
 from foregate.agent.planning.run.plan_report import PlanReport
-from foregate.agent.planning.run.rollback import take_back, told
+from foregate.agent.planning.run.rollback import take_back
+from foregate.agent.planning.run.step_change import change_back
 from foregate.agent.session.result import Outcome
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState, named
@@ -108,7 +109,8 @@ async def retry(session: Session, state: PlanState, only: int = 0) -> list[int]:
                 f"nobody knows whether {lost} of task {step.task.id} took effect; look, then say so with "
                 f"`foregate plans resolve {session.name} --done` or `--not-done` (in a chat /resolve)"
             )
-    await session.record(*(told(state, step, "pending", "retried") for step in chosen))
+    for step in chosen:
+        await change_back(session, state, step, "pending", "retried")
     return [step.task.id for step in chosen]
 
 
@@ -126,7 +128,7 @@ async def roll_back(session: Session, state: PlanState) -> list[str]:
         from foregate.agent.loop.dispatch import answer_remaining
 
         await answer_remaining(session, "not_run_cancelled", "the plan is rolled back")
-        waiting = [step for step in state.steps.values() if step.status in ("pending", "running", "paused")]
-        await session.record(*(told(state, step, "aborted", ROLLED_BACK) for step in waiting))
+        for step in state.open:
+            await change_back(session, state, step, "aborted", ROLLED_BACK)
         await session.end("cancelled", blocker="the plan is rolled back")
     return await take_back(session, state, whole=True)

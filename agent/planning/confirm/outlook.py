@@ -16,9 +16,6 @@ from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.task_plan import PlannedCall, PlanTask
 from foregate.schemas.tool_call import ToolCall
 
-OPEN = ("pending", "running", "paused")
-"""Statuses of tasks that are still to be worked on."""
-
 
 class CallOutlook(Struct, frozen=True):
     """What one call of a task would do, judged by the world as it is now; earlier tasks may change that."""
@@ -74,7 +71,7 @@ def outlook(session: Session, state: PlanState, uses: int) -> Outlook:
 
     A yes covers `uses` changes of the file a task names that a model fills in.
     """
-    steps = [step for step in state.steps.values() if step.status in OPEN]
+    steps = state.open
     listed = list(planned_calls(steps))
     filled = tuple(step.task for step in steps if not step.task.calls)
     likely = tuple(likely_calls(filled, session.catalogue))
@@ -90,7 +87,7 @@ def outlook(session: Session, state: PlanState, uses: int) -> Outlook:
 
 def calls_ahead(session: Session, state: PlanState) -> tuple[ToolCall, ...]:
     """Return the calls the open tasks list, and then the likely ones of those that list none."""
-    steps = [step for step in state.steps.values() if step.status in OPEN]
+    steps = state.open
     listed = tuple(
         ToolCall.of(planned.tool, planned.arguments, id=f"plan.{step.task.id}.{place}")
         for step, place, planned in planned_calls(steps)

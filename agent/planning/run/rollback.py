@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from foregate.agent.effects.reconcile import find_out
 from foregate.agent.effects.undo import undo
+from foregate.agent.planning.run.step_change import change_back
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState
 from foregate.schemas.call_events import ToolStarted
-from foregate.schemas.event import Draft
-from foregate.schemas.plan_events import PlanStepChanged
 from foregate.schemas.task_plan import TaskStatus
 
 
@@ -42,7 +41,7 @@ async def take_back(session: Session, state: PlanState, *, whole: bool = False) 
             status: TaskStatus = "aborted" if undone and step.status == "done" else step.status
             begin = f"{ROLLED_BACK}, except" if undone else "not undone"
             why = f"{begin}: {'; '.join(stays)}" if stays else ROLLED_BACK
-            await session.record(told(state, step, status, why[:400]))
+            await change_back(session, state, step, status, why[:400])
     return left
 
 
@@ -57,11 +56,3 @@ def began(step: StepState) -> int:
     """Return where in the log the newest call of a task stands: calls are named by the event that holds them."""
     places = [call.id.removeprefix("c").partition(".")[0] for call in step.calls]
     return max((int(place) for place in places if place.isdecimal()), default=0)
-
-
-def told(state: PlanState, step: StepState, status: TaskStatus, why: str) -> Draft:
-    """Return the event of a task after its changes were taken back, or were not."""
-    body = PlanStepChanged(
-        plan=state.digest, step=step.task.id, status=status, reason=why, final=step.final, choice=step.choice
-    )
-    return Draft(body, "foregate")

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from foregate.agent.effects.reconcile import find_out
 from foregate.agent.loop import budget
@@ -14,12 +15,12 @@ from foregate.agent.loop.runner import step as take_step
 from foregate.agent.loop.verification import remark
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.run.answering import concluded
-from foregate.agent.planning.run.failure_choice import decide
 from foregate.agent.planning.run.filling import ask_for_calls
 from foregate.agent.planning.run.looks import Place, companions, next_places
 from foregate.agent.planning.run.next_step import aborts, ending_of, ready, undecided
 from foregate.agent.planning.run.plan_report import PlanReport, report_of
 from foregate.agent.planning.run.rollback import take_back
+from foregate.agent.planning.run.step_change import decide, record_change
 from foregate.agent.planning.run.task_context import request_for, said
 from foregate.agent.planning.run.weighing import ENDING, FILLED_IN, lacking, may_go_again
 from foregate.agent.session.result import Outcome
@@ -29,11 +30,10 @@ from foregate.evidence.state.plan import CallState, PlanState, StepState, named
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.plan_events import FillRequest, PlanStepChanged
 from foregate.schemas.protocols import Model
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.task_events import Report, Status
-from foregate.schemas.task_plan import FailureChoice, PlanTask, TaskStatus
+from foregate.schemas.task_plan import FailureChoice, PlanTask
 from foregate.schemas.tool_call import ToolCall
 
 Before = Callable[[PlanTask], Awaitable[bool]]
@@ -60,6 +60,9 @@ class PlanRun:
     pausing: bool = field(default=False, init=False)
     _asked: set[int] = field(default_factory=set, init=False)
 
+    def __post_init__(self) -> None:
+        self.change = partial(record_change, self.session, self.state)
+
     def pause(self) -> None:
         """Pause after the call in hand."""
         self.pausing = True
@@ -85,7 +88,7 @@ class PlanRun:
         if not steps:
             return await self.choose()
         if paused := [step for step in steps if step.status == "paused"]:
-            await self.session.record(*(self.changed(step, "running", "resumed") for step in paused))
+            await self.change("running", *paused, why="resumed")
         else:
             await (self.send(steps) if steps[0].task.calls else self.fill(steps[0]))
         return None
@@ -102,9 +105,9 @@ class PlanRun:
             return await self.broken_off("budget_exhausted", limit)
         if self.pausing:
             self.pausing = False
-            steps = self.state.in_hand
-            await self.session.record(*(self.changed(step, "paused", "paused by the person") for step in steps))
-            return await self.paused("paused by the person")
+            why = "paused by the person"
+            await self.change("paused", *self.state.in_hand, why=why)
+            return await self.paused(why)
         return None
 
     async def choose(self) -> PlanReport | None:
@@ -112,15 +115,15 @@ class PlanRun:
         strict = self.configuration.execution.strict_dependencies
         if failed := undecided(self.state):
             return await self.ask_person(failed[0])
-        gone = list(aborts(self.state, strict))
-        if gone:
-            await self.session.record(*(self.changed(step, "aborted", why) for step, why in gone))
+        if gone := list(aborts(self.state, strict)):
+            for step, why in gone:
+                await self.change("aborted", step, why=why)
             return None
         following = ready(self.state)
         if following is None:
             return await self.finished()
         if following.skipped:
-            await self.change(following.step, "skipped", following.skipped)
+            await self.change("skipped", following.step, why=following.skipped)
             return None
         number = following.step.task.id
         if self.before is not None and number not in self._asked:
@@ -130,7 +133,7 @@ class PlanRun:
         begun = [following.step]
         if self.before is None:
             begun += companions(self.state, following.step, self.session.catalogue, self.at_once)
-        await self.session.record(*(self.changed(step, "running", attempt=step.attempt + 1) for step in begun))
+        await self.change("running", *begun, anew=True)
         return None
 
     async def ask_person(self, step: StepState) -> PlanReport | None:
@@ -156,7 +159,7 @@ class PlanRun:
             if await self.concluded(step):
                 return
         if ending := ending_of(self.state):
-            await self.session.record(*(self.changed(step, "aborted", ending) for step in steps))
+            await self.change("aborted", *steps, why=ending)
         else:
             await self.send_places(next_places(steps, self.session.catalogue, self.at_once))
 
@@ -223,17 +226,17 @@ class PlanRun:
         """Record what the execution model is asked; `why` says what was wrong with its first answer."""
         model = (self.model or self.session.model).name
         request = await request_for(self.session, self.state, step, self.configuration, model, why)
-        await self.session.record(self.changed(step, "running", why, ask=request))
+        await self.change("running", step, why=why, ask=request)
 
     async def done(self, step: StepState) -> None:
         """Record that a task is done; in a dry run nothing is."""
         dry = any(call.status == "judged_dry" for call in step.calls)
-        await self.change(step, "skipped" if dry else "done", "dry run: judged, and would have run" if dry else "")
+        await self.change("skipped" if dry else "done", step, why="dry run: judged, and would have run" if dry else "")
 
     async def failed(self, step: StepState, why: str, code: str = "") -> None:
         """Record that a task failed; a denial by rule and a lost runtime end the whole plan."""
         final = f"task {step.task.id} {ENDING[code]}" if code in ENDING else ""
-        await self.change(step, "failed", why, final)
+        await self.change("failed", step, why=why, final=final)
 
     async def finished(self) -> PlanReport:
         """End a plan of which nothing is left to do, rolled back where it says so."""
@@ -250,9 +253,8 @@ class PlanRun:
 
     async def broken_off(self, status: Status, why: str) -> PlanReport:
         """End the plan for something that no task is to blame for."""
-        await answer_remaining(self.session, "not_run_cancelled", why, self.session.turns.facts_in_hand())
-        open_ = [step for step in self.state.steps.values() if step.status in ("pending", "running", "paused")]
-        await self.session.record(*(self.changed(step, "aborted", why) for step in open_))
+        await answer_remaining(self.session, "not_run_cancelled", why)
+        await self.change("aborted", *self.state.open, why=why)
         return await self.end(status, why)
 
     async def cancelled(self) -> PlanReport:
@@ -287,32 +289,6 @@ class PlanRun:
     def reported(self, status: str, why: str) -> PlanReport:
         """Return the report of the plan as it stands, written as the configuration says."""
         return report_of(self.state, self.configuration.formatting, status, why)
-
-    async def change(self, step: StepState, status: TaskStatus, why: str = "", final: str = "") -> None:
-        """Record where a task stands."""
-        await self.session.record(self.changed(step, status, why, final=final))
-
-    def changed(
-        self,
-        step: StepState,
-        status: TaskStatus,
-        why: str = "",
-        *,
-        attempt: int = 0,
-        ask: FillRequest | None = None,
-        final: str = "",
-    ) -> Draft:
-        """Return the event of a task that stands differently."""
-        body = PlanStepChanged(
-            plan=self.state.digest,
-            step=step.task.id,
-            status=status,
-            reason=why or None,
-            attempt=attempt,
-            ask=ask,
-            final=final,
-        )
-        return Draft(body, "foregate")
 
 
 def damage(workspace: Workspace) -> str:

@@ -129,8 +129,8 @@ def resume(
     setting.resume = name
 
     async def go(work: PlanWork) -> Course:
-        from foregate.agent.planning.run.failure_choice import decide
         from foregate.agent.planning.run.next_step import undecided
+        from foregate.agent.planning.run.step_change import decide
 
         task = work.opened.session.state.task
         if not work.state.running or task is None:
