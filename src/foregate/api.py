@@ -185,7 +185,7 @@ class Agent:
         `person` confirms, or which is left in the log for another yes where there is none. Raises UsageError with
         neither `person` nor `confirmed`, and for a plan that is not sound.
         """
-        from foregate.agent.planning.ask.planner import sentence
+        from foregate.agent.planning.ask.asking import sentence
         from foregate.agent.planning.ask.proposal import propose
         from foregate.agent.planning.confirm.plan_desk import PlanDesk, following
         from foregate.agent.planning.format.validator import validate

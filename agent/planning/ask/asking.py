@@ -3,70 +3,110 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from foregate.agent.planning.ask.rewording import MODEL
+from foregate.agent.planning.format.configuration import ModelConfiguration
+from foregate.agent.planning.format.reading import Reading
 from foregate.agent.session.session import Session
 from foregate.policy.source.strict_yaml import shown
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised
-from foregate.schemas.message import ModelRequest
-from foregate.schemas.model_response import REFUSED, ModelResponse, Usage
+from foregate.schemas.message import Message, ModelRequest
+from foregate.schemas.model_response import REFUSED, ModelResponse
 from foregate.schemas.need import Answer, Need
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_plan import PlanDefect
+from foregate.schemas.task_plan import PlanDefect, TaskPlan
 
-T = TypeVar("T")
 _WHY = 300
 """Characters of what was wrong with an answer that are recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Got:
-    """What came of asking: the text, why it can be no answer where it cannot, and what the adapter noted."""
+class Conclusion(Struct, frozen=True):
+    """What a planning model says: an answer in words, a plan as far as it could be read, and what is wrong with either.
 
-    text: str = ""
-    wrong: PlanDefect | None = None
+    `notes` are those of the adapter.
+    """
+
+    answer: str = ""
+    reading: Reading | None = None
+    defects: tuple[PlanDefect, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def plan(self) -> TaskPlan | None:
+        """The plan, None where there is none that could be read."""
+        return self.reading.plan if self.reading is not None else None
 
-@dataclass(frozen=True, slots=True)
-class Taken(Generic[T]):
-    """What an answer was taken for: the value, its recorded form, and what is wrong with it, "" for nothing."""
+    @property
+    def wrong(self) -> tuple[PlanDefect, ...]:
+        """Everything that is wrong with what was said."""
+        return (*self.defects, *(self.reading.defects if self.reading is not None else ()))
 
-    value: T
-    recorded: Mapping[str, Json] | None
-    error: str = ""
+
+class Question(Struct, frozen=True):
+    """What a planning model is asked, for the `number`th time: under which gate's name, with which words and schema."""
+
+    gate: Literal["task_plan", "plan_results"]
+    number: int
+    prompt: str
+    request: Mapping[str, Json]
+    schema_name: str = ""
+    schema: Mapping[str, Json] | None = None
 
 
 async def ask(
-    session: Session, model: Model, key: str, request: ModelRequest, take: Callable[[Got], Taken[T]]
-) -> tuple[T, str]:
-    """Ask once, record request and answer, and return what `take` makes of the answer, and its text.
+    session: Session,
+    model: Model,
+    shape: ModelConfiguration,
+    question: Question,
+    read: Callable[[str], Conclusion],
+    recorded: Callable[[Conclusion], Mapping[str, Json] | None],
+) -> tuple[Conclusion, str]:
+    """Ask once, record request and answer, and return what `read` makes of the answer's text, and the text.
 
-    `key` is the gate's name, a colon and the number of the try.
+    `recorded` is what the log keeps of a conclusion.
     """
-    gate = key.partition(":")[0]
-    stored = session.blobs.put(request.messages[-1].text.encode())
+    gate, key = question.gate, f"{question.gate}:{question.number}"
+    content = strict_json.canonical(question.request)
+    stored = session.blobs.put(content)
     need = Need(gate, "planner", key, (), ())
     await session.record(Draft(NeedRaised(need=need, request=stored, survey_hash=""), "foregate"))
-    got, usage = Got(), Usage()
+    request = ModelRequest(
+        [Message("system", question.prompt), Message("user", content.decode())],
+        words_only=True,
+        schema_name=question.schema_name,
+        schema=question.schema,
+        purpose=gate,
+        temperature=shape.temperature,
+        max_tokens=shape.max_tokens,
+    )
+    response = ModelResponse()
     try:
         response = await model.respond(request)
-        text, usage = strict_json.scrub(response.text), response.usage
-        got = Got(text, unusable(response, text), response.notes)
+        text = strict_json.scrub(response.text)
+        wrong = unusable(response, text)
     except ModelError as error:
-        got = Got("", PlanDefect(0, MODEL, str(error)[:_WHY], "try again, or name another model"))
-    taken = take(got)
-    why = taken.error[:_WHY]
-    answer = Answer(gate, "planner", key, (), "", session.policy.hash, taken.recorded, why, session.clock())
-    words = session.blobs.put(got.text.encode())
-    await session.record(Draft(NeedAnswered(answer=answer, usage=usage, response=words), "planner"))
-    return taken.value, got.text
+        text, wrong = "", PlanDefect(0, MODEL, str(error)[:_WHY], "try again, or name another model")
+    found = replace(read(text) if wrong is None else Conclusion(defects=(wrong,)), notes=response.notes)
+    why = "; ".join(map(sentence, found.wrong))[:_WHY]
+    value = None if wrong is not None else recorded(found)
+    answer = Answer(gate, "planner", key, (), "", session.policy.hash, value, why, session.clock())
+    words = session.blobs.put(text.encode())
+    await session.record(Draft(NeedAnswered(answer=answer, usage=response.usage, response=words), "planner"))
+    return found, text
+
+
+def sentence(defect: PlanDefect) -> str:
+    """Return a defect as a person reads it."""
+    where = f"task {defect.task}, {defect.field}" if defect.task else defect.field
+    return f"{where}: {defect.problem}; {defect.remedy}" if defect.remedy else f"{where}: {defect.problem}"
 
 
 def unusable(response: ModelResponse, text: str) -> PlanDefect | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.loop.internal_calls import observe
-from foregate.agent.planning.ask.asking import Got, Taken, ask
+from foregate.agent.planning.ask.asking import Conclusion, Question, ask, sentence
 from foregate.agent.planning.ask.prompts import PLANNER, PLANNER_AGAIN, SIMPLER
 from foregate.agent.planning.ask.proposal import propose
 from foregate.agent.planning.ask.rewording import MODEL, rewording
@@ -21,13 +22,12 @@ from foregate.agent.session.result import Outcome
 from foregate.agent.session.session import Session
 from foregate.schemas import codec, strict_json
 from foregate.schemas.json_object import get_text
-from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanDefect, TaskPlan
 from foregate.schemas.tool_call import ToolCall
 
-GATE = "task_plan"
+GATE: Final = "task_plan"
 """Under this name the requests for a plan stand in the log."""
 _LISTING = "list_files"
 _LONGEST = 20_000
@@ -150,29 +150,15 @@ async def asked(
     """Ask for a plan once, the last time in a simpler form; return what the answer holds, and its text."""
     simpler = number > 1 and number == configuration.planning.planning_tries
     prompt = SIMPLER if simpler else f"{PLANNER}\n{PLANNER_AGAIN}" if "defects" in request else PLANNER
-
-    def take(got: Got) -> Taken[Reading]:
-        reader = read if simpler else from_wire
-        found = None if got.wrong else reader(got.text, query=query, catalogue=session.catalogue)
-        reading = found or Reading(None, (), () if got.wrong is None else (got.wrong,))
-        reading = replace(reading, notes=(*reading.notes, *got.notes))
-        plan = codec.dump(reading.plan) if reading.plan is not None else None
-        return Taken(reading, plan, "; ".join(sentence(defect) for defect in reading.defects))
-
-    query = get_text(request, "request")
-    put = ModelRequest(
-        [Message("system", prompt), Message("user", strict_json.canonical(request).decode())],
-        words_only=True,
-        schema_name="" if simpler else NAME,
-        schema=None if simpler else wire_schema(),
-        purpose="task_plan",
-        temperature=configuration.models.planning.temperature,
-        max_tokens=configuration.models.planning.max_tokens,
+    form: tuple[str, Mapping[str, Json] | None] = ("", None) if simpler else (NAME, wire_schema())
+    reader, query = read if simpler else from_wire, get_text(request, "request")
+    found, text = await ask(
+        session,
+        model,
+        configuration.models.planning,
+        Question(GATE, number, prompt, request, *form),
+        lambda text: Conclusion(reading=reader(text, query=query, catalogue=session.catalogue)),
+        lambda found: codec.dump(found.plan) if found.plan is not None else None,
     )
-    return await ask(session, model, f"{GATE}:{number}", put, take)
-
-
-def sentence(defect: PlanDefect) -> str:
-    """Return a defect as a person reads it."""
-    where = f"task {defect.task}, {defect.field}" if defect.task else defect.field
-    return f"{where}: {defect.problem}; {defect.remedy}" if defect.remedy else f"{where}: {defect.problem}"
+    reading = found.reading or Reading(None, (), found.defects)
+    return replace(reading, notes=(*reading.notes, *found.notes)), text

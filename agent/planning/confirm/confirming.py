@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from foregate.agent.planning.ask.planner import GATE, Planning, sentence
+from foregate.agent.planning.ask.asking import sentence
+from foregate.agent.planning.ask.planner import GATE, Planning
 from foregate.agent.planning.confirm.control import unknown
 from foregate.agent.planning.confirm.outlook import CallOutlook, Outlook
 from foregate.agent.planning.format.configuration import Configuration

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from foregate.agent.effects.reconcile import find_out
 from foregate.agent.planning.ask.proposal import FROM_FILE
-from foregate.agent.planning.confirm.outlook import Outlook, calls_ahead, outlook, scope_of
+from foregate.agent.planning.confirm.outlook import Outlook, outlook, placed_calls, scope_of
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.rollback import take_back
 from foregate.agent.planning.run.step_change import change_back
@@ -43,7 +43,7 @@ async def look_ahead(session: Session, state: PlanState, uses: int = 0) -> Outlo
     if session.state.task is None:
         await session.record_message(state.known.query if state.planned else FROM_FILE)
     with suppress(RuntimeLost):
-        await session.refresh_survey(calls_ahead(session, state))
+        await session.refresh_survey([call for _, _, call in placed_calls(state, session.catalogue)])
     return outlook(session, state, uses)
 
 

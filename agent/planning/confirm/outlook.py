@@ -8,13 +8,14 @@ from msgspec import Struct
 
 from foregate.agent.planning.confirm.filled_scope import item_of, likely_calls
 from foregate.agent.session.session import Session
-from foregate.evidence.state.plan import PlanState, StepState
+from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.task import step_name
 from foregate.gates.plan_scope import digest_of
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.task_plan import PlannedCall, PlanTask
 from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import Catalogue
 
 
 class CallOutlook(Struct, frozen=True):
@@ -71,36 +72,28 @@ def outlook(session: Session, state: PlanState, uses: int) -> Outlook:
 
     A yes covers `uses` changes of the file a task names that a model fills in.
     """
-    steps = state.open
-    listed = list(planned_calls(steps))
-    filled = tuple(step.task for step in steps if not step.task.calls)
-    likely = tuple(likely_calls(filled, session.catalogue))
-    calls = calls_ahead(session, state)
-    facts = session.turns.build_own_turn(session.state.seq, calls, "runner", session.state.seq).facts
-    found = tuple(
-        CallOutlook(step.task.id, place, planned, facts[call.id])
-        for (step, place, planned), call in zip(listed, calls, strict=False)
-    )
-    leaves = (item_of(task, facts[call.id], uses) for task, call in likely)
-    return Outlook(found, filled, tuple(item for item in leaves if item is not None))
-
-
-def calls_ahead(session: Session, state: PlanState) -> tuple[ToolCall, ...]:
-    """Return the calls the open tasks list, and then the likely ones of those that list none."""
-    steps = state.open
+    ahead = list(placed_calls(state, session.catalogue))
+    calls = tuple(call for _, _, call in ahead)
+    facts = session.prelude.facts(session.turns.build_own_turn(session.state.seq, calls, "runner", session.state.seq))
     listed = tuple(
-        ToolCall.of(planned.tool, planned.arguments, id=f"plan.{step.task.id}.{place}")
-        for step, place, planned in planned_calls(steps)
+        CallOutlook(task.id, place, task.calls[place], facts[call.id]) for task, place, call in ahead if place >= 0
     )
-    filled = tuple(step.task for step in steps if not step.task.calls)
-    return listed + tuple(call for _, call in likely_calls(filled, session.catalogue))
+    leaves = (item_of(task, facts[call.id], uses) for task, place, call in ahead if place < 0)
+    filled = tuple(step.task for step in state.open if not step.task.calls)
+    return Outlook(listed, filled, tuple(item for item in leaves if item is not None))
 
 
-def planned_calls(steps: list[StepState]) -> Iterator[tuple[StepState, int, PlannedCall]]:
-    """Yield the listed calls that are still to be made."""
-    for step in steps:
+def placed_calls(state: PlanState, catalogue: Catalogue) -> Iterator[tuple[PlanTask, int, ToolCall]]:
+    """Yield the calls the open tasks list and have still to make, each with its task and its place there.
+
+    The likely calls of tasks that list none come after them, in place -1.
+    """
+    for step in state.open:
         for place in step.left:
-            yield step, place, step.task.calls[place]
+            planned = step.task.calls[place]
+            yield step.task, place, ToolCall.of(planned.tool, planned.arguments, id=f"plan.{step.task.id}.{place}")
+    for task, call in likely_calls([step.task for step in state.open], catalogue):
+        yield task, -1, call
 
 
 def scope_of(goal: str, looked: Outlook, revision: int) -> PlanInForce:

@@ -38,23 +38,6 @@ class Unanswerable(Exception):
     """Nobody can say whether a condition holds; the message says why."""
 
 
-def asked_how_ended(when: Mapping[str, Json]) -> set[int]:
-    """Return the numbers of the tasks of whose command a condition asks how it ended."""
-    found, seen = set[int](), 0
-    stack: list[Json] = [when]
-    while stack and seen < _MOST:
-        part, seen = stack.pop(), seen + 1
-        if not isinstance(part, Mapping):
-            continue
-        task = part.get("task")
-        if "exit_code" in part and isinstance(task, int):
-            found.add(task)
-        for joined in _JOINED:
-            inner = part.get(joined)
-            stack.extend(inner if isinstance(inner, list) else [inner])
-    return found
-
-
 def problems(when: Json) -> Iterator[tuple[str, str]]:
     """Yield problem and remedy for everything in `when` that cannot be read."""
     stack: list[tuple[Json, int]] = [(when, 1)]
@@ -81,17 +64,19 @@ def problems(when: Json) -> Iterator[tuple[str, str]]:
             yield from _problems_of_question(part)
 
 
-def tasks_named(when: Json) -> set[int]:
-    """Return the numbers of the tasks a condition asks about: what must have a result before it can be answered."""
+def tasks_named(when: Json, asked: str = "task") -> set[int]:
+    """Return the numbers of the tasks a condition asks about: what must have a result before it can be answered.
+
+    With the name of a matcher, only those it is asked of.
+    """
     found: set[int] = set()
     stack, seen = [when], 0
     while stack and seen <= _MOST:
-        part = stack.pop()
-        seen += 1
+        part, seen = stack.pop(), seen + 1
         if not isinstance(part, Mapping):
             continue
         task = part.get("task")
-        if _whole(task):
+        if asked in part and _whole(task):
             found.add(task)
         for key in _JOINED:
             inner = part.get(key)

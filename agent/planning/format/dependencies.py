@@ -48,35 +48,28 @@ def longest_chain(waiting: Waiting) -> tuple[int, int]:
 
 
 def circles(waiting: Waiting) -> list[list[int]]:
-    """Return every set of two or more tasks that wait for each other, each in order, without recursion (Tarjan)."""
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    path: list[int] = []
-    on_path: set[int] = set()
-    found: list[list[int]] = []
-    for start in waiting:
-        work = [(start, iter(waiting[start]))] if start not in index else []
-        while work:
-            task, rest = work[-1]
-            if task not in index:
-                index[task] = low[task] = len(index)
-                path.append(task)
-                on_path.add(task)
-            following = next(rest, None)
-            if following is None:
-                work.pop()
-                if work:
-                    above = work[-1][0]
-                    low[above] = min(low[above], low[task])
-                if low[task] == index[task]:
-                    circle = [path.pop()]
-                    while circle[-1] != task:
-                        circle.append(path.pop())
-                    on_path.difference_update(circle)
-                    if len(circle) > 1:
-                        found.append(sorted(circle))
-            elif following not in index:
-                work.append((following, iter(waiting[following])))
-            elif following in on_path:
-                low[task] = min(low[task], index[following])
-    return sorted(found)
+    """Return every set of two or more tasks that wait for each other, each in order, without recursion (Kosaraju)."""
+    backward: dict[int, list[int]] = {task: [] for task in waiting}
+    for task, before in waiting.items():
+        for one in before:
+            backward[one].append(task)
+    seen: set[int] = set()
+    ended = [task for start in waiting for task in reached(start, waiting, seen)]
+    seen = set()
+    found = (reached(start, backward, seen) for start in reversed(ended))
+    return sorted(sorted(circle) for circle in found if len(circle) > 1)
+
+
+def reached(start: int, onward: Waiting, seen: set[int]) -> list[int]:
+    """Return the tasks that can be reached and were not `seen` yet, each after all that is reached from it."""
+    ended: list[int] = []
+    work = [(start, iter(onward[start]))] if start not in seen else []
+    seen.add(start)
+    while work:
+        following = next((one for one in work[-1][1] if one not in seen), None)
+        if following is None:
+            ended.append(work.pop()[0])
+        else:
+            seen.add(following)
+            work.append((following, iter(onward[following])))
+    return ended

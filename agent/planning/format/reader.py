@@ -9,7 +9,7 @@ from typing import TypeGuard, get_args
 from msgspec.structs import replace
 
 from foregate.agent.planning.format import aliases
-from foregate.agent.planning.format.condition import asked_how_ended
+from foregate.agent.planning.format.condition import tasks_named
 from foregate.agent.planning.format.notebook import Notebook
 from foregate.agent.planning.format.plan_text import mapping_of, values_of
 from foregate.agent.planning.format.reading import Reading
@@ -178,7 +178,7 @@ class _Reader:
         for task in tasks:
             if _ANALYSIS in (task.action, *(call.tool for call in task.calls)):
                 looked_at |= set(task.depends_on)
-            looked_at |= asked_how_ended(task.when or {})
+            looked_at |= tasks_named(task.when, "exit_code")
         for number in sorted(looked_at & silent):
             self.book.note("a command of it may end with an error, which a later task looks at", number)
         return tuple(replace(task, may_fail=True) if task.id in looked_at & silent else task for task in tasks)

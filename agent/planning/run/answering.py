@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from msgspec.structs import replace
 
 from foregate.agent.loop import budget
-from foregate.agent.planning.ask.asking import Got, Taken, ask
-from foregate.agent.planning.ask.planner import Planning, sentence, tools_of, weighed
+from foregate.agent.planning.ask.asking import Conclusion, Question, ask, sentence
+from foregate.agent.planning.ask.planner import Planning, tools_of, weighed
 from foregate.agent.planning.ask.prompts import RESULTS, RESULTS_AGAIN
 from foregate.agent.planning.ask.proposal import FROM_FILE, propose
 from foregate.agent.planning.ask.rewording import MODEL
 from foregate.agent.planning.format.configuration import Configuration, ModelConfiguration
 from foregate.agent.planning.run.plan_report import PlanReport
-from foregate.agent.planning.run.wire_answer import NAME, Conclusion, conclusion_of, results_schema
+from foregate.agent.planning.run.wire_answer import NAME, conclusion_of, results_schema
 from foregate.agent.session.elide_results import result_text
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import CallState, PlanState, StepState
@@ -22,13 +23,12 @@ from foregate.evidence.state.tokens import tokens_of
 from foregate.evidence.state.truncate import cut
 from foregate.schemas import codec, strict_json
 from foregate.schemas.json_object import get_text
-from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanDefect, PlannedCall
 from foregate.schemas.tool_result import ToolResult
 
-GATE = "plan_results"
+GATE: Final = "plan_results"
 """Under this name what is asked about a plan's results stands in the log."""
 _ENDS = ("completed", "failed", "blocked")
 """Ends of a run the model is told; who cancels, and a limit that is reached, want no further request."""
@@ -102,30 +102,21 @@ async def asked(
     session: Session, model: Model, shape: ModelConfiguration, request: dict[str, Json], number: int, left: int
 ) -> tuple[Conclusion, str]:
     """Ask once; return what the answer holds, and its text."""
-
-    def take(got: Got) -> Taken[Conclusion]:
-        if got.wrong is not None:
-            return Taken(Conclusion(defects=(got.wrong,)), None, sentence(got.wrong))
-        found = conclusion_of(got.text, left, query=get_text(request, "request"), catalogue=session.catalogue)
-        plan = found.reading.plan if found.reading is not None else None
-        wrong = (*found.defects, *(found.reading.defects if found.reading is not None else ()))
-        value: dict[str, Json] = {
-            "answer": found.answer or None,
-            "plan": codec.dump(plan) if plan is not None else None,
-        }
-        return Taken(found, None if wrong else value, "; ".join(map(sentence, wrong)))
-
+    query = get_text(request, "request")
     prompt = f"{RESULTS}\n{RESULTS_AGAIN}" if number > 1 else RESULTS
-    put = ModelRequest(
-        [Message("system", prompt), Message("user", strict_json.canonical(request).decode())],
-        words_only=True,
-        schema_name=NAME,
-        schema=results_schema(left),
-        purpose="plan_results",
-        temperature=shape.temperature,
-        max_tokens=shape.max_tokens,
+
+    def recorded(found: Conclusion) -> dict[str, Json] | None:
+        plan = codec.dump(found.plan) if found.plan is not None else None
+        return None if found.wrong else {"answer": found.answer or None, "plan": plan}
+
+    return await ask(
+        session,
+        model,
+        shape,
+        Question(GATE, number, prompt, request, NAME, results_schema(left)),
+        lambda text: conclusion_of(text, left, query=query, catalogue=session.catalogue),
+        recorded,
     )
-    return await ask(session, model, f"{GATE}:{number}", put, take)
 
 
 def results_request(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
 from pydantic import BaseModel
 
-from foregate.agent.planning.format.reading import Reading
+from foregate.agent.planning.ask.asking import Conclusion
 from foregate.agent.planning.format.wire import WirePlan, WireTask, from_wire
 from foregate.agent.session.advisors import unfenced
 from foregate.schemas import strict_json
@@ -37,18 +36,6 @@ class WireLastResults(BaseModel):
     """The answer where no plan is left."""
 
     answer: str
-
-
-class Conclusion(Struct, frozen=True):
-    """What the planning model says to a plan's results; `reading` is the further plan, None where it wants none.
-
-    `gone` says that the model failed, so that there is nobody to ask again.
-    """
-
-    answer: str = ""
-    reading: Reading | None = None
-    defects: tuple[PlanDefect, ...] = ()
-    gone: bool = False
 
 
 def results_schema(plans_left: int) -> Mapping[str, Json]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from foregate.agent.planning.ask.planner import sentence
+from foregate.agent.planning.ask.asking import sentence
 from foregate.agent.planning.confirm.outlook import CallOutlook, Outlook
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.cli.terminal.colours import BAD, CARE, GOOD
@@ -33,7 +33,7 @@ def plan_sheet(state: PlanState, looked: Outlook, *, details: bool = False, widt
     if plan.query and plan.query != plan.goal:
         yield from labelled("request", plan.query, width)
     for step in state.steps.values():
-        if step.status in ("pending", "running", "paused"):
+        if step in state.open:
             leave = looked.leave_for(step.task.id)
             yield from task_rows(step.task, looked.of(step.task.id), leave, details=details, width=width)
         else:
