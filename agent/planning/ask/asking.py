@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from foregate.agent.planning.ask.rewording import MODEL
 from foregate.agent.planning.format.configuration import ModelConfiguration
-from foregate.agent.planning.format.reading import Reading
+from foregate.agent.planning.format.reader import Reading
 from foregate.agent.session.session import Session
 from foregate.policy.source.strict_yaml import shown
 from foregate.schemas import strict_json

@@ -14,8 +14,7 @@ from foregate.agent.planning.ask.prompts import PLANNER, PLANNER_AGAIN, SIMPLER
 from foregate.agent.planning.ask.proposal import propose
 from foregate.agent.planning.ask.rewording import MODEL, rewording
 from foregate.agent.planning.format.configuration import Configuration
-from foregate.agent.planning.format.reader import read
-from foregate.agent.planning.format.reading import Reading
+from foregate.agent.planning.format.reader import Reading, read
 from foregate.agent.planning.format.validator import validate
 from foregate.agent.planning.format.wire import NAME, from_wire, wire_schema
 from foregate.agent.session.result import Outcome

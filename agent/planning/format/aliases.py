@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from foregate.schemas.json_object import get_object
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Catalogue
@@ -49,6 +51,13 @@ MEANT: Mapping[str, Mapping[str, Json]] = {
     "grep": {"regex": True},
 }
 """What a foreign tool does without being told to, and ours only when told."""
+
+
+def keys_of(shape: type[Struct], **foreign: tuple[str, ...]) -> Mapping[str, str]:
+    """Return our name of every key of a shape, by itself and by the names others use for it."""
+    return {name: name for name in shape.__struct_fields__} | {
+        theirs: ours for ours, every in foreign.items() for theirs in every
+    }
 
 
 def tool_of(name: str, catalogue: Catalogue | None) -> str:

@@ -6,49 +6,29 @@ import re
 from collections.abc import Mapping
 from typing import TypeGuard, get_args
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.planning.format import aliases
 from foregate.agent.planning.format.condition import tasks_named
 from foregate.agent.planning.format.notebook import Notebook
 from foregate.agent.planning.format.plan_text import mapping_of, values_of
-from foregate.agent.planning.format.reading import Reading
 from foregate.policy.source.strict_yaml import shown
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json, scrub
 from foregate.schemas.task_plan import OnFailure, PlanDefect, PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_spec import Catalogue
 
-_PLAN = {
-    "id": ("id", "plan_id"),
-    "query": ("query", "user_query"),
-    "goal": ("goal",),
-    "tasks": ("tasks", "steps"),
-    "version": ("version",),
-    "estimated_duration": ("estimated_duration",),
-    "requires_confirmation": ("requires_confirmation",),
-    "on_failure": ("on_failure",),
-    "metadata": ("metadata",),
-}
-_TASK = {
-    "id": ("id", "step_number", "step"),
-    "action": ("action",),
-    "target": ("target",),
-    "reason": ("reason", "description"),
-    "expected_outcome": ("expected_outcome",),
-    "depends_on": ("depends_on",),
-    "params": ("params",),
-    "calls": ("calls", "actions"),
-    "when": ("when",),
-    "may_fail": ("may_fail",),
-    "tool": ("tool", "tool_name"),
-    "arguments": ("args", "arguments"),
-}
-_CALL = {
-    "tool": ("tool", "tool_name"),
-    "arguments": ("arguments", "args"),
-    "description": ("description", "reasoning"),
-}
+_PLAN = aliases.keys_of(TaskPlan, id=("plan_id",), query=("user_query",), tasks=("steps",))
+_TASK = aliases.keys_of(
+    PlanTask,
+    id=("step_number", "step"),
+    reason=("description",),
+    calls=("actions",),
+    tool=("tool", "tool_name"),
+    arguments=("args", "arguments"),
+)
+_CALL = aliases.keys_of(PlannedCall, tool=("tool_name",), arguments=("args",), description=("reasoning",))
 _ANALYSIS = "analyze_error"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DURATION = re.compile(r"\s*(\d{1,6})\s*(s|sec|seconds?|m|min|minutes?|h|hours?)\s*\.?", re.IGNORECASE)
@@ -59,6 +39,17 @@ _MOST_PARTS = 20_000
 """Tasks and calls of one plan that are read: far more than any policy allows, and few enough to name what is wrong."""
 _MOST_KEYS = 20
 """Keys nobody knows that are named in one mapping."""
+
+
+class Reading(Struct, frozen=True):
+    """What reading a plan gave: the plan as far as it could be read, what was filled in, and what is wrong.
+
+    `plan` is None where the text holds none at all; `notes` are sentences about what was filled in or resolved.
+    """
+
+    plan: TaskPlan | None
+    notes: tuple[str, ...] = ()
+    defects: tuple[PlanDefect, ...] = ()
 
 
 def read(text: str, *, query: str = "", catalogue: Catalogue | None = None) -> Reading:
@@ -120,10 +111,7 @@ class _Reader:
             self.book.note("the goal was missing; it is the request" if asked else "the goal was missing")
         if given.get("version") not in (None, 1) or isinstance(given.get("version"), bool):
             self.book.defect(0, "version", "the plan is of another version", "write `version: 1`, or leave it out")
-        confirmation, on_failure = given.get("requires_confirmation"), given.get("on_failure")
-        if confirmation is not None and not isinstance(confirmation, bool):
-            self.book.defect(0, "requires_confirmation", "it is neither true nor false", "write true or false")
-            confirmation = True
+        on_failure = given.get("on_failure")
         choices: tuple[OnFailure, ...] = get_args(OnFailure)
         chosen = next((choice for choice in choices if choice == on_failure), None)
         if on_failure is not None and chosen is None:
@@ -137,7 +125,9 @@ class _Reader:
             goal=goal,
             tasks=tasks,
             estimated_duration=self.duration(given.get("estimated_duration")),
-            requires_confirmation=True if confirmation is None else confirmation,
+            requires_confirmation=self.yes_or_no(
+                0, "requires_confirmation", given.get("requires_confirmation"), default=True
+            ),
             on_failure=chosen or "continue_independent",
             metadata=self.mapping(0, "metadata", given.get("metadata")),
         )
@@ -214,15 +204,15 @@ class _Reader:
             self.yes_or_no(number, "may_fail", given.get("may_fail")),
         )
 
-    def yes_or_no(self, number: int, where: str, value: Json) -> bool:
-        """Return a flag, no where it is missing; anything else is a defect."""
+    def yes_or_no(self, number: int, where: str, value: Json, *, default: bool = False) -> bool:
+        """Return a flag, the default where it is missing; anything else is a defect."""
         if value is not None and not isinstance(value, bool):
             self.book.defect(number, where, "it is neither true nor false", "write true or false")
-        return value is True
+        return value if isinstance(value, bool) else default
 
     def number(self, place: int, value: Mapping[str, Json]) -> int:
         """Return a task's number."""
-        number = next((value[key] for key in _TASK["id"] if value.get(key) is not None), None)
+        number = next((value[key] for key, ours in _TASK.items() if ours == "id" and value.get(key) is not None), None)
         if number is None:
             self.book.note("the number was missing; it is the place in the list", place)
             return place
@@ -275,11 +265,8 @@ class _Reader:
             self.book.note(sentence, task)
         return PlannedCall(tool, arguments, self.text(task, f"{where}.description", given.get("description")))
 
-    def fields(
-        self, task: int, where: str, value: Mapping[str, Json], names: Mapping[str, tuple[str, ...]]
-    ) -> dict[str, Json]:
+    def fields(self, task: int, where: str, value: Mapping[str, Json], ours: Mapping[str, str]) -> dict[str, Json]:
         """Return what a mapping gives under our names of its keys; a key nobody knows is a defect, not passed over."""
-        ours = {foreign: name for name, every in names.items() for foreign in every}
         given: dict[str, Json] = {}
         unknown = 0
         for key, inner in value.items():

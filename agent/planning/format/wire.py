@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel
 
 from foregate.agent.planning.format import reader
-from foregate.agent.planning.format.reading import Reading
+from foregate.agent.planning.format.reader import Reading
 from foregate.schemas.strict_json import Json, scrub
 from foregate.schemas.strict_schema import strict_schema
 from foregate.schemas.tool_spec import Catalogue

@@ -15,8 +15,7 @@ from foregate.agent.planning.confirm.control import follow, standing
 from foregate.agent.planning.confirm.plan_desk import Course, PlanDesk
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.other_values import told, values_of, with_values
-from foregate.agent.planning.format.reader import read
-from foregate.agent.planning.format.reading import Reading
+from foregate.agent.planning.format.reader import Reading, read
 from foregate.agent.planning.format.validator import Validation, validate
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.cli.plan.plan_person import PlanPerson

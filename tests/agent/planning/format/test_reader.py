@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.planning.format.reader import read
-from foregate.agent.planning.format.reading import Reading
+from foregate.agent.planning.format.reader import Reading, read
 from foregate.agent.planning.format.wire import from_wire, wire_schema
 from foregate.schemas import codec, strict_json
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
