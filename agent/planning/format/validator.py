@@ -26,8 +26,6 @@ from foregate.schemas.tool_spec import Catalogue, ToolSpec
 
 _ANYWHERE = (Effect.EXECUTE, Effect.UNKNOWN, Effect.ADMINISTER)
 _MOST_ARGUMENTS = 20
-_CHECKS: dict[int, tuple[ToolSpec, SchemaCheck | None]] = {}
-_KEPT = 256
 
 
 class Validation(Struct, frozen=True):
@@ -91,6 +89,7 @@ class _Tasks:
         self.targets = targets
         self.book = book
         self.fallback = fallback
+        self._checks: dict[str, SchemaCheck | None] = {}
 
     def checked(self, task: PlanTask) -> PlanTask:
         """Return a task with its paths resolved."""
@@ -160,7 +159,9 @@ class _Tasks:
             problem = f"there is no tool `{shown(call.tool, 60)}`" if call.tool else "the call names no tool"
             self.book.defect(task, f"{where}.tool", problem, remedy)
             return call
-        check = check_of(spec)
+        if spec.name not in self._checks:
+            self._checks[spec.name] = compiled(spec)
+        check = self._checks[spec.name]
         found = check.defects(call.arguments) if check is not None else iter(("the tool's own schema is broken",))
         for problem in islice(found, _MOST_ARGUMENTS):
             self.book.defect(task, f"{where}.arguments", shown(problem, 300), f"see the parameters of `{spec.name}`")
@@ -185,18 +186,12 @@ class _Tasks:
         return changed
 
 
-def check_of(spec: ToolSpec) -> SchemaCheck | None:
-    """Return the compiled schema of a tool, kept while the same specification is used; None where it is no schema."""
-    known = _CHECKS.get(id(spec))
-    if known is None or known[0] is not spec:
-        try:
-            check = SchemaCheck(spec.parameters, closed=spec.provenance == "builtin")
-        except (SchemaError, ForegateError):
-            check = None
-        known = _CHECKS[id(spec)] = (spec, check)
-        while len(_CHECKS) > _KEPT:
-            del _CHECKS[next(iter(_CHECKS))]
-    return known[1]
+def compiled(spec: ToolSpec) -> SchemaCheck | None:
+    """Return the compiled schema of a tool, None where it is no schema."""
+    try:
+        return SchemaCheck(spec.parameters, closed=spec.provenance == "builtin")
+    except (SchemaError, ForegateError):
+        return None
 
 
 def _content(task: PlanTask) -> str:

@@ -1,21 +1,38 @@
-"""Having the execution model fill in the calls of a task: native calls, or JSON in its text."""
+"""Having the execution model fill in the calls of a task, in native calls or JSON, and what came of them."""
 
 from __future__ import annotations
+
+from collections.abc import Container
 
 from msgspec.structs import replace
 
 from foregate.agent.dialects.json.reader import read
+from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.planning.format.configuration import Configuration
-from foregate.agent.planning.run.fill_answer import room, usable
 from foregate.agent.session.session import Session
 from foregate.agent.session.thinking import without_thoughts
-from foregate.evidence.state.plan import StepState
+from foregate.evidence.state.plan import NOT_DONE, CallState, StepState
 from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Draft
 from foregate.schemas.kept_messages import read_messages
 from foregate.schemas.message import ModelRequest
+from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Model
 from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.tool_spec import Catalogue
+
+RESENT = 2
+"""Times one call is sent in an attempt: a hold whose remedy was performed, or whose question was answered, is cured."""
+
+FILLED_IN = 2
+"""Times a task is filled in, in an attempt: once more with the reason."""
+
+ENDING = {"denied_by_rule": "was denied by a rule", RUNTIME_LOST: "lost the runtime its tools run in"}
+"""Codes of calls that end the whole plan, and how the report names them."""
+
+_LOOKED = "nothing but looks so far; send the call that makes the change now"
+_NO_CALL = "the answer held no call that could be read, of a tool that was offered"
+_LONGEST = 200
 
 
 async def ask_for_calls(session: Session, model: Model, step: StepState, configuration: Configuration) -> str:
@@ -47,3 +64,57 @@ async def ask_for_calls(session: Session, model: Model, step: StepState, configu
     stamped = response.stamped(session.state.seq + 1)
     await session.record(Draft(ModelResponded.of(stamped, refused=why), "model"))
     return ""
+
+
+def room(step: StepState, most: int) -> int:
+    """Return how many calls a task may still be filled in with in this attempt, of `most` in all."""
+    return max(0, most - sum(step.sent.values()))
+
+
+def usable(
+    response: ModelResponse, offered: Container[str], most: int, done: Container[str]
+) -> tuple[ModelResponse, str]:
+    """Return the answer, or the answer without its calls and why they are refused, "" where they are not.
+
+    All are refused or none: half of what somebody meant is something else. Calls whose digest is in `done` took
+    effect for this task already.
+    """
+    calls = response.calls
+    strange = sorted({call.name for call in calls if call.name not in offered})
+    again = sorted({call.name for call in calls if call.digest in done})
+    if response.deferred:
+        why = "calls that name each other's results; send the first, and the others once you know what it gave"
+    elif strange:
+        why = f"calls of tools this task was not offered: {', '.join(strange)}"
+    elif len(calls) > most:
+        why = f"{len(calls)} calls, and a task may have {most} more; send fewer"
+    elif again:
+        why = f"calls that took effect already, exactly as they are: {', '.join(again)}; send what is left, or say so"
+    else:
+        return response, ""
+    return replace(response, calls=(), notes=(*response.notes, why[:_LONGEST])), why[:_LONGEST]
+
+
+def may_go_again(call: CallState, step: StepState) -> bool:
+    """Whether a call has done what it is for, or what held it is cured and it may be sent again."""
+    cured = call.cured or call.code == "uncertainty_clarification"
+    return call.settled or call.code == NOT_DONE or (cured and step.sent.get(call.position, 0) < RESENT)
+
+
+def lacking(step: StepState, catalogue: Catalogue) -> str:
+    """Return what an answer, all of whose calls ran well, lacks to fulfil its task, "" where it does.
+
+    A task that names a tool that changes something wants a change, and words only where some of it was done before;
+    any other is fulfilled by looks or by words.
+    """
+    if step.refused or not (step.newest or step.words.strip()):
+        return step.refused or _NO_CALL
+    if not changing(step.task.action, catalogue) or any(changing(call.tool, catalogue) for call in step.newest):
+        return ""
+    return _LOOKED if step.newest else "" if step.effects else _NO_CALL
+
+
+def changing(tool: str, catalogue: Catalogue) -> bool:
+    """Whether a tool is known to change something."""
+    spec = catalogue.get(tool)
+    return spec is not None and spec.effect.changes

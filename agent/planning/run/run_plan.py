@@ -15,14 +15,12 @@ from foregate.agent.loop.runner import step as take_step
 from foregate.agent.loop.verification import remark
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.run.answering import concluded
-from foregate.agent.planning.run.filling import ask_for_calls
-from foregate.agent.planning.run.looks import Place, companions, next_places
-from foregate.agent.planning.run.next_step import aborts, ending_of, ready, undecided
+from foregate.agent.planning.run.filling import ENDING, FILLED_IN, ask_for_calls, lacking, may_go_again
+from foregate.agent.planning.run.next_step import Place, aborts, companions, ending_of, next_places, ready, undecided
 from foregate.agent.planning.run.plan_report import PlanReport, report_of
 from foregate.agent.planning.run.rollback import take_back
 from foregate.agent.planning.run.step_change import decide, record_change
 from foregate.agent.planning.run.task_context import request_for, said
-from foregate.agent.planning.run.weighing import ENDING, FILLED_IN, lacking, may_go_again
 from foregate.agent.session.result import Outcome
 from foregate.agent.session.session import Session
 from foregate.agent.workspace.workspace import Workspace
