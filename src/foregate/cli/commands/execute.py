@@ -12,6 +12,7 @@ import typer
 from foregate.cli.commands import options
 from foregate.cli.commands.session_options import opens_session
 from foregate.cli.terminal.waiting import wait
+from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.agent.planning.confirm.plan_desk import Course
@@ -57,7 +58,6 @@ def execute(
     """Show a plan, ask for a yes, and run it task by task; every call is judged. Ctrl-C pauses, twice cancels."""
     from foregate.cli.plan.plan_file import plan_text
     from foregate.cli.plan.plan_finding import find_plan, recorded
-    from foregate.schemas.errors import UsageError
 
     if yes and step:
         raise UsageError("--yes and --step exclude each other; choose one")

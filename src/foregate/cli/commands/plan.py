@@ -10,7 +10,9 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.session_options import opens_session
+from foregate.cli.terminal.exit_codes import COMPLETED, STATUS, USAGE
 from foregate.cli.terminal.waiting import wait
+from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.assembly.setting import Setting
@@ -29,8 +31,6 @@ def plan(
     as_json: options.AsJson = False,
 ) -> None:
     """Have a plan made, checked and shown; nothing of it runs. `check FILE` only checks one."""
-    from foregate.schemas.errors import UsageError
-
     if words[0] == "check" and (len(words) != 2 or save is not None):
         raise UsageError("name one plan file to check, and nothing to save")
     if words[0] == "check":
@@ -50,25 +50,23 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
     from foregate.cli.plan.plan_file import saved
     from foregate.cli.plan.plan_sheet import plan_sheet
     from foregate.cli.plan.plan_work import found_json, work_of
-    from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
     from foregate.cli.terminal.scripting import one_line
 
     work = await work_of(setting, as_json=as_json)
     opened, screen = work.opened, work.screen
     try:
         await work.begin()
-        screen.busy("planner")
-        planning = await make_plan(opened.session, request, opened.roles.model("planning"), work.configuration)
-        while planning.plan is None and work.terminal.interactive and not as_json:
+        while True:
+            screen.busy("planner")
+            planning = await make_plan(opened.session, request, opened.roles.model("planning"), work.configuration)
             screen.idle()
+            if planning.plan is not None or as_json or not work.terminal.interactive:
+                break
             work.told(planning)
             screen.asks(planning.question)
-            again = await work.terminal.answer("you> ")
-            if again is None or not again.strip():
+            request = (await work.terminal.answer("you> ") or "").strip()
+            if not request:
                 return STATUS["needs_input"]
-            screen.busy("planner")
-            planning = await make_plan(opened.session, again, opened.roles.model("planning"), work.configuration)
-        screen.idle()
         plan = planning.plan
         if as_json:
             about: dict[str, Json] = {"session": opened.name, "tries": planning.tries}
@@ -97,7 +95,6 @@ async def _check(setting: Setting, file: Path, as_json: bool) -> int:
     from foregate.assembly.open import REHEARSAL
     from foregate.cli.plan.plan_file import plan_text
     from foregate.cli.plan.plan_work import found_json, work_of
-    from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
     from foregate.cli.terminal.scripting import one_line
     from foregate.telemetry.log.memory_log import MemoryLog
 

@@ -11,7 +11,9 @@ import typer
 from foregate.cli.commands import options
 from foregate.cli.commands.execute import Step, Yes
 from foregate.cli.commands.session_options import opens_session
+from foregate.cli.terminal.exit_codes import COMPLETED, ERROR
 from foregate.cli.terminal.waiting import wait
+from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.agent.effects.reconcile import Found
@@ -121,7 +123,6 @@ def resume(
     """Go on with a plan that was paused, or whose process ended. What is done is not done again."""
     from foregate.cli.plan.plan_finding import newest_plan
     from foregate.cli.plan.plan_work import go_on
-    from foregate.schemas.errors import UsageError
 
     if failed and failed not in WAYS:
         raise UsageError(f"--failed is one of {', '.join(WAYS)}")
@@ -148,8 +149,6 @@ def resume(
 
 async def asked(work: PlanWork, question: str) -> str:
     """Return the person's answer to a question of the plan; raise UsageError where there is none."""
-    from foregate.schemas.errors import UsageError
-
     work.screen.asks(question)
     words = await work.terminal.answer("you> ")
     if not words or not words.strip():
@@ -195,11 +194,9 @@ def resolve(
 ) -> None:
     """Say what came of a call with an unknown outcome. Without --done or --not-done it is only looked for."""
     from foregate.cli.plan.plan_finding import newest_plan
-    from foregate.cli.terminal.exit_codes import COMPLETED, ERROR
     from foregate.cli.terminal.scripting import one_line
     from foregate.cli.terminal.visible import visible
     from foregate.evidence.state.transcript import CAME
-    from foregate.schemas.errors import UsageError
 
     if done and not_done:
         raise UsageError("--done and --not-done exclude each other; choose one")
@@ -233,10 +230,8 @@ async def _resolve(name: str, call: str, said: KnownOutcome | None) -> tuple[lis
 def rollback(plan: PlanName, config: options.ConfigFile = None, as_json: options.AsJson = False) -> None:
     """Undo what a plan did, newest first; what cannot be undone is named, and the exit code is 1."""
     from foregate.cli.plan.plan_finding import newest_plan
-    from foregate.cli.terminal.exit_codes import COMPLETED, ERROR
     from foregate.cli.terminal.scripting import one_line
     from foregate.cli.terminal.visible import visible
-    from foregate.schemas.errors import UsageError
 
     entry = newest_plan(plan)
     if not entry.state.confirmed:
