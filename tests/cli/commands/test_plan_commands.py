@@ -54,6 +54,14 @@ def test_a_plan_is_made_saved_checked_executed_and_taken_back(cli: Cli, saved: P
     log.close()
 
 
+def test_what_was_filled_in_or_resolved_is_said_once(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "foreign.yaml"
+    file.write_text("tasks: [{id: 1, reason: Look, calls: [{tool: file_read, arguments: {path: a.txt}}]}]\n")
+    for command in (("plan", "check", str(file)), ("execute", str(file), "--yes"), ("execute", str(file), "--dry-run")):
+        code, out, _ = cli(*command)
+        assert (code, out.count("`file_read` is our `read_file`")) == (0, 1)
+
+
 def test_without_a_person_and_without_yes_nothing_runs(cli: Cli, saved: Path) -> None:
     for named in (str(saved), "last"):
         code, _, err = cli("execute", named)

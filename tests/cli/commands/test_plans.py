@@ -236,6 +236,27 @@ async def test_an_edited_plan_is_checked_again_and_shown_again(
     await work.opened.close()
 
 
+async def test_what_is_odd_or_wrong_with_an_edited_plan_is_shown_before_the_sheet_is_shown_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "editor"
+    missing = f'grep -q {FLAWED} "$1" && exec sed -i s/{FLAWED}/nothing.sh/ "$1"'
+    editor.write_text(f'#!/bin/sh\n{missing}\nexec sed -i s/read_file/look/ "$1"\n')
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+    work = await at_work(folder, ["e", "e", "n"])
+    await propose(
+        work.opened.session,
+        TaskPlan("p", "", "look", (PlanTask(1, reason="Look", calls=(PlannedCall("read_file", {"path": FLAWED}),)),)),
+    )
+    assert await confirmed_and_run(work) is None
+    said = " ".join(shown(work).split())
+    assert "warning task 1, calls.1.arguments.path: there is nothing at `nothing.sh`" in said
+    assert "defect task 1, calls.1.tool: there is no tool `look`" in said
+    assert said.index("warning task 1") < said.index("defect task 1") < said.rindex("plan look")
+    await work.opened.close()
+
+
 async def test_a_request_nobody_understands_ends_with_a_question(folder: Path) -> None:
     work = await at_work(folder, [])
     planning = await make_plan(work.opened.session, "frobnicate it", RehearsalModel(), work.configuration)

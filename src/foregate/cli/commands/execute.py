@@ -83,7 +83,7 @@ async def _execute(setting: Setting, source: Source | None, yes: bool, step: boo
     async def go(work: PlanWork) -> Course | None:
         if source is not None:
             found = work.checked(source.plan, settings=source.settings, source=source.name)
-            work.told(found)
+            work.told(found, proposed=found.sound)
             if not found.sound:
                 if as_json:
                     typer.echo(one_line({"sound": False} | found_json(found.plan, found)))

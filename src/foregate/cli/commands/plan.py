@@ -74,7 +74,7 @@ async def _plan(setting: Setting, request: str, save: Path | None, as_json: bool
             asked = {"question": planning.question} if plan is None else {}
             typer.echo(one_line({**about, **asked}))
         else:
-            work.told(planning)
+            work.told(planning, proposed=plan is not None)
         if plan is None:
             if not as_json:
                 screen.asks(planning.question)

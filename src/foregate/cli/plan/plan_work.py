@@ -83,10 +83,10 @@ class PlanWork:
         found = validate(wanted, session.catalogue, session.workspace, self.configuration)
         return Validation(found.plan, (*reading.defects, *found.defects), found.warnings, (*notes, *found.notes))
 
-    def told(self, found: Planning | Validation) -> None:
-        """Show everything that was found about a plan."""
+    def told(self, found: Planning | Validation, *, proposed: bool = False) -> None:
+        """Show everything that was found about a plan; the notes of one that is `proposed` are shown with that."""
         width = self.screen.console.width
-        for note in found.notes:
+        for note in () if proposed and not self.quiet else found.notes:
             self.screen.row(f"  note: {note}", "dim")
         self.screen.rows(defect_rows(found.warnings, "warning", width))
         self.screen.rows(defect_rows(found.defects, "defect", width))
