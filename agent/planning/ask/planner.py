@@ -15,7 +15,7 @@ from foregate.agent.planning.ask.proposal import propose
 from foregate.agent.planning.ask.rewording import MODEL, rewording
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.reader import Reading, read
-from foregate.agent.planning.format.validator import validate
+from foregate.agent.planning.format.validator import validate_reading
 from foregate.agent.planning.format.wire import NAME, from_wire, wire_schema
 from foregate.agent.session.result import Outcome
 from foregate.agent.session.session import Session
@@ -95,12 +95,10 @@ async def plan_for(
 
 def weighed(session: Session, reading: Reading, configuration: Configuration, tries: int) -> Planning:
     """Return the plan a text held, or everything that is wrong with it."""
-    if reading.plan is None:
+    found = validate_reading(reading, session.catalogue, session.workspace, configuration)
+    if found is None:
         return Planning(None, reading.defects, (), reading.notes, tries)
-    found = validate(reading.plan, session.catalogue, session.workspace, configuration)
-    defects = (*reading.defects, *found.defects)
-    notes = (*reading.notes, *found.notes)
-    return Planning(None if defects else found.plan, defects, found.warnings, notes, tries)
+    return Planning(found.plan if found.sound else None, found.defects, found.warnings, found.notes, tries)
 
 
 async def looked_around(session: Session) -> str:

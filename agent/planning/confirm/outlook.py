@@ -74,7 +74,7 @@ def outlook(session: Session, state: PlanState, uses: int) -> Outlook:
     """
     ahead = list(placed_calls(state, session.catalogue))
     calls = tuple(call for _, _, call in ahead)
-    facts = session.prelude.facts(session.turns.build_own_turn(session.state.seq, calls, "runner", session.state.seq))
+    facts = session.turns.build_own_turn(session.state.seq, calls, "runner", session.state.seq).facts
     listed = tuple(
         CallOutlook(task.id, place, task.calls[place], facts[call.id]) for task, place, call in ahead if place >= 0
     )

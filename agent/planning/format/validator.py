@@ -14,6 +14,7 @@ from foregate.agent.planning.format import condition
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.dependencies import check_dependencies
 from foregate.agent.planning.format.notebook import Notebook
+from foregate.agent.planning.format.reader import Reading
 from foregate.agent.planning.format.targets import Place, Targets, path_parameters
 from foregate.agent.workspace.workspace import Workspace
 from foregate.gates.schema_check import SchemaCheck
@@ -56,6 +57,16 @@ def validate(plan: TaskPlan, catalogue: Catalogue, workspace: Workspace, configu
     checked = tuple(tasks.checked(task) for task in plan.tasks)
     defects, warnings = (tuple(sorted(found, key=lambda one: one.task)) for found in (book.defects, book.warnings))
     return Validation(replace(plan, tasks=checked), defects, warnings, book.notes)
+
+
+def validate_reading(
+    reading: Reading, catalogue: Catalogue, workspace: Workspace, configuration: Configuration
+) -> Validation | None:
+    """Return what `validate` finds beside what reading found, None where a text held no plan at all."""
+    if reading.plan is None:
+        return None
+    found = validate(reading.plan, catalogue, workspace, configuration)
+    return replace(found, defects=(*reading.defects, *found.defects), notes=(*reading.notes, *found.notes))
 
 
 def check_numbers(plan: TaskPlan, most: int, book: Notebook) -> None:

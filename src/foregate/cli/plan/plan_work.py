@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from foregate.agent.planning.ask.planner import Planning
 from foregate.agent.planning.confirm.control import follow, standing
 from foregate.agent.planning.confirm.plan_desk import Course, PlanDesk
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.other_values import told, values_of, with_values
 from foregate.agent.planning.format.reader import Reading, read
-from foregate.agent.planning.format.validator import Validation, validate
+from foregate.agent.planning.format.validator import Validation, validate_reading
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.plan.plan_progress import Progress
@@ -62,26 +64,24 @@ class PlanWork:
         self.screen.idle()
         await self.opened.close()
 
-    def checked(
-        self, plan: str | TaskPlan, query: str = "", *, settings: Sequence[str] = (), source: str = ""
-    ) -> Validation:
+    def checked(self, plan: str | TaskPlan, *, settings: Sequence[str] = (), source: str = "") -> Validation:
         """Return a plan, or the one a text holds, with everything that is wrong with it.
 
         `settings` give it other values, see `values_of`; `source` says where it was. Raises UsageError where a text
         holds no plan, and for settings that name nothing of it.
         """
         session = self.opened.session
-        reading = Reading(plan) if isinstance(plan, TaskPlan) else read(plan, query=query, catalogue=session.catalogue)
-        if reading.plan is None:
+        reading = Reading(plan) if isinstance(plan, TaskPlan) else read(plan, catalogue=session.catalogue)
+        if settings and reading.plan is not None:
+            values = values_of(reading.plan, settings, session.catalogue)
+            notes = (*reading.notes, *told(reading.plan, values, session.catalogue))
+            wanted = with_values(reading.plan, values, session.catalogue, source=source)
+            reading = replace(reading, plan=wanted, notes=notes)
+        found = validate_reading(reading, session.catalogue, session.workspace, self.configuration)
+        if found is None:
             why = "; ".join(f"{defect.problem}; {defect.remedy}" for defect in reading.defects[:3])
             raise UsageError(f"this holds no plan ({why or 'nothing that could be read'})")
-        wanted, notes = reading.plan, reading.notes
-        if settings:
-            values = values_of(wanted, settings, session.catalogue)
-            notes = (*notes, *told(wanted, values, session.catalogue))
-            wanted = with_values(wanted, values, session.catalogue, source=source)
-        found = validate(wanted, session.catalogue, session.workspace, self.configuration)
-        return Validation(found.plan, (*reading.defects, *found.defects), found.warnings, (*notes, *found.notes))
+        return found
 
     def told(self, found: Planning | Validation, *, proposed: bool = False) -> None:
         """Show everything that was found about a plan; the notes of one that is `proposed` are shown with that."""

@@ -175,11 +175,9 @@ async def test_a_further_plan_needs_a_yes_even_where_a_harmless_one_needs_none()
     world, person = World(), ScriptedPerson(["no"])
     body = json.loads(planned(wire_task(1, "Mend b.", ("read_file", {"path": "b.txt"}), EDIT_B)).text)
     model = [calls(READ, EDIT, text=TALK), PLAN, answers({"answer": "Half.", "plan": body})]
-    trusting = CONFIGURATION.execution.model_copy(update={"confirmation": "dangerous"})
-    session = await opened(world, model, person)
-    session.plan_driver = PlanDesk(
-        session, CONFIGURATION.model_copy(update={"execution": trusting}), lambda role: session.model
-    )
+    execution = CONFIGURATION.execution.model_copy(update={"confirmation": "dangerous"})
+    session, trusting = await opened(world, model, person), CONFIGURATION.model_copy(update={"execution": execution})
+    session.plan_driver = PlanDesk(session, trusting, lambda role: session.model)
     outcome = await run(session, ASKED)
     assert (outcome.status, outcome.report.done) == ("cancelled", ("edit_file a.txt",))
     assert world.workspace.files == {"a.txt": b"the cat", "b.txt": b"teh dog"}
