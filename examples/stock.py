@@ -1,8 +1,8 @@
 """An agent with two tools of its own, a script in place of a model, and every ruling shown. Runs offline.
 
-The scripted model is hasty: it orders paint before it has looked at the stock and without a word about what it is
-doing. Foregate holds the order, the person approves it once the model has said what it wants, and the events tell
-the whole story. The policy file switches off planner and critic, whom a script cannot play.
+The scripted model is hasty. It orders paint before it has counted the stock, and without a word about what it is doing.
+Foregate holds the order. The model then counts, says what it wants and orders again, and the person approves. The
+policy file switches off planner and critic, because a script cannot play them.
 """
 
 import asyncio
@@ -10,13 +10,7 @@ import tempfile
 from pathlib import Path
 
 import foregate
-from foregate.agent.testing.model import ScriptedModel, calls, says
-from foregate.schemas.call_events import ToolFinished
-from foregate.schemas.json_object import get_list, get_text, texts
-from foregate.schemas.need import Need
-from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.decisions import decision_points
-from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.testing import MemoryLog, ScriptedModel, calls, says
 
 STOCK = {"paint": 2, "brushes": 40}
 
@@ -42,20 +36,21 @@ def order(item: str, amount: int) -> str:
 class Shopkeeper:
     """Answers for the user: says yes to small orders."""
 
-    async def answer(self, need: Need) -> Reply:
-        """Show what asks, and approve it."""
-        for call in get_list(need.request, "calls"):
-            why = ", ".join(texts(get_list(call, "why")))
-            print(f"  asked     {get_text(call, 'tool')} {get_text(call, 'arguments')}: {why}")
-        return Reply("yes", by="the shopkeeper")
+    async def answer(self, need: foregate.Need) -> foregate.Reply:
+        """Show each call that asks, with its reasons, and approve them all."""
+        for call in need.request["calls"]:
+            print(f"  asked     {call['tool']} {call['arguments']}: {', '.join(call['why'])}")
+        return foregate.Reply("yes", by="the shopkeeper")
 
 
-async def main() -> foregate.Outcome:
+async def main() -> foregate.RunResult:
     """Run one task and print what happens."""
     model = ScriptedModel(
         [
             calls(("order", {"item": "paint", "amount": 10})),
-            calls(("count", {"item": "paint"}), text="I look at the stock first, then I order 10 cans of paint."),
+            calls(
+                ("count", {"item": "paint"}), text="I will count the stock first, then I will order 10 cans of paint."
+            ),
             calls(("order", {"item": "paint", "amount": 10})),
             says("There were 2 cans of paint left, so I ordered 10 more."),
         ]
@@ -68,9 +63,9 @@ async def main() -> foregate.Outcome:
         )
         async with agent:
             async for event in agent.events("We are low on paint: order 10 cans."):
-                if isinstance(event.body, ToolFinished):
+                if isinstance(event.body, foregate.ToolFinished):
                     print(f"  ran       {event.body.tool}: {event.body.content}")
-                for point in decision_points([event]):
+                for point in foregate.decision_points([event]):
                     if point.severity != "info":
                         print(f"  {point.address:<9} {point.code}: {point.summary}")
     assert agent.outcome is not None

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from foregate.agent.loop.runner import go_on
 from foregate.agent.session.delegation import may_delegate
-from foregate.agent.session.result import Outcome
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.resume import fold_session, resume
 from foregate.agent.session.session import Session
 from foregate.evidence.state.task import TaskState
@@ -17,7 +17,7 @@ from foregate.schemas.json_object import get_list
 from foregate.schemas.session_events import PolicyChanged
 
 
-async def child(session: Session, text: str, name: str = "") -> Outcome:
+async def child(session: Session, text: str, name: str = "") -> RunResult:
     """Run `text` as a child task of the session's open task; a child that exists already goes on from its log.
 
     A child that paused with a question takes the parent's newest message as the answer.

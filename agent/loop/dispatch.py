@@ -8,7 +8,7 @@ from foregate.agent.loop.internal_calls import observe
 from foregate.agent.loop.run_call import draft_answer, run_call
 from foregate.agent.loop.scheduler import Scheduler, run_together
 from foregate.agent.session.delegation import DELEGATE, ChildPaused
-from foregate.agent.session.result import Outcome
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import Facts, TurnInHand
 from foregate.evidence.state.dataflow import TOO_MANY
@@ -22,7 +22,7 @@ from foregate.schemas.tool_call import ToolCall
 _ENDED = "the process ended before this was done; send it again if still wanted"
 
 
-async def dispatch(session: Session, open_turn: OpenTurn, in_hand: TurnInHand | None) -> Outcome | None:
+async def dispatch(session: Session, open_turn: OpenTurn, in_hand: TurnInHand | None) -> RunResult | None:
     """Run what may run, read where a hold names a read as its cure, and answer every call of the response.
 
     `in_hand` is None for a turn an earlier process judged whose permission has lapsed.

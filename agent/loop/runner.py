@@ -15,7 +15,7 @@ from foregate.agent.loop.prefetch import Prefetch
 from foregate.agent.loop.stages import next_stage, record_response
 from foregate.agent.loop.verification import remark, verify
 from foregate.agent.session.compression import compressed
-from foregate.agent.session.result import Outcome
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.resume import restore_turn
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import Facts, TurnInHand
@@ -33,7 +33,7 @@ from foregate.telemetry.diagnostics import diagnostics
 _TRUNCATED = "the response was cut off; send the calls again, shorter"
 
 
-async def run(session: Session, text: str) -> Outcome:
+async def run(session: Session, text: str) -> RunResult:
     """Take a message through to an answer, a pause or an end. Cancelling leaves every call answered.
 
     A message while a question to the person is open answers that question with no, and starts a new task.
@@ -44,7 +44,7 @@ async def run(session: Session, text: str) -> Outcome:
     return await go_on(session)
 
 
-async def go_on(session: Session) -> Outcome:
+async def go_on(session: Session) -> RunResult:
     """Take steps until one has an outcome. A task that carries out a plan is not gone on with by asking the model."""
     task, driver = session.state.task, session.plan_driver
     try:
@@ -59,13 +59,13 @@ async def go_on(session: Session) -> Outcome:
         return await session.end("cancelled", blocker="the person cancelled")
 
 
-def elsewhere(session: Session, task: TaskState) -> Outcome:
+def elsewhere(session: Session, task: TaskState) -> RunResult:
     """Return the outcome of a task whose plan nobody here can go on with."""
     name = session.name
     why = f"a plan waits for a yes; `foregate execute {name}` asks for it"
     if task.running_plan:
         why = f"a plan is under way here; `foregate plans resume {name}` goes on with it"
-    return Outcome("paused", why, Report(blocker=why))
+    return RunResult("paused", why, Report(blocker=why))
 
 
 async def set_aside(session: Session) -> None:
@@ -88,7 +88,7 @@ async def set_aside(session: Session) -> None:
     await session.end("cancelled", blocker="another message came instead")
 
 
-async def step(session: Session) -> Outcome | None:
+async def step(session: Session) -> RunResult | None:
     """Take the one step the state asks for; the state is a fold over the log, so this is also how to resume."""
     open_turn = session.state.open
     if open_turn is None:
@@ -110,7 +110,7 @@ async def step(session: Session) -> Outcome | None:
     return await dispatch(session, open_turn, decided)
 
 
-async def ask_model(session: Session) -> Outcome | None:
+async def ask_model(session: Session) -> RunResult | None:
     """Ask the model with everything said so far, and record what it says."""
     task = session.state.task
     assert task is not None
@@ -138,7 +138,7 @@ async def respond(session: Session, request: ModelRequest) -> ModelResponse:
         return await session.model.respond(request, follower)
 
 
-async def decide(session: Session, open_turn: OpenTurn) -> TurnInHand | Outcome | None:
+async def decide(session: Session, open_turn: OpenTurn) -> TurnInHand | RunResult | None:
     """Judge the response and return the judged turn; a Need is answered first, and the response judged again then."""
     try:
         await session.refresh_survey(open_turn.response.calls)
@@ -160,7 +160,7 @@ async def decide(session: Session, open_turn: OpenTurn) -> TurnInHand | Outcome 
     return replace(in_hand, judgement=judgement, judged=event.seq)
 
 
-async def without_runtime(session: Session, why: str) -> Outcome | None:
+async def without_runtime(session: Session, why: str) -> RunResult | None:
     """Answer every call as not run because the runtime is lost, and end the task; a plan ends itself."""
     await answer_remaining(session, RUNTIME_LOST, why)
     task = session.state.task
@@ -169,7 +169,7 @@ async def without_runtime(session: Session, why: str) -> Outcome | None:
     return await session.end("blocked", blocker=why, need="a runtime that answers")
 
 
-async def answer(session: Session, open_turn: OpenTurn) -> Outcome | None:
+async def answer(session: Session, open_turn: OpenTurn) -> RunResult | None:
     """End the task with the model's words; an empty response is asked for once more."""
     task = session.state.task
     assert task is not None
@@ -183,12 +183,12 @@ async def answer(session: Session, open_turn: OpenTurn) -> Outcome | None:
     return await session.end("failed", blocker="the model gave two empty responses", need="another model or request")
 
 
-async def between_turns(session: Session) -> Outcome | None:
+async def between_turns(session: Session) -> RunResult | None:
     """Do what a finished turn left to do: ask the person, stop, or end at a limit."""
     task = session.state.task
     assert task is not None
     if task.question:
-        return await session.pause(Outcome("needs_input", task.question))
+        return await session.pause(RunResult("needs_input", task.question))
     if task.wants_plan and session.plan_driver is not None:
         return await session.plan_driver.go_on()
     choice, words = task.after_turn

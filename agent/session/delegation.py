@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from foregate.agent.session.result import Outcome
+from foregate.agent.session.result import RunResult
 from foregate.agent.tools.tool_source import WrappedToolSource
 from foregate.policy.policy import Policy
 from foregate.schemas.capabilities import OBSERVER
@@ -44,7 +44,7 @@ def may_delegate(policy: Policy, depth: int = 0) -> bool:
 class ChildPaused(BaseException):
     """A child waits for a person, so its parent pauses; no error, and nothing that handles errors may stop it."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: RunResult) -> None:
         super().__init__(outcome.status)
         self.outcome = outcome
 
@@ -52,7 +52,7 @@ class ChildPaused(BaseException):
 class RunChild(Protocol):
     """Runs a task one deeper than a session's own."""
 
-    async def __call__(self, text: str, *, name: str = "") -> Outcome:
+    async def __call__(self, text: str, *, name: str = "") -> RunResult:
         """Run `text` in the log `name`, which may be there already; return how it ended or paused."""
 
 

@@ -9,8 +9,10 @@ from msgspec import Struct, field
 from foregate.schemas.task_events import Report
 
 
-class Outcome(Struct, frozen=True):
-    """`status` is completed, blocked, budget_exhausted, cancelled, failed, or a pause: needs_input, awaiting_approval,
+class RunResult(Struct, frozen=True):
+    """The end of a task, or its pause.
+
+    `status` is completed, blocked, budget_exhausted, cancelled, failed, or a pause: needs_input, awaiting_approval,
     or paused where a plan is under way.
 
     `text` is the answer, or the question of a pause. `remark` is the line by Foregate the answer ends with, if any.

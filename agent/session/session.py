@@ -12,7 +12,7 @@ from foregate.agent.session.interaction import Interaction
 from foregate.agent.session.plan_driver import PlanDriver
 from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
-from foregate.agent.session.result import Outcome
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.session_log import Clock, Listener, SessionLog, Subscription, utc_now
 from foregate.agent.session.turn_builder import TurnBuilder, TurnInHand
 from foregate.agent.survey.surveyor import Surveyor
@@ -36,7 +36,7 @@ from foregate.schemas.turn import Refusal
 from foregate.telemetry.log.masking import Hidden
 from foregate.telemetry.log.secret import Secret
 
-Delegate = Callable[["Session", str, str], Awaitable[Outcome]]
+Delegate = Callable[["Session", str, str], Awaitable[RunResult]]
 """Runs a text as a child task of a session, in a log of the name given, "" for one of its choice."""
 
 
@@ -171,7 +171,7 @@ class Session:
 
         return measure_for(self.model.name)
 
-    async def run_child(self, text: str, *, name: str = "") -> Outcome:
+    async def run_child(self, text: str, *, name: str = "") -> RunResult:
         """Run a task one deeper, in a log of its own, with this session's policy, refusals and what budget is left.
 
         Raises UsageError for a session without `delegate`, and where the policy's depth is reached.
@@ -198,15 +198,15 @@ class Session:
         """Have a runtime survey calls that are to be judged; raise RuntimeLost where it is gone."""
         await self.own_tools.refresh(calls)
 
-    async def answer_need(self, need: Need, in_hand: TurnInHand) -> Outcome | None:
+    async def answer_need(self, need: Need, in_hand: TurnInHand) -> RunResult | None:
         """Have a question answered; a person who cannot answer now pauses the task."""
         if await self.interaction.answer_need(need, in_hand):
             return None
-        return await self.pause(Outcome("awaiting_approval", str(need.request.get("question", ""))))
+        return await self.pause(RunResult("awaiting_approval", str(need.request.get("question", ""))))
 
     async def end(
         self, status: Status, text: str = "", *, remark: str = "", blocker: str = "", need: str = ""
-    ) -> Outcome:
+    ) -> RunResult:
         """Record the end of the task and return it; anything but completed reports what stands and what is next."""
         task = self.state.task
         assert task is not None
@@ -231,9 +231,9 @@ class Session:
         await self.record(Draft(body, "foregate"))
         with suppress(asyncio.CancelledError):  # the task has ended, so there is nothing left to cancel
             await self.log.settle()
-        return Outcome(status, text, report, remark)
+        return RunResult(status, text, report, remark)
 
-    async def pause(self, outcome: Outcome) -> Outcome:
+    async def pause(self, outcome: RunResult) -> RunResult:
         """Record that the task waits for a person, and return the outcome it pauses with."""
         asks = outcome.status == "needs_input"
         reasons: tuple[PauseReason, ...] = get_args(PauseReason)

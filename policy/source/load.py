@@ -98,6 +98,14 @@ def load(user_file: FilePath | None = None, workspace: FilePath | None = None) -
     return laid(user, read_layer(own, _WORKSPACE, trusted=False) if own is not None and there else None)
 
 
+def load_policy(named: FilePath | str) -> Policy:
+    """Return the policy of a file over the defaults; `named` is its path or the bare name of a shipped one.
+
+    No workspace file is read. Raises PolicyError with one sentence that names file, line, key and what is allowed.
+    """
+    return load(file_of(str(named))).policy
+
+
 def recorded_layer(values: Mapping[str, Data]) -> Layer | None:
     """Return a workspace file from the values a session recorded of it; None where it recorded none."""
     return Layer(_WORKSPACE, _WORKSPACE, dict(values), {}) if values else None

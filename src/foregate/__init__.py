@@ -7,37 +7,295 @@ from typing import TYPE_CHECKING
 from foregate.schemas.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from foregate.agent.session.result import Outcome
+    from foregate.agent.models.openai.model import OpenAIModel
+    from foregate.agent.models.openai.retry import Retries
+    from foregate.agent.planning.ask.planner import Planning
+    from foregate.agent.planning.format.configuration import Configuration, load_configuration
+    from foregate.agent.planning.format.other_values import with_values
+    from foregate.agent.planning.run.plan_report import PlanReport
+    from foregate.agent.session.result import RunResult
+    from foregate.agent.session.result import RunResult as Outcome
     from foregate.agent.session.session import Session
     from foregate.agent.tools.python.python_tool import tool
+    from foregate.agent.tools.tool import Tool
+    from foregate.agent.tools.tool_source import BaseToolSource, ToolSources, WrappedToolSource
+    from foregate.agent.workspace.local import LocalWorkspace
+    from foregate.agent.workspace.workspace import Workspace
     from foregate.api import Agent, run, run_sync
+    from foregate.assembly.opened_log import opened_log as open_log
+    from foregate.judging import answer_need, build_turn, judge, survey
     from foregate.policy.policy import Policy
-    from foregate.schemas.errors import ForegateError
-    from foregate.telemetry.export.trajectory import Trajectory
+    from foregate.policy.source.load import default_policy, load_policy
+    from foregate.schemas.call_events import (
+        CallAnswered,
+        EffectUndone,
+        OutcomeResolved,
+        OutcomeUnknown,
+        ToolFinished,
+        ToolStarted,
+    )
+    from foregate.schemas.capabilities import Capabilities
+    from foregate.schemas.decision import CallRuling, Decision
+    from foregate.schemas.effect import Effect
+    from foregate.schemas.errors import (
+        ForegateError,
+        InvalidJson,
+        LogError,
+        ModelError,
+        NotText,
+        PolicyError,
+        RuntimeLost,
+        SessionHeld,
+        TamperedLog,
+        ToolsRefused,
+        UsageError,
+        WorkspaceError,
+    )
+    from foregate.schemas.event import Draft, Event
+    from foregate.schemas.event_body import EventBody
+    from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin, Trust
+    from foregate.schemas.follower import Follower
+    from foregate.schemas.grant import Grant
+    from foregate.schemas.judgement import Judgement, Verdict
+    from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
+    from foregate.schemas.message import Message, ModelRequest
+    from foregate.schemas.model_response import ModelResponse, Usage
+    from foregate.schemas.need import Answer, Need
+    from foregate.schemas.permit import Permit
+    from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+    from foregate.schemas.protocols import Blobs, Head, Lease, Log, Model, Person, Reply
+    from foregate.schemas.resource import Resource, ResourceKind
+    from foregate.schemas.response_events import ModelResponded
+    from foregate.schemas.ruling import Number, Remedy, Ruling
+    from foregate.schemas.session_events import (
+        CatalogChanged,
+        Checkpoint,
+        ContextCompressed,
+        PolicyChanged,
+        SessionEnded,
+        SessionStarted,
+    )
+    from foregate.schemas.standing import Standing
+    from foregate.schemas.strict_json import Json
+    from foregate.schemas.survey import Survey, SurveyedResource
+    from foregate.schemas.task_events import Report, TaskEnded, TaskPaused, TaskStarted, UserMessage
+    from foregate.schemas.task_plan import PlanDefect, PlannedCall, PlanTask, TaskPlan, TaskResult
+    from foregate.schemas.tool_call import ToolCall
+    from foregate.schemas.tool_result import Change, ToolResult
+    from foregate.schemas.tool_source import FileChange, Inverse, Reconciled, RunContext, ToolSource
+    from foregate.schemas.tool_spec import Catalogue, TargetParameter, ToolSpec, catalogue_of
+    from foregate.schemas.turn import Turn
+    from foregate.telemetry.audit.decisions import DecisionPoint, decision_points
+    from foregate.telemetry.audit.verify import Defect, Verification, verify_session
+    from foregate.telemetry.export.restore import Restored
+    from foregate.telemetry.export.restore import restored as restore_trajectory
+    from foregate.telemetry.export.trajectory import Action, Step, Trajectory
+    from foregate.telemetry.log.file_blobs import FileBlobs
+    from foregate.telemetry.log.sqlite_log import SqliteLog
 
 __all__ = [
+    "Action",
     "Agent",
+    "Answer",
+    "BaseToolSource",
+    "Blobs",
+    "CallAnswered",
+    "CallRuling",
+    "Capabilities",
+    "CatalogChanged",
+    "Catalogue",
+    "Change",
+    "Checkpoint",
+    "Configuration",
+    "ContextCompressed",
+    "Decision",
+    "DecisionPoint",
+    "Defect",
+    "Draft",
+    "Effect",
+    "EffectUndone",
+    "Event",
+    "EventBody",
+    "EvidenceKind",
+    "EvidenceRecord",
+    "FileBlobs",
+    "FileChange",
+    "Follower",
     "ForegateError",
+    "Grant",
+    "Head",
+    "InvalidJson",
+    "Inverse",
+    "Json",
+    "Judgement",
+    "Lease",
+    "LocalWorkspace",
+    "Log",
+    "LogError",
+    "Message",
+    "Model",
+    "ModelError",
+    "ModelRequest",
+    "ModelResponded",
+    "ModelResponse",
+    "Need",
+    "NeedAnswered",
+    "NeedRaised",
+    "NotText",
+    "Number",
+    "OpenAIModel",
+    "Origin",
     "Outcome",
+    "OutcomeResolved",
+    "OutcomeUnknown",
+    "Permit",
+    "Person",
+    "PlanConfirmed",
+    "PlanDefect",
+    "PlanProposed",
+    "PlanReport",
+    "PlanStepChanged",
+    "PlanTask",
+    "PlannedCall",
+    "Planning",
     "Policy",
+    "PolicyChanged",
+    "PolicyError",
+    "Reconciled",
+    "Remedy",
+    "Reply",
+    "Report",
+    "Resource",
+    "ResourceKind",
+    "Restored",
+    "Retries",
+    "Ruling",
+    "RunContext",
+    "RunResult",
+    "RuntimeLost",
     "Session",
+    "SessionEnded",
+    "SessionHeld",
+    "SessionStarted",
+    "SqliteLog",
+    "Standing",
+    "Step",
+    "Survey",
+    "SurveyedResource",
+    "TamperedLog",
+    "TargetParameter",
+    "TaskEnded",
+    "TaskPaused",
+    "TaskPlan",
+    "TaskResult",
+    "TaskStarted",
+    "Tool",
+    "ToolCall",
+    "ToolFinished",
+    "ToolResult",
+    "ToolSource",
+    "ToolSources",
+    "ToolSpec",
+    "ToolStarted",
+    "ToolsRefused",
     "Trajectory",
+    "Trust",
+    "Turn",
+    "TurnJudged",
+    "Usage",
+    "UsageError",
+    "UserMessage",
+    "Verdict",
+    "Verification",
+    "Workspace",
+    "WorkspaceError",
+    "WrappedToolSource",
     "__version__",
+    "answer_need",
+    "build_turn",
+    "catalogue_of",
+    "decision_points",
+    "default_policy",
+    "judge",
+    "load_configuration",
+    "load_policy",
+    "open_log",
+    "restore_trajectory",
     "run",
     "run_sync",
+    "survey",
     "tool",
+    "verify_session",
+    "with_values",
 ]
 
 _HOMES = {
-    "Agent": "foregate.api",
-    "ForegateError": "foregate.schemas.errors",
-    "Outcome": "foregate.agent.session.result",
-    "Policy": "foregate.policy.policy",
-    "Session": "foregate.agent.session.session",
-    "Trajectory": "foregate.telemetry.export.trajectory",
-    "run": "foregate.api",
-    "run_sync": "foregate.api",
-    "tool": "foregate.agent.tools.python.python_tool",
+    "foregate.agent.models.openai.model": "OpenAIModel",
+    "foregate.agent.models.openai.retry": "Retries",
+    "foregate.agent.planning.ask.planner": "Planning",
+    "foregate.agent.planning.format.configuration": "Configuration load_configuration",
+    "foregate.agent.planning.format.other_values": "with_values",
+    "foregate.agent.planning.run.plan_report": "PlanReport",
+    "foregate.agent.session.result": "RunResult RunResult:Outcome",
+    "foregate.agent.session.session": "Session",
+    "foregate.agent.tools.python.python_tool": "tool",
+    "foregate.agent.tools.tool": "Tool",
+    "foregate.agent.tools.tool_source": "BaseToolSource ToolSources WrappedToolSource",
+    "foregate.agent.workspace.local": "LocalWorkspace",
+    "foregate.agent.workspace.workspace": "Workspace",
+    "foregate.api": "Agent run run_sync",
+    "foregate.assembly.opened_log": "opened_log:open_log",
+    "foregate.judging": "answer_need build_turn judge survey",
+    "foregate.policy.policy": "Policy",
+    "foregate.policy.source.load": "default_policy load_policy",
+    "foregate.schemas.call_events": "CallAnswered EffectUndone OutcomeResolved OutcomeUnknown ToolFinished ToolStarted",
+    "foregate.schemas.capabilities": "Capabilities",
+    "foregate.schemas.decision": "CallRuling Decision",
+    "foregate.schemas.effect": "Effect",
+    "foregate.schemas.errors": (
+        "ForegateError InvalidJson LogError ModelError NotText PolicyError "
+        "RuntimeLost SessionHeld TamperedLog ToolsRefused UsageError WorkspaceError"
+    ),
+    "foregate.schemas.event": "Draft Event",
+    "foregate.schemas.event_body": "EventBody",
+    "foregate.schemas.evidence_record": "EvidenceKind EvidenceRecord Origin Trust",
+    "foregate.schemas.follower": "Follower",
+    "foregate.schemas.grant": "Grant",
+    "foregate.schemas.judgement": "Judgement Verdict",
+    "foregate.schemas.judging_events": "NeedAnswered NeedRaised TurnJudged",
+    "foregate.schemas.message": "Message ModelRequest",
+    "foregate.schemas.model_response": "ModelResponse Usage",
+    "foregate.schemas.need": "Answer Need",
+    "foregate.schemas.permit": "Permit",
+    "foregate.schemas.plan_events": "PlanConfirmed PlanProposed PlanStepChanged",
+    "foregate.schemas.protocols": "Blobs Head Lease Log Model Person Reply",
+    "foregate.schemas.resource": "Resource ResourceKind",
+    "foregate.schemas.response_events": "ModelResponded",
+    "foregate.schemas.ruling": "Number Remedy Ruling",
+    "foregate.schemas.session_events": (
+        "CatalogChanged Checkpoint ContextCompressed PolicyChanged SessionEnded SessionStarted"
+    ),
+    "foregate.schemas.standing": "Standing",
+    "foregate.schemas.strict_json": "Json",
+    "foregate.schemas.survey": "Survey SurveyedResource",
+    "foregate.schemas.task_events": "Report TaskEnded TaskPaused TaskStarted UserMessage",
+    "foregate.schemas.task_plan": "PlanDefect PlanTask PlannedCall TaskPlan TaskResult",
+    "foregate.schemas.tool_call": "ToolCall",
+    "foregate.schemas.tool_result": "Change ToolResult",
+    "foregate.schemas.tool_spec": "Catalogue TargetParameter ToolSpec catalogue_of",
+    "foregate.schemas.tool_source": "FileChange Inverse Reconciled RunContext ToolSource",
+    "foregate.schemas.turn": "Turn",
+    "foregate.telemetry.audit.decisions": "DecisionPoint decision_points",
+    "foregate.telemetry.audit.verify": "Defect Verification verify_session",
+    "foregate.telemetry.export.restore": "Restored restored:restore_trajectory",
+    "foregate.telemetry.export.trajectory": "Action Step Trajectory",
+    "foregate.telemetry.log.file_blobs": "FileBlobs",
+    "foregate.telemetry.log.sqlite_log": "SqliteLog",
+}
+"""Where the public names live; `a:b` is the name `a` there and `b` here."""
+
+_PLACES = {
+    name.rpartition(":")[2]: (home, name.partition(":")[0]) for home, names in _HOMES.items() for name in names.split()
 }
 
 
@@ -46,10 +304,10 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     try:
-        home = _HOMES[name]
+        home, own = _PLACES[name]
     except KeyError:
         raise AttributeError(f"module `foregate` has no attribute `{name}`") from None
-    value = getattr(import_module(home), name)
+    value = getattr(import_module(home), own)
     globals()[name] = value
     return value
 

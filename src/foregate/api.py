@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from foregate.agent.planning.ask.planner import Planning
     from foregate.agent.planning.format.configuration import Configuration, PlanMode
     from foregate.agent.planning.run.plan_report import PlanReport
-    from foregate.agent.session.result import Outcome
+    from foregate.agent.session.result import RunResult
     from foregate.agent.session.session import Session
     from foregate.agent.tools.tool import Tool
     from foregate.policy.policy import Policy
@@ -107,7 +107,7 @@ class Agent:
         self._opened: Opened | None = None
         self._runner: asyncio.Runner | None = None
         self._busy = False
-        self.outcome: Outcome | None = None
+        self.outcome: RunResult | None = None
         """How the last task ended or paused."""
 
     async def open(self) -> Session:
@@ -124,7 +124,7 @@ class Agent:
         """Sentences about how the session was opened that a person should read."""
         return self._opened.notes if self._opened else ()
 
-    async def run(self, text: str) -> Outcome:
+    async def run(self, text: str) -> RunResult:
         """Take a message through to an answer, a pause or an end; after a question, `text` is the answer to it."""
         from foregate.agent.loop.runner import run
 
@@ -135,7 +135,7 @@ class Agent:
             self._busy = False
         return self.outcome
 
-    def run_sync(self, text: str) -> Outcome:
+    def run_sync(self, text: str) -> RunResult:
         """Do what `run` does, for programs without an event loop; raises UsageError inside one."""
         return self._loop().run(self.run(text))
 
@@ -263,13 +263,13 @@ class Agent:
         return self._runner
 
 
-async def run(text: str, **options: Unpack[Options]) -> Outcome:
+async def run(text: str, **options: Unpack[Options]) -> RunResult:
     """Do one task in a session of its own; the options are those of Agent."""
     async with Agent(**options) as agent:
         return await agent.run(text)
 
 
-def run_sync(text: str, **options: Unpack[Options]) -> Outcome:
+def run_sync(text: str, **options: Unpack[Options]) -> RunResult:
     """Do one task in a session of its own, for programs without an event loop."""
     with Agent(**options) as agent:
         return agent.run_sync(text)

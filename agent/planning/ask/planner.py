@@ -17,7 +17,7 @@ from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.reader import Reading, read
 from foregate.agent.planning.format.validator import validate_reading
 from foregate.agent.planning.format.wire import NAME, from_wire, wire_schema
-from foregate.agent.session.result import Outcome
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.schemas import codec, strict_json
 from foregate.schemas.json_object import get_text
@@ -65,7 +65,7 @@ async def make_plan(session: Session, query: str, model: Model, configuration: C
     await session.record_message(query)
     planning = await plan_for(session, query, model, configuration)
     if planning.plan is None:
-        await session.pause(Outcome("needs_input", planning.question))
+        await session.pause(RunResult("needs_input", planning.question))
     else:
         count = len(planning.plan.tasks)
         await session.end("completed", f"A plan of {count} task{'s' if count != 1 else ''}: {planning.plan.goal}")

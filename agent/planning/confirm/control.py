@@ -10,7 +10,7 @@ from foregate.agent.planning.confirm.outlook import Outlook, outlook, placed_cal
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.rollback import take_back
 from foregate.agent.planning.run.step_change import change_back
-from foregate.agent.session.result import Outcome
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState, named
 from foregate.schemas.errors import RuntimeLost, UsageError
@@ -68,13 +68,13 @@ async def record_confirmation(
     await session.log.settle()
 
 
-async def decline(session: Session, why: str = "") -> Outcome:
+async def decline(session: Session, why: str = "") -> RunResult:
     """End the open task, whose plan was not confirmed, for the reason the person gives."""
     reason = f" ({why})" if why else ""
     return await session.end("cancelled", blocker=f"the plan was not confirmed{reason}, so nothing of it ran")
 
 
-async def leave(session: Session, report: PlanReport | None = None) -> Outcome:
+async def leave(session: Session, report: PlanReport | None = None) -> RunResult:
     """End the task of a plan that waits for a yes while nobody is here; what ran before stays as it was reported."""
     name = session.name
     way_on = f"`foregate execute {name}` at a terminal, or with --yes"

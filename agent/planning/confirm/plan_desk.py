@@ -26,7 +26,7 @@ from foregate.agent.planning.format.configuration import Configuration, Role
 from foregate.agent.planning.format.reader import read
 from foregate.agent.planning.run.plan_report import PlanReport, report_of
 from foregate.agent.planning.run.run_plan import PlanRun
-from foregate.agent.session.result import Outcome
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas.protocols import Model
@@ -37,7 +37,7 @@ from foregate.schemas.task_plan import FailureChoice, PlanTask
 class Course(Struct, frozen=True):
     """What became of a plan: how the session's task ended or paused, the report, and whether the plan `ran` at all."""
 
-    outcome: Outcome
+    outcome: RunResult
     report: PlanReport
     ran: bool = True
 
@@ -63,7 +63,7 @@ class PlanDesk:
         self._run.pause()
         return True
 
-    async def go_on(self) -> Outcome:
+    async def go_on(self) -> RunResult:
         """Take the open task through its plan; see Desk."""
         async with following(self.session) as state:
             while not state.running:
@@ -87,7 +87,7 @@ class PlanDesk:
         why = ended.report.blocker or ended.text
         return Course(ended, report_of(state, self.configuration.formatting, ended.status, why), ran=False)
 
-    async def make(self) -> Outcome | None:
+    async def make(self) -> RunResult | None:
         """Have a plan made for what the person said in this task; None once one is proposed."""
         session = self.session
         task = session.state.task
@@ -97,11 +97,11 @@ class PlanDesk:
         planning = await plan_for(session, query, self.model("planning"), self.configuration, before)
         if planning.plan is not None:
             return None
-        return await session.pause(Outcome("needs_input", planning.question))
+        return await session.pause(RunResult("needs_input", planning.question))
 
     async def confirm(
         self, state: PlanState, last: PlanReport | None = None, *, unseen: bool = False, step: bool = False
-    ) -> Outcome | None:
+    ) -> RunResult | None:
         """Have the proposed plan confirmed; None once it is, else how the task ended or paused.
 
         `unseen` says that somebody confirmed it beforehand without seeing the sheet, which is leave for nothing. With
@@ -120,7 +120,7 @@ class PlanDesk:
             need = plan_need(state, looked, edited, most=most, uses=execution.target_uses)
             reply = await put(session, need)
             if reply is None:
-                return await session.pause(Outcome("awaiting_approval", str(need.request["question"])))
+                return await session.pause(RunResult("awaiting_approval", str(need.request["question"])))
             if reply.choice in ("yes", "step"):
                 step = step or reply.choice == "step"
                 await record_confirmation(session, state, looked, state.digest, seen=True, step=step)
@@ -151,7 +151,7 @@ class PlanDesk:
             finally:
                 self._run = None
             if report.further is None:
-                blocked = Outcome(report.status, report.reason, Report(blocker=report.reason))
+                blocked = RunResult(report.status, report.reason, Report(blocker=report.reason))
                 return Course(run.outcome or blocked, report)
             if self.on_further is not None:
                 self.on_further(report)

@@ -21,7 +21,7 @@ from foregate.agent.planning.run.plan_report import PlanReport, report_of
 from foregate.agent.planning.run.rollback import take_back
 from foregate.agent.planning.run.step_change import decide, record_change
 from foregate.agent.planning.run.task_context import request_for, said
-from foregate.agent.session.result import Outcome
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.plan import CallState, PlanState, StepState, named
@@ -54,7 +54,7 @@ class PlanRun:
     before: Before | None = None
     on_failure: OnFailure | None = None
     planner: Model | None = None
-    outcome: Outcome | None = field(default=None, init=False)
+    outcome: RunResult | None = field(default=None, init=False)
     pausing: bool = field(default=False, init=False)
     _asked: set[int] = field(default_factory=set, init=False)
 
@@ -96,7 +96,7 @@ class PlanRun:
         task = self.session.state.task
         assert task is not None
         if task.question:
-            return self.waits(await self.session.pause(Outcome("needs_input", task.question)))
+            return self.waits(await self.session.pause(RunResult("needs_input", task.question)))
         if why := damage(self.session.workspace):
             return await self.broken_off("failed", why)
         if limit := budget.reached(task, self.session.policy, self.session.clock):
@@ -275,11 +275,11 @@ class PlanRun:
     async def paused(self, why: str) -> PlanReport:
         """Record that the plan waits for a person."""
         goes_on = f"/execute in a chat, or `foregate plans resume {self.session.name}`, goes on"
-        self.outcome = Outcome("paused", why, Report(blocker=why, next_step=goes_on))
+        self.outcome = RunResult("paused", why, Report(blocker=why, next_step=goes_on))
         await self.session.pause(self.outcome)
         return self.reported("paused", why)
 
-    def waits(self, outcome: Outcome) -> PlanReport:
+    def waits(self, outcome: RunResult) -> PlanReport:
         """Return the report of a plan that a question or an approval paused, or that the loop ended."""
         self.outcome = outcome
         return self.reported(outcome.status, outcome.text or outcome.report.blocker)

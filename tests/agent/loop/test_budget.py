@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
-from foregate.agent.session.result import Outcome
+from foregate.agent.session.result import RunResult
 from foregate.agent.testing.model import ScriptedModel, answers, calls, says
 from foregate.agent.tools.tool import Toolbox
 from foregate.policy.policy import Limits
@@ -31,7 +31,7 @@ FIRST = calls(NOTE, text=TALK)
 REQUEST = "note k, then read a.txt and b.txt"
 
 
-async def ended(limits: Mapping[str, int], *steps: Any, world: World | None = None) -> Outcome:
+async def ended(limits: Mapping[str, int], *steps: Any, world: World | None = None) -> RunResult:
     """Run the request under limits, to the end of the script; the outcome is the one the log tells."""
     world = world or World()
     world.policy = policy_with({f"limits.{name}": bound for name, bound in limits.items()}, world.policy)

@@ -19,7 +19,7 @@ from foregate.agent.dialects.tags.service_tags import ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect
 from foregate.agent.loop.runner import run
 from foregate.agent.models.openai.retry import Retries
-from foregate.agent.session.result import Outcome
+from foregate.agent.session.result import RunResult
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.follower import Follower
@@ -46,7 +46,7 @@ WRONG = ("edit_file", {"path": "a.txt", "old": "no such text", "new": "x"})
 NOWHERE, UNKNOWN = ("read_file", {"path": "no.txt"}), ("read", {"path": "a.txt"})
 
 
-async def early(world: World, model: Any, person: Any = None, *, on: bool = True, **more: Any) -> Outcome:
+async def early(world: World, model: Any, person: Any = None, *, on: bool = True, **more: Any) -> RunResult:
     """Run a task in `world`, its looks taken early where `on`, and check that its log is sound."""
     session = await world.open(model, person, prefetch=on, **more)
     outcome = await run(session, ASKS)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from foregate.agent.session.result import Outcome, Report
+from foregate.agent.session.result import Report, RunResult
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool
@@ -286,7 +286,7 @@ async def test_ctrl_c_cancels_the_step_and_not_the_session(chat: Callable[..., A
 
 def test_what_was_done_before_a_task_was_cancelled_is_not_called_cancelled() -> None:
     out = io.StringIO()
-    Screen(Console(file=out, width=80)).told(Outcome("cancelled", report=Report(done=("write_file a.txt",))))
+    Screen(Console(file=out, width=80)).told(RunResult("cancelled", report=Report(done=("write_file a.txt",))))
     assert "done before: write_file a.txt" in out.getvalue()
 
 

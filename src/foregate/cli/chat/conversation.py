@@ -18,7 +18,7 @@ from foregate.schemas.version import __version__
 from foregate.telemetry.log.masking import mask
 
 if TYPE_CHECKING:
-    from foregate.agent.session.result import Outcome
+    from foregate.agent.session.result import RunResult
     from foregate.assembly.open import Opened
     from foregate.cli.terminal.person import PersonAtTerminal
 
@@ -30,7 +30,7 @@ class Conversation:
         self.opened, self.session = opened, opened.session
         self.terminal, self.screen, self.person = terminal, screen, person
         self.over = False
-        self.outcome: Outcome | None = None
+        self.outcome: RunResult | None = None
         self._slash = Slash(self)
         if person is not None:
             person.plans = PlanPerson(self.session, screen, terminal).answer
@@ -95,7 +95,7 @@ class Conversation:
         else:
             await self.work(go_on(self.session))
 
-    async def work(self, steps: Coroutine[None, None, Outcome]) -> None:
+    async def work(self, steps: Coroutine[None, None, RunResult]) -> None:
         """Run steps of the loop; Ctrl-C cancels them, and the loop then ends the task as cancelled.
 
         A plan that runs is paused by the first Ctrl-C, and cancelled by the second.

@@ -18,7 +18,7 @@ from foregate.schemas.event import Draft
 from foregate.schemas.session_events import PolicyChanged
 
 if TYPE_CHECKING:
-    from foregate.agent.session.result import Outcome
+    from foregate.agent.session.result import RunResult
     from foregate.agent.session.session import Session
     from foregate.assembly.open import Opened
     from foregate.cli.terminal.person import PersonAtTerminal
@@ -85,7 +85,7 @@ class Chat(Protocol):
     person: PersonAtTerminal | None
     over: bool
 
-    async def work(self, steps: Coroutine[None, None, Outcome]) -> None:
+    async def work(self, steps: Coroutine[None, None, RunResult]) -> None:
         """Run steps of the loop until they end or a person stops them."""
 
 

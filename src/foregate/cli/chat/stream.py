@@ -19,7 +19,7 @@ from foregate.schemas.event import Draft
 from foregate.schemas.session_events import PolicyChanged
 
 if TYPE_CHECKING:
-    from foregate.agent.session.result import Outcome
+    from foregate.agent.session.result import RunResult
     from foregate.assembly.open import Opened
     from foregate.assembly.setting import Setting
 
@@ -101,7 +101,7 @@ class Stream:
             raise Misheard("nothing waits for an answer")
         await self.work(go_on(self.session))
 
-    async def work(self, steps: Coroutine[None, None, Outcome]) -> None:
+    async def work(self, steps: Coroutine[None, None, RunResult]) -> None:
         """Run steps of the loop; an interrupt ends their task as cancelled, and the chat goes on."""
         with interruptible(asyncio.ensure_future(steps)) as task:
             await task

@@ -13,7 +13,7 @@ from foregate.cli.commands.session_options import opens_session
 from foregate.cli.terminal.waiting import wait
 
 if TYPE_CHECKING:
-    from foregate.agent.session.result import Outcome
+    from foregate.agent.session.result import RunResult
     from foregate.assembly.open import Opened
     from foregate.assembly.setting import Setting
     from foregate.cli.terminal.screen import Screen
@@ -41,7 +41,7 @@ def run(
     raise typer.Exit(STATUS[outcome.status])
 
 
-async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> Outcome:
+async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> RunResult:
     import asyncio
 
     from foregate.agent.loop.runner import run as run_task
@@ -71,7 +71,7 @@ async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> Outc
     return outcome
 
 
-async def report(opened: Opened, outcome: Outcome, screen: Screen, as_json: bool, events: bool) -> None:
+async def report(opened: Opened, outcome: RunResult, screen: Screen, as_json: bool, events: bool) -> None:
     """Print the answer to standard output, and what is in the way to standard error.
 
     Bars tell the model's words from Foregate's on a terminal; into a file or a pipe goes the bare text.

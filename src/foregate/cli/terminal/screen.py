@@ -28,7 +28,7 @@ from foregate.schemas.task_events import TaskEnded, TaskPaused, UserMessage
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from foregate.agent.session.result import Outcome
+    from foregate.agent.session.result import RunResult
     from foregate.schemas.tool_spec import ToolSpec
 
 
@@ -111,20 +111,20 @@ class Screen:
         """Print a question to the person that holds words of others."""
         self.rows(labelled("asks", question, self.console.width, "bold", label_style=CARE, room=7))
 
-    def told(self, outcome: Outcome) -> None:
+    def told(self, outcome: RunResult) -> None:
         """Show how a task ended; what the model said has been shown already."""
         self.idle()
         self.added(outcome)
         self.reported(outcome)
 
-    def added(self, outcome: Outcome) -> None:
+    def added(self, outcome: RunResult) -> None:
         """Show what Foregate has to say in an answer, or asks in its place."""
         if outcome.remark:
             self.row(outcome.remark, CARE)
         if outcome.status == "needs_input":
             self.asks(outcome.text)
 
-    def reported(self, outcome: Outcome) -> None:
+    def reported(self, outcome: RunResult) -> None:
         """Show what is in the way of anything but an answer or a question."""
         if outcome.status in ("completed", "needs_input"):
             return

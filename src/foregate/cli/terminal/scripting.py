@@ -12,7 +12,7 @@ from foregate.schemas.strict_json import Json
 from foregate.telemetry.log.chain import header
 
 if TYPE_CHECKING:
-    from foregate.agent.session.result import Outcome
+    from foregate.agent.session.result import RunResult
     from foregate.assembly.open import Opened
 
 
@@ -26,7 +26,7 @@ def event_line(event: Event) -> str:
     return one_line({**header(event), "hash": event.hash})
 
 
-async def outcome_json(opened: Opened, outcome: Outcome) -> str:
+async def outcome_json(opened: Opened, outcome: RunResult) -> str:
     """Return how a task ended: status, text, report, session and the decision points."""
     from foregate.cli.terminal.timeline import points_json
 

@@ -14,7 +14,7 @@ from foregate.agent.dialects.tags.names import Names
 from foregate.agent.dialects.tags.service_tags import ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect
 from foregate.agent.loop.runner import run
-from foregate.agent.session.result import Outcome
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, says
 from foregate.agent.tools.builtin.builtin import builtin_tools
@@ -45,7 +45,7 @@ class Agrees:
         return Reply("yes")
 
 
-Work = Callable[..., Awaitable[tuple[Outcome, ScriptedModel, MemoryLog]]]
+Work = Callable[..., Awaitable[tuple[RunResult, ScriptedModel, MemoryLog]]]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def work(workspace: Workspace) -> Work:
     """Runs a task in which a model says these texts, over all built-in tools."""
     policy = policy_with(EVERYTHING_OFF)
 
-    async def worked(dialect: Dialect, *texts: str, task: str = "do it") -> tuple[Outcome, ScriptedModel, MemoryLog]:
+    async def worked(dialect: Dialect, *texts: str, task: str = "do it") -> tuple[RunResult, ScriptedModel, MemoryLog]:
         model, log = ScriptedModel([says(text) for text in texts]), MemoryLog()
         session = Session(
             log=log,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from foregate.agent.loop.runner import go_on, run
 from foregate.agent.planning.confirm.control import roll_back, standing
 from foregate.agent.planning.confirm.plan_desk import PlanDesk
-from foregate.agent.session.result import Outcome
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, answers, calls, says
 from foregate.agent.testing.person import ScriptedPerson
@@ -358,7 +358,7 @@ async def test_a_turn_that_was_held_for_want_of_a_plan_is_judged_the_same_from_i
     assert "plan_required" not in {decision.code for decision in free.decisions}
 
 
-async def served(folder: Path, mode: str, steps: list[Any], person: list[Any], text: str) -> Outcome:
+async def served(folder: Path, mode: str, steps: list[Any], person: list[Any], text: str) -> RunResult:
     """Return how a request over real HTTP ended in a mode."""
     async with ScriptedServer(*steps) as server:
         model = model_at(server)
