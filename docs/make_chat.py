@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = Path(__file__).with_name("chat.md")
+PAGE = Path(__file__).with_name("reference") / "chat-examples.md"
 PATIENCE = 30
 """Seconds until something that is never shown is given up."""
 LINES = 200
 POLICY = "approval:\n  mode: each\n"
 HEAD = """\
-# The chat, as it looks
+# Captured chats
 
 Captured from real chats with the rehearsal model in a small git repository by `docs/make_chat.py`; nothing was edited.
-All keys and commands are in [cli.md](cli.md).
+[The chat](chat.md) lists all keys and commands.
 """
 FILES = {
     "README.md": "# Inbox\n\nSays what it receives. Run `sh inbox.sh`.\n",
@@ -49,38 +49,38 @@ SCENES = (
     ),
     Scene(
         "An approval with a difference",
-        "Under `approval: {mode: each}` every change asks. The difference is worked out from the file as it is now,\n"
-        "by the code that would make the change.",
+        "Under `approval: {mode: each}` every change asks. The code that would make the change works the\n"
+        "difference out from the file as it is now.",
         [(FIX, "approve?"), ("y", "Done")],
         policy=POLICY,
     ),
     Scene(
         "A denial with a reason",
-        "A command leaves the workspace and cannot be undone: it needs a plan and a yes. The words after `n` reach\n"
-        "the model.",
+        "A command reaches outside the workspace and cannot be undone, so it needs a plan and a yes. The model\n"
+        "gets the words after `n`.",
         [("run sh inbox.sh", "approve?"), ("n read it to me first", "[Foregate")],
     ),
     Scene(
         "A plan before any change",
-        "Under `/mode plan` nothing changes outside a plan you confirmed. What only looks runs at once.",
+        "Under `/mode plan` nothing changes outside a plan you confirmed. Reads run at once.",
         [("/mode plan", "/mode is"), (FIX, "run this plan?"), ("y", "completed"), ("/mode direct", "is direct")],
     ),
     Scene(
         "Taking a change back",
-        "`/undo` shows what it would do to the file as it is now; Tab after `/undo ` offers the calls there are.",
+        "`/undo` shows what it would do to the file as it is now. Tab after `/undo ` offers the calls to undo.",
         [(FIX, "Done"), ("/undo", "(y)"), ("y", "undone")],
     ),
     Scene(
         "Calls written as tags",
-        "With `--dialect action_tags` a model writes its calls into its text. What was found there is listed before\n"
-        "anything of it is asked about or run; the tags themselves are never shown. See [dialects.md](dialects.md).",
+        "With `--dialect action_tags` a model writes its calls into its text. The chat lists the calls it found\n"
+        "before it asks about them or runs them, and never shows the tags. See [dialects](dialects.md).",
         [(FIX, "approve?"), ("y", "Done")],
         policy=POLICY,
         dialect="action_tags",
     ),
     Scene(
         "Forty columns",
-        "No line is left to the terminal to break, and none of the model's begins without its bar.",
+        "Foregate breaks every line itself, and each line of the model begins with its bar.",
         [(FIX, "approve?"), ("y", "Done"), ("clean this up", "asks"), ("/decisions", "more decisions")],
         width=40,
         policy=POLICY,

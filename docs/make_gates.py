@@ -9,15 +9,16 @@ from pathlib import Path
 from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, NOT_RUN, PLAN_REASONS, standing_of
 from foregate.schemas.meanings import MEANINGS
 
-PAGE = Path(__file__).with_name("gates.md")
+PAGE = Path(__file__).with_name("reference") / "gates.md"
 HEAD = """\
 # The gates
 
 Generated from the gates and `policy/default.yaml` by `docs/make_gates.py`.
 
-The gates are asked in this order, each only about calls that nothing has held so far. A code is a public name: audits
-filter by it. `allow` lets go, `ask` wants a person's yes, `hold` can be cured, `deny` is final for that call in its
-task. Any gate may also give `gate_error` and `not_asked_now`.
+Foregate asks the gates in this order, each only about calls that nothing has held so far. A code is a public name, and
+audits filter by it. `allow` lets the call go on, `ask` needs a person's yes, `hold` can be cured, and `deny` is final
+for that call in its task. Any gate may also give `gate_error` and `not_asked_now`. Each gate can be `enforce`, `shadow`
+(judge and record, never apply) or `off`, except the first and the last.
 """
 CALM = ("_passed", "_accepted", "_granted", "_not_required", "_let_go", "_for_execution", "unverified")
 BY_POLICY = ("plan_unavailable", "critique_unavailable", "critique_invalid")
@@ -59,14 +60,14 @@ def anywhere() -> str:
 
 def not_run() -> str:
     """Return the section of calls that were not run though no gate ruled them out."""
-    rows = ["| code | what it says | what to do |", "|---|---|---|"]
+    rows = ["| code | meaning | what to do |", "|---|---|---|"]
     rows += [f"| `{code}` | {MEANINGS[code][0]} | {MEANINGS[code][1]} |" for code in NOT_RUN]
     return "## Calls that did not run\n\nAnswers beside the gates' own codes.\n\n" + "\n".join(rows) + "\n"
 
 
 def table(codes: tuple[str, ...]) -> str:
     """Return codes with their standing and meaning."""
-    rows = ["| code | standing | what it says | what to do |", "|---|---|---|---|"]
+    rows = ["| code | standing | meaning | what to do |", "|---|---|---|---|"]
     for code in codes:
         says, cure = MEANINGS[code]
         rows.append(f"| `{code}` | {standing(code)} | {says} | {cure} |")

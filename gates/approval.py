@@ -1,4 +1,4 @@
-"""Gate `approval`, the last: a person's yes or no to what asks. It alone replaces an ASK."""
+"""Gate `approval`, the last: a person says yes or no to what asks. Only this gate replaces an ASK."""
 
 from __future__ import annotations
 

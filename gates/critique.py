@@ -1,4 +1,4 @@
-"""Gate `critique`: a critic looks where much could be lost; it can tighten, never loosen."""
+"""Gate `critique`: a critic reviews calls where much could be lost; it can tighten, never loosen."""
 
 from __future__ import annotations
 

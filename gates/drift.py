@@ -1,4 +1,4 @@
-"""Gate `drift`: the request wants words, and the model wants to act."""
+"""Gate `drift`: the request asks for words, and the model wants to act."""
 
 from __future__ import annotations
 

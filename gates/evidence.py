@@ -1,4 +1,4 @@
-"""Gate `evidence`: what a call would change was observed by this session, and has not changed since."""
+"""Gate `evidence`: the session has observed what a call would change, and it has not changed since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The postlude: after the last change, is what was promised also seen? Pure, like the gates."""
+"""The postlude: after the last change, has the session observed what was promised? Pure, like the gates."""
 
 from __future__ import annotations
 

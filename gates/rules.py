@@ -1,4 +1,4 @@
-"""Gate `rules`: the operator's own rules, and what was refused once stays refused."""
+"""Gate `rules`: the operator's own rules; a call that was refused once stays refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gate `validity`: the tool exists, its arguments fit its schema, and it changes nothing the session wants planned."""
+"""Gate `validity`: the tool exists, its arguments fit its schema, and it changes nothing that needs a plan first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages say what is so: the generated one is fresh, links lead somewhere, and the log's page names every kind."""
+"""The pages say what is so: generated ones are fresh, links lead somewhere, and every page can be found."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import CODES, NOT_RUN
-from foregate.schemas.event import Event
-from foregate.schemas.event_body import KINDS
 from foregate.schemas.meanings import MEANINGS
+from tests.docs.pages import DOCS, PAGES, ROOT, anchors_of, links_of, prose_of, text_of
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+GENERATED = ("gates", "dialects", "events", "command-line", "python")
+"""Pages of the reference that are written by the script `docs/make_<name>.py`."""
+
+
+def made(name: str) -> object:
+    """Return what a script's `page` or `pages` gives now."""
+    script = runpy.run_path(str(DOCS / f"make_{name.replace('-', '_')}.py"))
+    return script["pages"]() if "pages" in script else script["page"]()
 
 
 def test_every_code_has_a_meaning_and_every_meaning_a_code() -> None:
@@ -25,30 +30,38 @@ def test_every_code_has_a_meaning_and_every_meaning_a_code() -> None:
     assert set(MEANINGS) == codes
 
 
-def test_the_page_of_the_gates_is_what_its_maker_writes_now() -> None:
-    made = runpy.run_path(str(ROOT / "docs" / "make_gates.py"))["page"]()
-    assert (ROOT / "docs" / "gates.md").read_text("utf-8") == made, "run docs/make_gates.py"
+@pytest.mark.parametrize("name", GENERATED)
+def test_a_generated_page_is_what_its_script_writes_now(name: str) -> None:
+    assert text_of(DOCS / "reference" / f"{name}.md") == made(name), f"run docs/make_{name.replace('-', '_')}.py"
 
 
-def test_the_page_of_the_dialects_is_what_its_maker_reads_and_runs_now() -> None:
-    made = runpy.run_path(str(ROOT / "docs" / "make_dialects.py"))["page"]()
-    assert (ROOT / "docs" / "dialects.md").read_text("utf-8") == made, "run docs/make_dialects.py"
+def test_the_pages_of_the_policy_and_the_configuration_are_what_their_script_writes_now() -> None:
+    pages = made("policy")
+    assert isinstance(pages, dict)
+    for name, page in pages.items():
+        assert text_of(DOCS / "reference" / name) == page, "run docs/make_policy.py"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_to_a_file_leads_to_one(page: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8")):
-        assert (page.parent / target).exists(), target
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_leads_to_a_file_and_every_anchor_to_a_heading(page: Path) -> None:
+    for path, anchor in links_of(page):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors_of(target), f"{path}#{anchor}"
 
 
-def test_the_page_of_the_log_names_every_kind_and_every_field_of_an_event() -> None:
-    text = (ROOT / "docs" / "log.md").read_text("utf-8")
-    assert [kind for kind in KINDS if f"`{kind}`" not in text] == []
-    assert [field for field in Event.__struct_fields__ if f"`{field}`" not in text and field != "hash"] == []
+def test_the_index_links_every_page() -> None:
+    linked = {(DOCS / path).resolve() for path, _ in links_of(DOCS / "index.md")}
+    assert [page for page in DOCS.rglob("*.md") if page.resolve() not in linked | {DOCS / "index.md"}] == []
+
+
+def test_the_readme_has_at_most_six_hundred_words_and_the_changelog_a_page() -> None:
+    assert len(prose_of(ROOT / "README.md").split()) <= 600
+    assert len(text_of(ROOT / "CHANGELOG.md").split()) <= 650
 
 
 def test_the_captures_of_the_chat_fit_their_terminals_and_hold_what_they_are_to_show() -> None:
-    scenes = (ROOT / "docs" / "chat.md").read_text("utf-8").split("\n## ")[1:]
+    scenes = text_of(DOCS / "reference" / "chat-examples.md").split("\n## ")[1:]
     width = {True: 40, False: 80}
     for scene in scenes:
         captured = scene.split("```")[1].strip("\n").splitlines()
@@ -62,10 +75,8 @@ def test_the_captures_of_the_chat_fit_their_terminals_and_hold_what_they_are_to_
 def test_the_page_of_the_tools_names_every_tool_and_every_option_of_those_it_lists(
     workspace: Workspace, policy: Policy, tmp_path: Path
 ) -> None:
-    text = (ROOT / "docs" / "tools.md").read_text("utf-8")
-    table = [row for row in text.splitlines() if row.startswith("| `")]
+    table = [row for row in text_of(DOCS / "reference" / "tools.md").splitlines() if row.startswith("| `")]
     rows = {name: row for row in table for name in re.findall(r"`(\w+)`", row.split("|")[1])}
     for tool in builtin_tools(workspace, policy, memory=tmp_path / "memory.json"):
         row = rows[tool.spec.name]
-        if "| |" not in row:
-            assert [name for name in tool.spec.parameters["properties"] if f"`{name}`" not in row] == [], tool.spec.name
+        assert [name for name in tool.spec.parameters["properties"] if f"`{name}`" not in row] == [], tool.spec.name

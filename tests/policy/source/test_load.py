@@ -255,7 +255,7 @@ def test_the_policy_in_a_log_reads_back_as_the_same_policy() -> None:
 
 
 def test_the_example_of_the_documentation_can_be_used(file: Path) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "policy.md").read_text("utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "how-to" / "write-a-policy.md").read_text("utf-8")
     loaded = user(file, text.partition("```yaml\n")[2].partition("```")[0])
     assert check(file) == []
     assert loaded.policy.rules.list[-1].id == "migrations"

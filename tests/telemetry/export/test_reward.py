@@ -128,13 +128,13 @@ def test_numbers_for_each_response_are_taken_as_they_are(trajectory: Trajectory)
 
 
 def test_the_page_s_example_is_a_reward(tmp_path: Path, trajectory: Trajectory) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "trajectories.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "export-trajectories.md").read_text("utf-8")
     (tmp_path / "rewards.py").write_text(page.split("```python\n")[1].split("```")[0])
     assert rewards_of(load(f"{tmp_path / 'rewards.py'}:score"), trajectory) == [0, 0, 0, 0.9]
 
 
 def test_the_page_s_step_is_atif() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "trajectories.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "trajectories.md").read_text("utf-8")
     step = json.loads(page.split("```json\n")[1].split("```")[0])
     agent = {"name": "foregate", "version": "1"}
     validate({"schema_version": "ATIF-v1.8", "agent": agent, "steps": [{**step, "step_id": 1}]})

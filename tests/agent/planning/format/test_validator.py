@@ -314,7 +314,7 @@ def test_ten_thousand_tasks_are_refused_and_still_named_one_by_one(check: Check)
 
 
 def test_the_plan_of_the_documentation_is_sound(check: Check) -> None:
-    page = (Path(__file__).parents[4] / "docs" / "plans.md").read_text("utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "plans.md").read_text("utf-8")
     reading = read(page.split("```yaml\n")[1].split("```")[0])
     assert reading.plan is not None
     assert reading.defects == ()

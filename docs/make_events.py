@@ -1,0 +1,176 @@
+"""Write docs/reference/events.md: every kind of event, and every noun in one, from the classes that hold them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from foregate.schemas.event import Body, Event
+from foregate.schemas.event_body import EventBody, kind_of
+
+PAGE = Path(__file__).with_name("reference") / "events.md"
+HEAD = """\
+# The events of a log
+
+Generated from the classes in `schemas/` by `docs/make_events.py`. [The log](../explanation/log.md) explains what the
+chain proves and how to check it without Foregate.
+
+The file `events.db` in `FOREGATE_HOME` is an SQLite database. Its table `events` holds `session`, `seq`, `text` (the
+canonical JSON of an event) and `hash`. `foregate audit show --json` and `foregate run --events` print events as lines
+of JSON, with `hash` beside the other fields.
+
+- The **hash** of an event is the SHA-256, in lower-case hexadecimal, of the UTF-8 bytes of the event as RFC 8785 JSON
+  (keys sorted, no white space), without the field `hash`.
+- There are no floating-point numbers. Scores and thresholds are thousandths, money is in micro-units of your currency,
+  and durations are whole numbers.
+- Keys are ASCII. The arguments of a call are the text that the model sent.
+- A field with a default is left out where it has that default. Every other field is always written.
+- `time` is UTC, such as `2026-01-01T00:00:00.000000Z`.
+
+From Python, `event.body` is an instance of the class named in the heading, and all of these classes are in `foregate`.
+A program can `match` on them:
+
+```python
+import foregate
+
+
+def describe(event: foregate.Event) -> str:
+    match event.body:
+        case foregate.ToolFinished(tool=tool, ok=ok):
+            return f"{tool} {'succeeded' if ok else 'failed'}"
+        case foregate.CallAnswered(tool=tool, code=code):
+            return f"{tool} did not run: {code}"
+        case _:
+            return event.kind
+```
+"""
+FIELDS = {
+    "v": ("integer", "The version of this format, 1."),
+    "foregate": ("text", "The version of the program that wrote the event."),
+    "seq": ("integer", "The number in the session, from 1, without gaps."),
+    "session": ("text", "The session's name."),
+    "time": ("text", "When it was recorded, in UTC."),
+    "kind": ("text", "What happened: one of [the kinds](#the-kinds)."),
+    "actor": ("text", ""),
+    "policy": ("text", "The SHA-256 of the policy in force."),
+    "prev": ("text", "The hash of the event before; 64 zeros for the first."),
+    "body": ("object", "By kind, below."),
+    "hash": ("text", "The hash of this event; beside `text` in the table, and not part of what is hashed."),
+}
+NOUNS = """\
+## What events hold
+
+These objects stand inside the bodies above.
+"""
+
+
+def page() -> str:
+    """Return the whole page."""
+    bodies: tuple[type[EventBody], ...] = get_args(Body)
+    parts = [HEAD, "## The fields of every event\n", every_event(), "## The kinds\n", contents(bodies)]
+    for body in bodies:
+        parts += [f"### `{kind_of(body)}`\n", f"Class `{body.__name__}`. {words(body)}\n", table(body)]
+    parts.append(NOUNS)
+    nouns = sorted(set(nested(*bodies)) - {*bodies, Event}, key=lambda one: one.__name__)
+    for noun in nouns:
+        parts += [
+            f"### {noun.__name__}\n",
+            f"{words(noun)}\n",
+            table(noun) if issubclass(noun, Struct) else choices(noun),
+        ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def every_event() -> str:
+    """Return the fields that every event has."""
+    assert FIELDS.keys() == {*Event.__struct_fields__, "kind"}
+    rows = [
+        f"| `{name}` | {kind} | {meaning or 'Who acted: ' + typed(Event, name)} |"
+        for name, (kind, meaning) in FIELDS.items()
+    ]
+    return "\n".join(["| field | type | meaning |", "|---|---|---|", *rows]) + "\n"
+
+
+def contents(bodies: tuple[type[EventBody], ...]) -> str:
+    """Return the list of kinds, each with the first sentence of its class."""
+    rows = [f"| [`{kind_of(body)}`](#{kind_of(body)}) | {sentence(body)} |" for body in bodies]
+    return "\n".join(["| kind | what happened |", "|---|---|", *rows]) + "\n"
+
+
+def sentence(noun: type) -> str:
+    """Return the first sentence of a class's docstring."""
+    return re.split(r"\.\s", words(noun), maxsplit=1)[0].rstrip(".") + "."
+
+
+def words(noun: type) -> str:
+    """Return the docstring of a class, one paragraph to a line."""
+    text = inspect.cleandoc(noun.__doc__ or "")
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+def table(noun: type[Struct]) -> str:
+    """Return the fields of a class: the name in the log, the type, and the default where it has one."""
+    rows = ["| field | type | default |", "|---|---|---|"]
+    for field in msgspec.structs.fields(noun):
+        rows.append(f"| `{field.encode_name}` | {typed(noun, field.name)} | {default(field)} |")
+    return "\n".join(rows) + "\n" if len(rows) > 2 else "No fields of its own.\n"
+
+
+def typed(noun: type, name: str) -> str:
+    """Return the type of a field as its class spells it; of a closed list of texts, these."""
+    hint = get_type_hints(noun)[name]
+    if get_origin(hint) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(hint))
+    spelt = next(found[name] for one in noun.__mro__ if name in (found := inspect.get_annotations(one)))
+    return "`" + spelt.replace("|", "\\|") + "`"
+
+
+def default(field: msgspec.structs.FieldInfo) -> str:
+    """Return the default of a field, nothing where it must be given."""
+    value: object = field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        value = field.default_factory()
+    if value is msgspec.NODEFAULT:
+        return ""
+    return f"`{json.dumps(msgspec.to_builtins(value))}`"
+
+
+def choices(noun: type) -> str:
+    """Return the values of an enumeration."""
+    assert issubclass(noun, Enum)
+    return "One of " + ", ".join(f"`{one.value}`" for one in noun) + ".\n"
+
+
+def nested(*nouns: type) -> Iterator[type]:
+    """Yield every class and enumeration that the fields of some classes hold, directly or not."""
+    seen: set[type] = set()
+    left = list(nouns)
+    while left:
+        noun = left.pop()
+        if noun in seen or not (issubclass(noun, (Struct, Enum))):
+            continue
+        seen.add(noun)
+        yield noun
+        if issubclass(noun, Struct):
+            left += [found for hint in get_type_hints(noun).values() for found in classes(hint)]
+
+
+def classes(hint: object) -> Iterator[type]:
+    """Yield the classes a type is made of."""
+    if isinstance(hint, type):
+        yield hint
+    for inner in get_args(hint):
+        if not isinstance(inner, str):
+            yield from classes(inner)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

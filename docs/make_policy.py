@@ -1,0 +1,113 @@
+"""Write the pages of the policy's keys and of the configuration's from the comments of their default files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+from foregate.policy.source.strict_yaml import read
+
+FOLDER = Path(__file__).with_name("reference")
+LONGEST = 60
+"""Characters of a default value that a table shows."""
+POLICY = """\
+# The keys of the policy
+
+Generated from the comments of `policy/default.yaml` by `docs/make_policy.py`.
+
+A policy file needs only the keys it changes. [Write a policy](../how-to/write-a-policy.md) explains how files are laid
+over each other, and [the workspace's file](workspace-policy.md) lists which keys a workspace may tighten. Scores and
+thresholds are thousandths, money is in micro-units, and 0 means unlimited where a key is a limit.
+`foregate policy show --effective` prints every value in force and the file and line it comes from.
+"""
+CONFIGURATION = """\
+# The configuration of models and plan mode
+
+Generated from the comments of `agent/planning/default.yaml` by `docs/make_policy.py`.
+
+Your file needs only the keys it changes. Foregate reads the file that `--config` names, else the one that
+`FOREGATE_CONFIG` names, else `foregate/config.yaml` in your configuration folder (`XDG_CONFIG_HOME`, else
+`~/.config`). The agent cannot write any of these files. Keys of endpoints stand in the environment, never in this file.
+`foregate config show` prints what is in force and where it comes from, and `foregate config check` names every problem
+of a file. The file is read as strictly as a [policy](../how-to/write-a-policy.md), except that numbers may have
+fractions.
+"""
+
+
+def pages() -> dict[str, str]:
+    """Return both pages by their file's name."""
+    return {
+        "policy.md": page(POLICY, default_file("foregate.policy")),
+        "configuration.md": page(CONFIGURATION, default_file("foregate.agent.planning")),
+    }
+
+
+def default_file(package: str) -> str:
+    """Return the text of a package's default.yaml."""
+    return resources.files(package).joinpath("default.yaml").read_text("utf-8")
+
+
+def page(head: str, text: str) -> str:
+    """Return a page: a section for each key at the top, a row for each key that has a comment of its own."""
+    data, places = read(text, "default.yaml", decimals=True)
+    assert isinstance(data, dict)
+    keys = {line: tuple(path.split(".")) for path, line in places.items()}
+    comments = dict(commented(text, {line: path for line, path in keys.items() if not path[-1].isdigit()}))
+    parts = [head]
+    for top in data:
+        parts.append(f"## `{top}`\n")
+        below = [path for path in comments if path[0] == top and len(path) > 1]
+        if (top,) in comments:
+            parts.append(comments[(top,)] + "\n")
+        rows = [path for path in below if not any(len(p) > len(path) and p[: len(path)] == path for p in below)]
+        if rows:
+            parts.append("| key | default | meaning |\n|---|---|---|")
+            parts += [
+                f"| `{'.'.join(path)}` | {shown(value_at(data, path))} | {meaning(comments, path)} |" for path in rows
+            ]
+        elif not isinstance(data[top], dict) or not data[top]:
+            parts.append(f"Default: {shown(data[top])}")
+        parts.append("")
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def commented(text: str, keys: dict[int, tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield each key that stands right below a comment, with the comment as one line."""
+    above: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("#"):
+            above.append(line.strip().removeprefix("#").strip())
+            continue
+        if above and number in keys:
+            yield keys[number], " ".join(above)
+        above = []
+
+
+def meaning(comments: dict[tuple[str, ...], str], path: tuple[str, ...]) -> str:
+    """Return a key's comment, behind that of the mapping it stands in where the mapping has one below a section."""
+    over = comments.get(path[:-1], "") if len(path) > 2 else ""
+    text = f"{over.rstrip('.')}: {comments[path][:1].lower()}{comments[path][1:]}" if over else comments[path]
+    return text.replace("|", "\\|")
+
+
+def value_at(data: object, path: tuple[str, ...]) -> object:
+    """Return the value of a key."""
+    for key in path:
+        assert isinstance(data, dict)
+        data = data[key]
+    return data
+
+
+def shown(value: object) -> str:
+    """Return a default as code, or what it is where it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) <= LONGEST:
+        return "`" + text.replace("|", "\\|") + "`"
+    return "a list" if isinstance(value, list) else "a mapping"
+
+
+if __name__ == "__main__":
+    for name, text in pages().items():
+        FOLDER.joinpath(name).write_text(text, "utf-8")
