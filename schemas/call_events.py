@@ -99,7 +99,7 @@ class Observed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CallAnswered(EventBody, frozen=True, kw_only=True, tag="call_answered"):
-    """Why a call did not run, as the model was told. `change` says whether it would have changed something."""
+    """Why a call did not run, in the words the model got. `change` says whether it would have changed something."""
 
     call: str
     tool: str
@@ -114,7 +114,7 @@ class CallAnswered(EventBody, frozen=True, kw_only=True, tag="call_answered"):
 
 
 class OutcomeUnknown(EventBody, frozen=True, kw_only=True, tag="outcome_unknown"):
-    """An effect nobody can vouch for. `error` names a cause that ends more than the call."""
+    """An effect whose outcome is unknown. `error` names a cause that ends more than the call."""
 
     call: str
     tool: str
@@ -124,7 +124,7 @@ class OutcomeUnknown(EventBody, frozen=True, kw_only=True, tag="outcome_unknown"
 
 
 class OutcomeResolved(EventBody, frozen=True, kw_only=True, tag="outcome_resolved"):
-    """What came of a call whose outcome was unknown; None where nobody looked what it changed."""
+    """The outcome of a call that was unknown; `changes` and `evidence` are None where no one checked them."""
 
     call: str
     tool: str
@@ -135,7 +135,7 @@ class OutcomeResolved(EventBody, frozen=True, kw_only=True, tag="outcome_resolve
 
 
 class EffectUndone(EventBody, frozen=True, kw_only=True, tag="effect_undone"):
-    """What a call changed was taken back: the steps in words, and what is there now."""
+    """A change of a call was undone: the steps in words, and what is there now."""
 
     call: str
     tool: str

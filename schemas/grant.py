@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Grant(Struct, frozen=True, forbid_unknown_fields=True):
-    """Leave a person gave, exactly as shown: for a gate's code or a rule, an effect and a resource pattern.
+    """Permission that a person gave, exactly as shown: for a gate's code or a rule, an effect and a resource pattern.
 
     `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`.
     """

@@ -49,7 +49,7 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def choice(self) -> str:
-        """What a person chose, "" where nobody did."""
+        """What a person chose, "" where no one did."""
         return self._text("choice")
 
     @property

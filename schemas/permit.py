@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Permit(Struct, frozen=True, forbid_unknown_fields=True):
-    """Leave to run one call once: its digest, the event that allowed it, and the survey it was allowed on."""
+    """Permission to run one call once: its digest, the event that allowed it, and the survey it was allowed on."""
 
     call: str
     digest: str

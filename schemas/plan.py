@@ -58,7 +58,7 @@ class Plan(BaseModel):
 
 
 class ScopeItem(Struct, frozen=True, forbid_unknown_fields=True):
-    """Leave for `uses` calls of an effect on resources matching `pattern`; `used` counts those made.
+    """Permission for `uses` calls of an effect on resources matching `pattern`; `used` counts those made.
 
     A pattern `sha256:...` stands for one exact call. `tool` narrows the item to one tool where the policy binds a
     plan by its steps. `approved` tells that a person saw the item and said yes. With `exact` the pattern is a name that

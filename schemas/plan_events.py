@@ -49,7 +49,7 @@ class FillRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class PlanStepChanged(EventBody, frozen=True, kw_only=True, tag="plan_step_changed"):
-    """A task of the plan with the digest `plan` stands differently.
+    """The status of a task changed, in the plan with the digest `plan`.
 
     `attempt` counts from 1 where the task begins anew. `final` says why its failure ends the whole plan, `choice` what
     a person chose after it failed.

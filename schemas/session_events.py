@@ -62,7 +62,7 @@ class SessionEnded(EventBody, frozen=True, kw_only=True, tag="session_ended"):
 
 
 class ContextCompressed(EventBody, frozen=True, kw_only=True, tag="context_compressed"):
-    """What of the conversation the model is not sent any more.
+    """The part of the conversation that the model is no longer sent.
 
     `left_out` holds ranges of places (first, and first after), `shortened` places and the characters that stay of
     them. `before` and `after` are tokens as `counted_by` counts them. `open` and `summary` stand in the place of what
@@ -83,7 +83,7 @@ class ContextCompressed(EventBody, frozen=True, kw_only=True, tag="context_compr
 class Checkpoint(EventBody, frozen=True, kw_only=True, tag="checkpoint"):
     """An undo of the call `undo` that is about to begin, with its `steps`.
 
-    Of one that broke off: the steps left, those `restored` all the same, and `why`.
+    Where an undo broke off: the steps left, those `restored` before, and `why`.
     """
 
     undo: str

@@ -67,7 +67,7 @@ class Command(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Survey(Struct, frozen=True, forbid_unknown_fields=True):
-    """What looking found for one call. `problem` says why looking failed; such a call is held."""
+    """What surveying one call found. `problem` says why it failed; such a call is held."""
 
     call: str
     declared_effect: Effect | None = None

@@ -86,7 +86,7 @@ class CallResponse(Struct, frozen=True):
 
 
 class TaskResult(Struct, frozen=True):
-    """What came of a task. `calls` are call ids of the log; `duration_ms` is in milliseconds.
+    """The result of a task. `calls` are call ids of the log; `duration_ms` is in milliseconds.
 
     `reasoning` is what the execution model thought aloud about it.
     """

@@ -40,7 +40,7 @@ class Counters(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Refusal(Struct, frozen=True, forbid_unknown_fields=True):
-    """A digest somebody refused in this task, on which evidence, by whom, under which code, with what words."""
+    """A call that was refused in this task: its digest, on which evidence, by whom, under which code, in what words."""
 
     digest: str
     fingerprint: str
@@ -65,7 +65,7 @@ CheckResult = Literal["met", "failed", "unseen", "uncheckable"]
 class Check(Struct, frozen=True, forbid_unknown_fields=True):
     """A criterion of the plan and how it stands after the last change: what was observed, never what was claimed.
 
-    `unseen` could be looked at; `uncheckable` needs more than a look, a test run for instance.
+    `unseen` could be read; `uncheckable` needs more than a read, a test run for instance.
     """
 
     text: str

@@ -41,7 +41,7 @@ Delegate = Callable[["Session", str, str], Awaitable[RunResult]]
 
 
 class Session:
-    """One log, begun by `start` or gone on with by `resume`. All that happens is recorded before its consequence.
+    """A session with one log: `start` begins it, `resume` continues it. Everything is recorded before it has an effect.
 
     `log` records and is subscribed to, `turns` builds what the judge reads, `interaction` asks advisors and the person.
     `state` is the fold of a log that is gone on with, None for a new one. `delegate` runs child tasks; without it there

@@ -180,10 +180,10 @@ class Agent:
         """Run a plan in this session, task by task; every call is judged. A plan under way here is gone on with.
 
         What a task does not list is filled in by the execution model of the configuration.
-        The `person` is asked to confirm the plan, unless `confirmed=True` says that somebody did; that is leave for
-        nothing that the policy asks about or denies. The planner then answers, or proposes a further plan, which the
-        `person` confirms, or which is left in the log for another yes where there is none. Raises UsageError with
-        neither `person` nor `confirmed`, and for a plan that is not sound.
+        The `person` is asked to confirm the plan, unless `confirmed=True` says that somebody did; that permits nothing
+        that the policy asks about or denies. The planner then answers, or proposes a further plan, which the `person`
+        confirms, or which stays in the log until somebody does. Raises UsageError with neither `person` nor
+        `confirmed`, and for a plan that is not sound.
         """
         from foregate.agent.planning.ask.asking import sentence
         from foregate.agent.planning.ask.proposal import propose
@@ -211,7 +211,7 @@ class Agent:
             self._busy = False
 
     async def close(self) -> None:
-        """End the session's log and let go of the workspace; doing it twice is harmless.
+        """End the session's log and release the workspace; doing it twice is harmless.
 
         A task that is paused stays open, so that the session can be resumed.
         """

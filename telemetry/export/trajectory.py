@@ -24,7 +24,7 @@ TaskStanding = Literal["running"] | PauseReason | Status
 
 
 class Action(Struct, frozen=True):
-    """One call of a step, how it was ruled and what came of it.
+    """One call of a step, its ruling and its outcome.
 
     `arguments` is what strict parsing made of `raw`, None with a `defect` where it could not be read. `standing` is
     `allow`, `hold` or `deny`, "" where nobody judged the call; `gate`, `code` and `message` are those of the strictest

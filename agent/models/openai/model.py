@@ -107,7 +107,7 @@ class OpenAIModel:
         return self._model
 
     async def close(self) -> None:
-        """Let go of the client; the next request builds a new one."""
+        """Release the client; the next request builds a new one."""
         built, self._built = self._built, None
         if built is not None:
             await built.close()

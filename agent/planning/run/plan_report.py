@@ -16,7 +16,7 @@ class PlanReport(Struct, frozen=True):
     awaiting_approval. `reason` says what ended or paused the plan; `duration_ms` is in milliseconds.
 
     `answer` is what the planning model said to the results, `unanswered` why it said nothing that could be used.
-    `further` is the plan it proposed next, which nobody has confirmed yet.
+    `further` is the plan it proposed next, which no one has confirmed yet.
     """
 
     status: str

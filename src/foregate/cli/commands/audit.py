@@ -99,7 +99,7 @@ def verify(
     ] = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """Verify a session's log: the chain, that nothing ran without leave, and its tail. Exit code 8 when it fails."""
+    """Verify a session's log: the chain, that nothing ran without a permit, and its tail. Exit code 8 when it fails."""
     from foregate.assembly.home import find_session
     from foregate.cli.terminal.exit_codes import NOT_VERIFIED
     from foregate.cli.terminal.scripting import one_line

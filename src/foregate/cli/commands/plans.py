@@ -81,7 +81,7 @@ def lines_of(plans: Sequence[PlanEntry], width: int) -> Iterator[str]:
 
 @app.command("show")
 def show(plan: PlanName, as_json: options.AsJson = False) -> None:
-    """Show a plan, where each of its tasks stands, and what came of it."""
+    """Show a plan, and the status and result of each of its tasks."""
     from rich.console import Console
 
     from foregate.cli.plan.plan_finding import about, find_plan
@@ -192,7 +192,7 @@ def resolve(
     not_done: Annotated[bool, typer.Option("--not-done", help="It did not: a retry may send it again.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say what came of a call with an unknown outcome. Without --done or --not-done it is only looked for."""
+    """Record the outcome of a call that is unknown. Without --done or --not-done Foregate only tries to find it out."""
     from foregate.cli.plan.plan_finding import newest_plan
     from foregate.cli.terminal.scripting import one_line
     from foregate.cli.terminal.visible import visible
