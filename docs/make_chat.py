@@ -62,7 +62,7 @@ SCENES = (
     ),
     Scene(
         "A plan before any change",
-        "Under `/mode plan` nothing changes outside a plan you confirmed. Reads run at once.",
+        "Under `/mode plan` nothing changes outside a plan you confirmed. Reads need no plan.",
         [("/mode plan", "/mode is"), (FIX, "run this plan?"), ("y", "completed"), ("/mode direct", "is direct")],
     ),
     Scene(

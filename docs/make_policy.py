@@ -30,7 +30,7 @@ Generated from the comments of `agent/planning/default.yaml` by `docs/make_polic
 Your file needs only the keys it changes. Foregate reads the file that `--config` names, else the one that
 `FOREGATE_CONFIG` names, else `foregate/config.yaml` in your configuration folder (`XDG_CONFIG_HOME`, else
 `~/.config`). The agent cannot write any of these files. Keys of endpoints stand in the environment, never in this file.
-`foregate config show` prints what is in force and where it comes from, and `foregate config check` names every problem
+`foregate config show` prints what is in force and where it comes from, and `foregate config check` names the problems
 of a file. The file is read as strictly as a [policy](../how-to/write-a-policy.md), except that numbers may have
 fractions.
 """

@@ -51,7 +51,7 @@ def check(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Name every problem of a configuration file, one sentence each; exit code 2 where it cannot be used."""
+    """Name the problems of a configuration file, one sentence each; exit code 2 where it cannot be used."""
     from foregate.agent.planning.format.configuration import check as problems_of
     from foregate.agent.planning.format.configuration import configuration_file
     from foregate.cli.terminal.exit_codes import COMPLETED, USAGE

@@ -45,7 +45,7 @@ def check(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or `classic`.")],
     as_json: options.AsJson = False,
 ) -> None:
-    """Name every problem of a policy file, one sentence each; exit code 2 where it cannot be used.
+    """Name the problems of a policy file, one sentence each; exit code 2 where it cannot be used.
 
     Warnings, about what may not mean what it looks like, change nothing.
     """
