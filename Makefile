@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench clean links
+.PHONY: demo test check bench docs clean links
 .DEFAULT_GOAL := test
 
 demo: $(READY)
@@ -21,6 +21,10 @@ check: $(READY)
 
 bench: $(READY)
 	@for name in overhead replay whatif verify planning parsing early start friction guard; do $(BIN)/python -s -E benchmarks/$$name.py || exit 1; done
+
+# Not among them: docs/make_chat.py, which needs tmux.
+docs: $(READY)
+	@for name in architecture command_line dialects events gates picture policy python; do $(BIN)/python -I docs/make_$$name.py || exit 1; done
 
 links:
 	@test -L src/foregate/agent || { echo "src/foregate/agent is not a symbolic link: this checkout turned links into text files; clone again with 'git -c core.symlinks=true clone'."; exit 1; }
