@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-PAGE = Path(__file__).with_name("explanation") / "architecture.md"
+PAGE = Path(__file__).with_name("architecture.md")
 PICTURE = Path(__file__).with_name("images") / "floors.svg"
 HOUSE: Mapping[str, Any] = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "floors.py"))
 CORE = (
@@ -35,7 +35,7 @@ HEAD = """\
 
 Generated from the source by `docs/make_architecture.py`. The figures may lag a little behind it, the rest may not.
 
-![The floors, the lowest at the bottom; a file imports only downwards](../images/floors.svg)
+![The floors, the lowest at the bottom; a file imports only downwards](images/floors.svg)
 
 Every file imports only from its own package and from packages on lower floors. Imports for types and imports inside
 functions count as well, nobody is exempt, and no files import each other in a circle. `tests/test_floors.py` holds all

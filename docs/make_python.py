@@ -27,11 +27,15 @@ GROUPS = {
     "Agents and tasks": "Agent run run_sync Session RunResult Outcome Report",
     "Tools": (
         "tool Tool ToolSource ToolSpec TargetParameter Capabilities Effect Resource ResourceKind ToolCall "
-        "ToolResult Change Inverse EvidenceRecord EvidenceKind Origin Trust"
+        "ToolResult Change EvidenceRecord EvidenceKind Origin Trust BaseToolSource ToolSources WrappedToolSource "
+        "RunContext FileChange Inverse Reconciled Workspace LocalWorkspace"
     ),
     "People": "Person Need Reply Answer",
     "Models": "Model ModelRequest ModelResponse Message Usage Follower OpenAIModel Retries Json",
     "Policy": "Policy default_policy load_policy",
+    "Judging without executing": (
+        "judge build_turn survey answer_need Turn Survey SurveyedResource Catalogue catalogue_of"
+    ),
     "Verdicts": (
         "Judgement Verdict Standing Ruling Remedy Number Decision CallRuling DecisionPoint decision_points Grant Permit"
     ),
@@ -57,7 +61,7 @@ GROUPS = {
 TESTING = "ScriptedModel says calls answers ScriptedPerson ScriptError MemoryLog MemoryBlobs MemoryWorkspace"
 BRIEF = ("Events",)
 """Groups of which another page documents the fields."""
-BARE = {"Session": ("child",), "Policy": ("hash",), "Configuration": ()}
+BARE = {"Session": ("run_child", "subscribe"), "Policy": ("hash",), "Configuration": ()}
 """Classes a user does not construct, with those of their members that are public."""
 LONGEST = 100
 
@@ -91,6 +95,10 @@ def entry(name: str, value: object) -> str:
     parts = [f"### `{name}`\n"]
     if name == "Outcome":
         return f"### `{name}`\n\nThe former name of `RunResult`. It goes away with the next version.\n"
+    if name == "Catalogue":
+        return (
+            f"### `{name}`\n\nA mapping from the names of tools to their `ToolSpec`s, in the order they are offered.\n"
+        )
     if name == "Json":
         return f"### `{name}`\n\nThe type of a JSON value without floating-point numbers.\n"
     parts.append(f"```python\n{signature(name, value)}\n```\n")

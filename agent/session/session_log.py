@@ -35,6 +35,7 @@ class Subscription:
 
     def __init__(self, listeners: list[Listener], listener: Listener) -> None:
         self._listeners, self._listener = listeners, listener
+        self._ended = False
 
     def __enter__(self) -> Self:
         return self
@@ -44,7 +45,8 @@ class Subscription:
 
     def end(self) -> None:
         """Tell the listener nothing more; doing it twice is harmless."""
-        if self._listener in self._listeners:
+        if not self._ended:
+            self._ended = True
             self._listeners.remove(self._listener)
 
 
@@ -82,7 +84,7 @@ class SessionLog:
         events = await self.store.append(self.lease, kept, policy=self._policy_hash, time=self.clock())
         for event in events:
             self.state.apply(event)
-            for listener in self.listeners:
+            for listener in tuple(self.listeners):  # one may end its own subscription
                 listener(event)
         return events
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Protocol
 
 from foregate.schemas.effect import Effect
@@ -108,6 +109,15 @@ class WrappedToolSource(BaseToolSource):
     def inverse(self, tool: str) -> Inverse | None:
         """Return how the inner source undoes what a tool changed."""
         return self.inner.inverse(tool)
+
+    def for_session(self, session: str) -> ToolSource:
+        """Return a source like this one around the inner source as it serves one session."""
+        inner = self.inner.for_session(session)
+        if inner is self.inner:
+            return self
+        around = copy(self)
+        around.inner = inner
+        return around
 
 
 class ToolSources(BaseToolSource):

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from foregate.agent.loop import runner
 from foregate.agent.tools.builtin.builtin import builtin_tools
-from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import Setting
@@ -24,7 +23,6 @@ from guarding.person import Asked
 from guarding.robot import Robot
 from guarding.task import task
 from guarding.world import World
-from tests.agent.running import run_alone
 
 LONGEST = 40
 """Responses after which the bare loop stops."""
@@ -121,7 +119,8 @@ async def bare(world: World, robot: Robot) -> str:
     """Play through a loop that runs what it is told; return the last answer."""
     workspace = LocalWorkspace(world.workspace)
     policy = load(None).policy
-    tools = Toolbox([*builtin_tools(workspace, policy), *world.tools()])
+    tools = {tool.spec.name: tool for tool in (*builtin_tools(workspace, policy), *world.tools())}
+    offered = tuple(tool.spec for tool in tools.values())
     messages: list[Message] = []
     answer = ""
     try:
@@ -129,14 +128,14 @@ async def bare(world: World, robot: Robot) -> str:
             robot.begin(turn)
             messages.append(Message("user", turn.say))
             for _ in range(LONGEST):
-                response = (await robot.respond(ModelRequest(messages, tuple(tools.specs())))).stamped(len(messages))
+                response = (await robot.respond(ModelRequest(messages, offered))).stamped(len(messages))
                 messages.append(Message("assistant", response.text, response.calls))
                 answer = response.text
                 if not response.calls:
                     break
                 for call in response.calls:
                     try:
-                        result = await run_alone(tools, call)
+                        result = await tools[call.name].run(call.arguments or {})
                     except Exception as error:
                         result = ToolResult(False, str(error))
                     messages.append(

@@ -1,13 +1,35 @@
-"""Running a tool by itself, as the executor would run a call that was judged."""
+"""Running a tool without a session, as the executor would run a call that was judged."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from foregate.agent.survey.surveyor import Surveyor
+from foregate.agent.tools.tool import Tool, Toolbox
+from foregate.agent.workspace.workspace import Workspace
+from foregate.evidence.state.session import SessionState
+from foregate.policy.source.load import default_policy
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_source import RunContext, ToolSource
+from foregate.schemas.tool_spec import catalogue_of
 
 
-async def run_alone(tools: ToolSource, call: ToolCall) -> ToolResult:
-    """Run a call that nothing was surveyed for."""
-    return await tools.run(call, RunContext(Survey(call.id)))
+class Bench(Toolbox):
+    """Tools of a workspace, with the eyes a session has for it."""
+
+    def __init__(self, workspace: Workspace, tools: Iterable[Tool]) -> None:
+        super().__init__(tools)
+        self._surveyor = Surveyor(workspace, self, default_policy(), catalogue_of(list(self.specs())))
+
+    def look(self, call: ToolCall) -> Survey:
+        """Return what a call would be judged on now."""
+        return self._surveyor.look(call, SessionState())
+
+
+async def run_alone(tools: ToolSource, call: ToolCall, survey: Survey | None = None) -> ToolResult:
+    """Run a call on `survey`, else on what is found of it now where the tools are a Bench, and on nothing elsewhere."""
+    if survey is None:
+        survey = tools.look(call) if isinstance(tools, Bench) else Survey(call.id)
+    return await tools.run(call, RunContext(survey))

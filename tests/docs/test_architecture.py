@@ -16,10 +16,7 @@ LAG = 0.1
 
 
 def test_the_page_of_the_architecture_is_what_its_maker_writes_now_but_for_the_last_few_lines_of_a_package() -> None:
-    made, kept = (
-        " ".join(text.split())
-        for text in (MAKER["page"](), (DOCS / "explanation" / "architecture.md").read_text("utf-8"))
-    )
+    made, kept = (" ".join(text.split()) for text in (MAKER["page"](), (DOCS / "architecture.md").read_text("utf-8")))
     assert FIGURE.sub("0", kept) == FIGURE.sub("0", made), "run docs/make_architecture.py"
     pairs = zip(FIGURE.findall(kept), FIGURE.findall(made), strict=True)
     for then, now in ((int(a.replace(",", "")), int(b.replace(",", ""))) for a, b in pairs):

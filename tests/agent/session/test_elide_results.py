@@ -16,13 +16,12 @@ from foregate.agent.tools.builtin.files import edit_file, read_file, write_file
 from foregate.agent.tools.builtin.git import git_add, git_status
 from foregate.agent.tools.builtin.looking import search_text
 from foregate.agent.tools.builtin.project import run_tests
-from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.cli.demo.demo_workspace import git
 from foregate.policy.policy import Policy
 from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.tool_call import ToolCall
-from tests.agent.running import run_alone
+from tests.agent.running import Bench, run_alone
 from tests.agent.tools.builtin.test_http import call, listed, server, tool_for
 from tests.agent.world import World
 
@@ -47,7 +46,7 @@ async def test_every_way_to_write_says_how_many_bytes(workspace: Workspace, poli
 
 
 async def test_a_file_that_is_not_there_is_no_content(workspace: Workspace, policy: Policy) -> None:
-    box = Toolbox([read_file(workspace, policy)])
+    box = Bench(workspace, [read_file(workspace, policy)])
     missing = await run_alone(box, ToolCall.of("read_file", {"path": "n"}))
     text = result_text(read_file(workspace, policy).spec, "n", missing, 0)
     assert text.startswith("content of `n`: failed (WorkspaceError)\ncannot read `n`")
@@ -70,7 +69,7 @@ async def test_a_command_that_was_stopped_and_one_that_never_began_say_so(worksp
     assert text.startswith("command `sh`: did not end by itself (timeout)")
     assert "begun" in text
     assert "(it is not known whether it took effect)" in text
-    nothing = await run_alone(Toolbox([tests]), ToolCall.of("run_tests", {}))
+    nothing = await run_alone(Bench(workspace, [tests]), ToolCall.of("run_tests", {}))
     assert result_text(tests.spec, "", nothing, 0).startswith("command `run_tests`: failed (WorkspaceError)\n")
 
 

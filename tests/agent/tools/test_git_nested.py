@@ -12,6 +12,7 @@ from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
+from tests.agent.running import Bench
 from tests.agent.tools.builtin.test_git import call, git
 
 PROGRAMS = ("filter.x.clean", "filter.x.process", "core.fsmonitor", "core.hooksPath", "diff.external", "hook")
@@ -19,7 +20,7 @@ PROGRAMS = ("filter.x.clean", "filter.x.process", "core.fsmonitor", "core.hooksP
 
 @pytest.fixture
 def tools(workspace: Workspace, policy: Policy) -> Toolbox:
-    return Toolbox(builtin_tools(workspace, policy, memory=None))
+    return Bench(workspace, builtin_tools(workspace, policy, memory=None))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.survey import Command
+from tests.agent.running import Bench
 from tests.agent.tools.builtin.test_git import call, git
 
 SECRET = "what stands in the other repository"
@@ -20,7 +21,7 @@ SECRET = "what stands in the other repository"
 
 @pytest.fixture
 def tools(workspace: Workspace, policy: Policy) -> Toolbox:
-    return Toolbox(builtin_tools(workspace, policy, memory=None))
+    return Bench(workspace, builtin_tools(workspace, policy, memory=None))
 
 
 @pytest.fixture

@@ -159,7 +159,7 @@ async def test_a_person_reads_that_results_were_left_out_and_what_the_model_thou
     work.configuration = work.configuration.model_copy(update=made)
     thinking = ScriptedModel([says("<think>Hm.</think>It is a script.")])
     work.opened.session.model = thinking
-    work.opened.roles = Roles(work.configuration, work.opened.session, {})
+    work.opened.roles = Roles(work.configuration, work.opened.session.model, {})
     reading = PlanTask(1, reason="Read it", calls=(PlannedCall("read_file", {"path": FLAWED}),))
     await propose(work.opened.session, TaskPlan("p", "", "look", (reading, PlanTask(2, action="analyze_error"))))
     report = await confirmed_and_run(work)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from foregate.agent.effects.undo import undo
 from foregate.agent.planning.ask.proposal import propose
-from foregate.agent.planning.confirm.control import decline, follow, look_ahead, record_confirmation, roll_back, standing
+from foregate.agent.planning.confirm.control import (
+    decline,
+    follow,
+    look_ahead,
+    record_confirmation,
+    roll_back,
+    standing,
+)
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState

@@ -81,7 +81,7 @@ async def test_a_leave_counts_during_its_task_for_its_tool_and_for_nothing_risky
     in_force = session.state.task.plan
     assert in_force is not None
     wanted = ToolCall.of("edit_file", {"path": "a.txt", "old": "teh", "new": "the"}, id="c1.1")
-    facts = session.prelude.facts(session.turns.build_own_turn(1, (wanted,), "runner", 1))["c1.1"]
+    facts = session.turns.build_own_turn(1, (wanted,), "runner", 1).facts["c1.1"]
     write = replace(facts, call=replace(wanted, name="write_file"))
     for one, during, uses in (
         (facts, "task-1", (0,)),

@@ -62,9 +62,8 @@ async def opened(
     world: World, model: Any, person: Any = None, *, mode: str = "plan", desk: bool = True, **more: Any
 ) -> Session:
     """Return a session of the world in a mode, with a desk."""
-    session = await world.open(model, person, **more)
-    if desk:
-        session.plan_driver = PlanDesk(session, CONFIGURATION, lambda role: session.model)
+    driver = (lambda made: PlanDesk(made, CONFIGURATION, lambda role: made.model)) if desk else None
+    session = await world.open(model, person, plan_driver=driver, **more)
     if session.state.mode != mode:
         await session.record(Draft(PolicyChanged(mode=mode), "person"))
     return session

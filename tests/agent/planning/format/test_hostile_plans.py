@@ -24,7 +24,7 @@ from foregate.schemas.tool_spec import catalogue_of
 PLAN = json.dumps({"goal": "g", "tasks": [{"id": 1, "action": "git_status", "reason": "r"}]}, indent=1)
 
 
-class Counting(Workspace):
+class Counting(LocalWorkspace):
     """A workspace that counts the parts of the paths it was asked about."""
 
     steps = 0

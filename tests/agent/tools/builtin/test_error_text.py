@@ -8,13 +8,14 @@ import pytest
 
 from foregate.agent.tools.builtin.error_text import analyze_error
 from foregate.agent.tools.tool import Toolbox
+from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.evidence_record import Trust
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
-from tests.agent.running import run_alone
+from tests.agent.running import Bench, run_alone
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def tools(folder: Path, workspace: Workspace, policy: Policy) -> Toolbox:
     (folder / "src/my dir").mkdir(parents=True)
     for name in ("app.py", "src/main.rs", "src/my dir/x.py", "Makefile", ".env", "a.ts"):
         (folder / name).write_text("".join(f"line {n} of {name}\n" for n in range(1, 21)))
-    return Toolbox([analyze_error(workspace, policy)])
+    return Bench(workspace, [analyze_error(workspace, policy)])
 
 
 async def call(tools: Toolbox, text: str, **more: Json) -> ToolResult:
@@ -84,7 +85,7 @@ async def test_a_line_beyond_the_end_is_said(tools: Toolbox) -> None:
     assert "has only 21 lines" in (await call(tools, "app.py:500")).content
 
 
-class Counting(Workspace):
+class Counting(LocalWorkspace):
     """A workspace that counts the paths it was asked about."""
 
     asked = 0
@@ -100,5 +101,5 @@ async def test_a_text_that_names_ever_so_many_places_is_looked_into_to_a_bound(
 ) -> None:
     (folder / "app.py").write_text("line 1\n")
     workspace = Counting(folder)
-    await call(Toolbox([analyze_error(workspace, policy)]), text)
+    await call(Bench(workspace, [analyze_error(workspace, policy)]), text)
     assert 0 < workspace.asked < 3000

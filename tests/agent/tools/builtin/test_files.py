@@ -12,7 +12,6 @@ from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.builtin.folders import GONE
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace import directory
-from foregate.agent.workspace.confine import judged
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -23,13 +22,13 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import Change, ToolResult
-from tests.agent.running import run_alone
+from tests.agent.running import Bench, run_alone
 from tests.policies import policy_with
 
 
 @pytest.fixture
 def tools(workspace: Workspace, policy: Policy, tmp_path: Path) -> Toolbox:
-    return Toolbox(builtin_tools(workspace, policy, memory=tmp_path / "memory.json"))
+    return Bench(workspace, builtin_tools(workspace, policy, memory=tmp_path / "memory.json"))
 
 
 async def call(tools: Toolbox, name: str, **arguments: Json) -> ToolResult:
@@ -135,7 +134,7 @@ async def test_missing_folders_are_made_unless_the_call_forbids_it(folder: Path,
 async def test_a_listing_is_bounded_and_says_so(folder: Path, workspace: Workspace) -> None:
     for number in range(30):
         (folder / f"{number:02}").touch()
-    tools = Toolbox(builtin_tools(workspace, policy_with({"files.max_entries": 20}), memory=None))
+    tools = Bench(workspace, builtin_tools(workspace, policy_with({"files.max_entries": 20}), memory=None))
     result = await call(tools, "list_files")
     assert "19  0\n" in result.content
     assert "20  0" not in result.content
@@ -198,11 +197,12 @@ async def test_a_tool_refuses_a_path_that_leads_elsewhere_than_judged(folder: Pa
     (folder / "b").write_text("b")
     (folder / "link").symlink_to("b")
     survey = Survey("c", resources=(SurveyedResource(ResourceKind.FILE, "a", Effect.EDIT, True, sha("a")),))
-    with judged(survey):
-        for name, more in (("read_file", {}), ("write_file", {"content": "x"})):
-            assert "leads elsewhere" in (await call(tools, name, path="link", **more)).content
-        (folder / "a").write_text("changed")
-        assert "changed after this call was judged" in (await call(tools, "write_file", path="a", content="x")).content
+    for name, more in (("read_file", {}), ("write_file", {"content": "x"})):
+        elsewhere = await run_alone(tools, ToolCall.of(name, {"path": "link", **more}), survey)
+        assert "leads elsewhere" in elsewhere.content
+    (folder / "a").write_text("changed")
+    changed = await run_alone(tools, ToolCall.of("write_file", {"path": "a", "content": "x"}), survey)
+    assert "changed after this call was judged" in changed.content
     assert (folder / "b").read_text() == "b"
 
 
@@ -242,7 +242,7 @@ async def test_a_glob_beyond_its_bound_is_one_sentence(folder: Path, tools: Tool
 async def test_a_folder_deleted_in_part_is_never_told_as_left_alone(
     folder: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tools = Toolbox(builtin_tools(workspace, policy_with(), memory=None))
+    tools = Bench(workspace, builtin_tools(workspace, policy_with(), memory=None))
     (folder / "d/sub").mkdir(parents=True)
     (folder / "d/a.txt").write_text("x")
     rmdir = os.rmdir

@@ -18,7 +18,7 @@ from foregate.schemas.evidence_record import EvidenceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
-from tests.agent.running import run_alone
+from tests.agent.running import Bench, run_alone
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -45,7 +45,7 @@ def repository(folder: Path) -> Path:
 
 @pytest.fixture
 def tools(workspace: Workspace, policy: Policy) -> Toolbox:
-    return Toolbox(builtin_tools(workspace, policy, memory=None))
+    return Bench(workspace, builtin_tools(workspace, policy, memory=None))
 
 
 async def call(tools: Toolbox, name: str, **arguments: Json) -> ToolResult:

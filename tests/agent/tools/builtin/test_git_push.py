@@ -14,7 +14,6 @@ from foregate.agent.testing.model import calls, says
 from foregate.agent.testing.person import ScriptedPerson
 from foregate.agent.tools.builtin.git_push import git_push
 from foregate.agent.tools.tool import Toolbox
-from foregate.agent.workspace.confine import judged
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
@@ -24,7 +23,7 @@ from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import catalogue_of
-from tests.agent.running import run_alone
+from tests.agent.running import Bench, run_alone
 from tests.agent.tools.builtin.test_git import git
 from tests.conftest import OpenSession
 from tests.policies import policy_with
@@ -42,7 +41,7 @@ def repository(folder: Path) -> Path:
 
 @pytest.fixture
 def tools(workspace: Workspace, policy: Policy) -> Toolbox:
-    return Toolbox([git_push(workspace, policy)])
+    return Bench(workspace, [git_push(workspace, policy)])
 
 
 def commit(work: Path, text: str) -> str:
@@ -52,9 +51,9 @@ def commit(work: Path, text: str) -> str:
     return git(work, "rev-parse", "HEAD").strip()
 
 
-async def push(tools: Toolbox, **more: Json) -> ToolResult:
+async def push(tools: Toolbox, survey: Survey | None = None, **more: Json) -> ToolResult:
     return await run_alone(
-        tools, ToolCall.of("git_push", {"remote": "origin", "branch": "main", "path": "work", **more})
+        tools, ToolCall.of("git_push", {"remote": "origin", "branch": "main", "path": "work", **more}), survey
     )
 
 
@@ -105,13 +104,11 @@ async def test_what_changed_since_it_was_judged_is_not_pushed(
 ) -> None:
     found = survey(tools, workspace, policy)
     commit(repository, "two")
-    with judged(found):
-        assert "leads elsewhere than when it was judged" in (await push(tools)).content
+    assert "leads elsewhere than when it was judged" in (await push(tools, found)).content
     found = survey(tools, workspace, policy)
     git(folder, "init", "-q", "--bare", "other.git")
     git(repository, "remote", "set-url", "origin", "../other.git")
-    with judged(found):
-        assert "leads elsewhere than when it was judged" in (await push(tools)).content
+    assert "leads elsewhere than when it was judged" in (await push(tools, found)).content
     assert os.listdir(folder / "other.git/refs/heads") == os.listdir(folder / "remote.git/refs/heads") == []
 
 

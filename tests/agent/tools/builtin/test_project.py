@@ -14,14 +14,13 @@ from foregate.agent.testing.model import calls, says
 from foregate.agent.testing.person import ScriptedPerson
 from foregate.agent.tools.builtin.project import run_build, run_tests
 from foregate.agent.tools.tool import Toolbox
-from foregate.agent.workspace.confine import judged
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import catalogue_of
-from tests.agent.running import run_alone
+from tests.agent.running import Bench, run_alone
 from tests.conftest import OpenSession
 from tests.policies import policy_with
 
@@ -46,7 +45,7 @@ SIGNS = [
 
 @pytest.fixture
 def tools(workspace: Workspace, policy: Policy) -> Toolbox:
-    return Toolbox([run_tests(workspace, policy), run_build(workspace, policy)])
+    return Bench(workspace, [run_tests(workspace, policy), run_build(workspace, policy)])
 
 
 @pytest.mark.parametrize(("name", "content", "tests", "build"), SIGNS)
@@ -69,7 +68,7 @@ def test_what_is_judged_is_the_command_the_files_ask_for(
 def test_arguments_of_another_type_leave_the_command_untold_in_one_sentence(
     workspace: Workspace, policy: Policy
 ) -> None:
-    box = Toolbox([run_tests(workspace, policy)])
+    box = Bench(workspace, [run_tests(workspace, policy)])
     with pytest.raises(WorkspaceError, match="what `run_tests` would do with these arguments cannot be told"):
         box.fill_arguments(ToolCall.of("run_tests", {"cwd": 5}))
 
@@ -81,8 +80,7 @@ async def test_a_command_that_is_not_the_judged_one_is_not_run(
     surveyor = Surveyor(workspace, tools, policy, catalogue_of(list(tools.specs())))
     survey = surveyor.look(ToolCall.of("run_tests", {}), SessionState())
     (folder / "Makefile").write_text("test:\n\ttouch ran\n")
-    with judged(survey):
-        done = await run_alone(tools, ToolCall.of("run_tests", {}))
+    done = await run_alone(tools, ToolCall.of("run_tests", {}), survey)
     assert "`make test` is not what was judged" in done.content
     assert not (folder / "ran").exists()
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from foregate.agent.tools.builtin.looking import compiled
 from foregate.agent.tools.builtin.replacing import filler, replaced, search_replace
 from foregate.agent.tools.tool import Toolbox
-from foregate.agent.workspace.confine import judged
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -22,17 +21,17 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
-from tests.agent.running import run_alone
+from tests.agent.running import Bench, run_alone
 from tests.policies import policy_with
 
 
 @pytest.fixture
 def tools(workspace: Workspace, policy: Policy) -> Toolbox:
-    return Toolbox([search_replace(workspace, policy)])
+    return Bench(workspace, [search_replace(workspace, policy)])
 
 
-async def call(tools: Toolbox, **arguments: Json) -> ToolResult:
-    return await run_alone(tools, ToolCall.of("search_replace", arguments))
+async def call(tools: Toolbox, survey: Survey | None = None, **arguments: Json) -> ToolResult:
+    return await run_alone(tools, ToolCall.of("search_replace", arguments), survey)
 
 
 async def test_groups_are_filled_in_all_files_and_each_change_is_evidence(folder: Path, tools: Toolbox) -> None:
@@ -92,7 +91,7 @@ async def test_one_file_that_cannot_be_replaced_keeps_all_as_they_are(folder: Pa
 
 async def test_a_result_that_would_grow_too_large_is_not_written(folder: Path, workspace: Workspace) -> None:
     (folder / "a").write_text("a" * 100)
-    tools = Toolbox([search_replace(workspace, policy_with({"files.max_hash": 1000}))])
+    tools = Bench(workspace, [search_replace(workspace, policy_with({"files.max_hash": 1000}))])
     done = await call(tools, paths=["a"], pattern="a", replacement="b" * 50)
     assert "larger than 1000 bytes" in done.content
     assert (folder / "a").read_text() == "a" * 100
@@ -106,10 +105,10 @@ async def test_a_file_that_changed_after_it_was_judged_is_left_alone(folder: Pat
         for name in "ab"
     ]
     (folder / "b").write_text("aa")
-    with judged(Survey("c", resources=tuple(looked))):
-        done = await call(tools, paths=["a", "b"], pattern="a", replacement="x")
-        assert "`b` changed after this call was judged" in done.content
-        assert "leads elsewhere" in (await call(tools, paths=["c"], pattern="a", replacement="x")).content
+    survey = Survey("c", resources=tuple(looked))
+    done = await call(tools, survey, paths=["a", "b"], pattern="a", replacement="x")
+    assert "`b` changed after this call was judged" in done.content
+    assert "leads elsewhere" in (await call(tools, survey, paths=["c"], pattern="a", replacement="x")).content
     assert (folder / "a").read_text() == "a"
 
 

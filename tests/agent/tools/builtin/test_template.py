@@ -13,12 +13,12 @@ from foregate.policy.policy import Policy
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
-from tests.agent.running import run_alone
+from tests.agent.running import Bench, run_alone
 
 
 @pytest.fixture
 def tools(workspace: Workspace, policy: Policy) -> Toolbox:
-    return Toolbox([render_template(workspace, policy)])
+    return Bench(workspace, [render_template(workspace, policy)])
 
 
 async def call(tools: Toolbox, variables: Json, path: str = "out.txt") -> ToolResult:
