@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from foregate.agent.loop.delegate import child
+from foregate.agent.loop.delegate import run_child_task
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
@@ -76,7 +76,7 @@ async def taken(*, looks: bool, early: bool) -> float:
         tools=Toolbox([dataclasses.replace(reading, run=slowly)]),
         policy=policy,
         workspace=workspace,  # type: ignore[arg-type]
-        delegate=child,
+        delegate=run_child_task,
         prefetch=early,
     )
     await session.start()

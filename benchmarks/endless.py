@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from foregate.agent.loop.delegate import child
-from foregate.agent.loop.runner import step
+from foregate.agent.loop.delegate import run_child_task
+from foregate.agent.loop.runner import take_step
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import answers, calls
 from foregate.agent.tools.builtin.files import edit_file, read_file
@@ -84,7 +84,7 @@ async def opened(log: Log) -> Session:
         tools=Toolbox([read_file(workspace, rules), edit_file(workspace, rules)]),  # type: ignore[arg-type]
         policy=rules,
         workspace=workspace,  # type: ignore[arg-type]
-        delegate=child,
+        delegate=run_child_task,
     )
     await session.start()
     await session.record_message(f"keep the value in {NAME} up to date")
@@ -102,7 +102,7 @@ async def turns(session: Session, count: int) -> list[int]:
     for _ in range(count):
         start, goal = time.perf_counter_ns(), task.used["turns"] + 1
         while task.used["turns"] < goal or session.state.open is not None:
-            outcome = await step(session)
+            outcome = await take_step(session)
             assert outcome is None, outcome
         taken.append(time.perf_counter_ns() - start)
     return taken

@@ -107,7 +107,7 @@ KINDS: Mapping[Dialect, Mapping[str, Kind]] = {JsonDialect(): JSON, ActionTags()
 def read(dialect: Dialect, text: str, piece: int) -> int:
     """Read a text in pieces of a size, 0 for whole; return the nanoseconds it computed."""
     start = time.process_time_ns()
-    reader = dialect.reader(TOOLS)
+    reader = dialect.build_reader(TOOLS)
     for place in range(0, len(text), piece or len(text)):
         reader.feed(text[place : place + (piece or len(text))])
     reader.close()

@@ -12,12 +12,12 @@ import time
 from pathlib import Path
 
 from foregate.agent.planning.format.configuration import default_configuration
-from foregate.agent.planning.format.reader import read
+from foregate.agent.planning.format.reader import read_plan
 from foregate.agent.planning.format.validator import validate
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
-from foregate.schemas.tool_spec import catalogue_of
+from foregate.schemas.tool_spec import build_catalogue
 
 TASKS = 200
 PASSAGE = "".join(
@@ -34,8 +34,8 @@ def main() -> None:
         for number in range(TASKS):
             Path(folder, f"part_{number}.py").write_text("teh\n")
         workspace, configuration = LocalWorkspace(folder), default_configuration()
-        catalogue = catalogue_of([tool.spec for tool in builtin_tools(workspace, default_policy())])
-        plan = read(text, catalogue=catalogue).plan
+        catalogue = build_catalogue([tool.spec for tool in builtin_tools(workspace, default_policy())])
+        plan = read_plan(text, catalogue=catalogue).plan
         assert plan is not None
         rounds = []
         for _ in range(21):
@@ -44,7 +44,7 @@ def main() -> None:
             middle = time.perf_counter_ns()
             validation = validate(plan, catalogue, workspace, configuration)
             end = time.perf_counter_ns()
-            assert validation.sound, validation.defects[0]
+            assert validation.is_sound, validation.defects[0]
             rounds.append(((end - middle) / (middle - start), (end - middle) / 1e6, (middle - start) / 1e6))
         ratio, ours, plain = statistics.median(rounds)
         print(f"planning  {ratio:5.1f}x   (bound 20x)    {ours:.1f} ms against {plain:.2f} ms for {TASKS} tasks")

@@ -13,12 +13,12 @@ import time
 
 from endless import SESSION, opened, turns
 
-from foregate.gates.prelude import prelude
+from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import redecide
 from foregate.policy.policy import Policy
 from foregate.schemas.session_events import SessionStarted
-from foregate.schemas.tool_spec import catalogue_of
-from foregate.telemetry.audit.rebuild_turn import recorded
+from foregate.schemas.tool_spec import build_catalogue
+from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.memory_log import MemoryLog
 
@@ -48,16 +48,16 @@ def read(lines: list[tuple[str, str]]) -> float:
 
 def judged_again(lines: list[tuple[str, str]]) -> float:
     """Judge all turns of freshly read events again; return the nanoseconds per turn."""
-    events = [chain.read(text, hash_) for text, hash_ in lines]
+    events = [chain.read_line(text, hash_) for text, hash_ in lines]
     began = events[0].body
     assert isinstance(began, SessionStarted)
     policy = Policy.model_validate_json(json.dumps(began.policy))
-    catalogue = catalogue_of(began.catalogue)
-    bench = prelude(policy, catalogue)
+    catalogue = build_catalogue(began.catalogue)
+    bench = build_prelude(policy, catalogue)
     start = time.perf_counter_ns()
-    for turn in recorded(events):
+    for turn in read_judged_turns(events):
         result = redecide(turn.turn, turn.judgement, policy, bench, policy, catalogue)
-        assert result.unchanged
+        assert result.is_unchanged
     return (time.perf_counter_ns() - start) / COUNT
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from endless import SESSION, opened, turns
 
-from foregate.telemetry.audit.verify import verify
+from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_log import MemoryLog
 
 Row = tuple[int, str, str]
@@ -45,7 +45,7 @@ def hashed(rows: Sequence[Row]) -> int:
 def verified(rows: Sequence[Row]) -> int:
     """Verify every event; return the nanoseconds."""
     start = time.perf_counter_ns()
-    result = verify(rows, SESSION)
+    result = verify_rows(rows, SESSION)
     taken = time.perf_counter_ns() - start
     assert result.ok, result.sentence
     return taken

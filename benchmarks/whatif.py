@@ -14,7 +14,7 @@ from pathlib import Path
 from endless import SESSION, opened, policy, turns
 
 from foregate.audit.what_if import WhatIf, cores
-from foregate.policy.source.difference import difference
+from foregate.policy.source.difference import compare_policies
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import default_policy
 from foregate.telemetry.log.sqlite_log import SqliteLog
@@ -35,12 +35,12 @@ async def written(path: Path) -> None:
 def judged_again(log: SqliteLog, workers: int) -> float:
     """Judge the session again under its own policy, as a user's file; return the turns per second."""
     values: dict[str, object] = {}
-    for path, (_, value) in difference(default_policy(), policy()).items():
+    for path, (_, value) in compare_policies(default_policy(), policy()).items():
         section, key = map(str, path)
         values[section] = {**values.get(section, {}), key: value}  # type: ignore[dict-item]
     start = time.perf_counter()
     judge = WhatIf(log, Layer("bench.yaml", "bench.yaml", values, {}), workers)
-    assert list(judge.rows([SESSION])) == []
+    assert list(judge.find_changes([SESSION])) == []
     assert judge.tally.turns >= COUNT
     return judge.tally.turns / (time.perf_counter() - start)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import foregate
-from foregate.agent.dialects.choice import dialect_of
-from foregate.agent.dialects.dialect_model import understood
+from foregate.agent.dialects.choice import build_dialect
+from foregate.agent.dialects.dialect_model import parse_response
 from foregate.agent.dialects.tags.builtin_names import SERVICES
 from foregate.agent.dialects.tags.names import Names
 from foregate.agent.testing.model import ScriptedModel, says
@@ -270,8 +270,8 @@ def fenced(text: str) -> str:
 
 def read(example: Example, specs: Sequence[ToolSpec]) -> str:
     """Return the calls of a text, and their order."""
-    dialect = dialect_of(example.dialect, example.names)
-    response = understood(ModelResponse(text=example.text), dialect, specs)
+    dialect = build_dialect(example.dialect, example.names)
+    response = parse_response(ModelResponse(text=example.text), dialect, specs)
     lines = [
         f"{number}  {call.name} {json.dumps(call.arguments)}"
         if call.arguments is not None

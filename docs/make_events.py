@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from foregate.schemas.event import Body, Event
-from foregate.schemas.event_body import EventBody, kind_of
+from foregate.schemas.event_body import EventBody, get_kind
 
 PAGE = Path(__file__).with_name("reference") / "events.md"
 HEAD = """\
@@ -77,7 +77,7 @@ def page() -> str:
     bodies: tuple[type[EventBody], ...] = get_args(Body)
     parts = [HEAD, "## The fields of every event\n", every_event(), "## The kinds\n", contents(bodies)]
     for body in bodies:
-        parts += [f"### `{kind_of(body)}`\n", f"Class `{body.__name__}`. {words(body)}\n", table(body)]
+        parts += [f"### `{get_kind(body)}`\n", f"Class `{body.__name__}`. {words(body)}\n", table(body)]
     parts.append(NOUNS)
     nouns = sorted(set(nested(*bodies)) - {*bodies, Event}, key=lambda one: one.__name__)
     for noun in nouns:
@@ -101,7 +101,7 @@ def every_event() -> str:
 
 def contents(bodies: tuple[type[EventBody], ...]) -> str:
     """Return the list of kinds, each with the first sentence of its class."""
-    rows = [f"| [`{kind_of(body)}`](#{kind_of(body)}) | {sentence(body)} |" for body in bodies]
+    rows = [f"| [`{get_kind(body)}`](#{get_kind(body)}) | {sentence(body)} |" for body in bodies]
     return "\n".join(["| kind | what happened |", "|---|---|", *rows]) + "\n"
 
 

@@ -6,7 +6,7 @@ import re
 from importlib import import_module, resources
 from pathlib import Path
 
-from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, NOT_RUN, PLAN_REASONS, standing_of
+from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, NOT_RUN, PLAN_REASONS, find_standing
 from foregate.schemas.meanings import MEANINGS
 
 PAGE = Path(__file__).with_name("reference") / "gates.md"
@@ -78,7 +78,7 @@ def standing(code: str) -> str:
     """Return the standing a code stands for."""
     if code.endswith(CALM):
         return "allow"
-    return "by policy" if code in BY_POLICY else standing_of(code).value
+    return "by policy" if code in BY_POLICY else find_standing(code).value
 
 
 def listed(names: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ from rich.console import CONSOLE_SVG_FORMAT, Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from foregate.cli.demo.demo import demo
+from foregate.cli.demo.demo import run_demo
 
 PICTURE = Path(__file__).with_name("images") / "held-call.svg"
 WIDTH = 80
@@ -25,7 +25,7 @@ def picture() -> str:
     shown = io.StringIO()
     terminal = Console(file=shown, force_terminal=True, color_system="standard", width=WIDTH, highlight=False)
     with tempfile.TemporaryDirectory(prefix="foregate-picture-") as folder:
-        asyncio.run(demo(terminal, Path(folder)))
+        asyncio.run(run_demo(terminal, Path(folder)))
     lines = Text.from_ansi(shown.getvalue()).split("\n")
     first, second = [number for number, line in enumerate(lines) if line.plain.startswith("you> ")][:2]
     return drawn(Text("\n").join(lines[first : second - 1]))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from foregate.policy.source.strict_yaml import read
+from foregate.policy.source.strict_yaml import parse_yaml
 
 FOLDER = Path(__file__).with_name("reference")
 LONGEST = 60
@@ -51,7 +51,7 @@ def default_file(package: str) -> str:
 
 def page(head: str, text: str) -> str:
     """Return a page: a section for each key at the top, a row for each key that has a comment of its own."""
-    data, places = read(text, "default.yaml", decimals=True)
+    data, places = parse_yaml(text, "default.yaml", decimals=True)
     assert isinstance(data, dict)
     keys = {line: tuple(path.split(".")) for path, line in places.items()}
     comments = dict(commented(text, {line: path for line, path in keys.items() if not path[-1].isdigit()}))

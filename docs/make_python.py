@@ -34,10 +34,10 @@ GROUPS = {
     "Models": "Model ModelRequest ModelResponse Message Usage Follower OpenAIModel Retries Json",
     "Policy": "Policy default_policy load_policy",
     "Judging without executing": (
-        "judge build_turn survey answer_need Turn Survey SurveyedResource Catalogue catalogue_of"
+        "judge build_turn survey answer_need Turn Survey SurveyedResource Catalogue build_catalogue"
     ),
     "Verdicts": (
-        "Judgement Verdict Standing Ruling Remedy Number Decision CallRuling DecisionPoint decision_points Grant Permit"
+        "Judgement Verdict Standing Ruling Remedy Number Decision CallRuling DecisionPoint read_decisions Grant Permit"
     ),
     "Log": (
         "Log Blobs Lease Head Draft Event EventBody SqliteLog FileBlobs open_log verify_session Verification Defect"
@@ -52,7 +52,7 @@ GROUPS = {
         "Configuration load_configuration Planning TaskPlan PlanTask PlannedCall PlanDefect TaskResult PlanReport "
         "with_values"
     ),
-    "Trajectories": "Trajectory Step Action Restored restore_trajectory",
+    "Trajectories": "Trajectory TrajectoryStep Action RestoredSession restore_trajectory",
     "Errors": (
         "ForegateError InvalidJson PolicyError LogError SessionHeld TamperedLog WorkspaceError NotText ModelError "
         "ToolsRefused RuntimeLost UsageError"

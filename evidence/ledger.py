@@ -25,7 +25,7 @@ class Ledger:
         self._last_change = self._unseen = 0
         self._contradictions: deque[tuple[Resource, int, int]] = deque(maxlen=REMEMBERED)
 
-    def note(
+    def record_evidence(
         self,
         seq: int,
         records: Iterable[EvidenceRecord],
@@ -40,22 +40,22 @@ class Ledger:
         for change in changes:
             self._changed[change.resource] = self._last_change = seq
             if not change.after:
-                self._forget(change.resource)
+                self._forget_resource(change.resource)
         if may_have_changed:
             self._unseen = self._last_change = seq
         for record in records:
-            self._contradicted(seq, record)
+            self._note_contradiction(seq, record)
             seen = EvidenceSeen(record.kind, seq, record.hash, record.trust, record.origin, record.own_change)
             self._seen.setdefault(record.resource, {})[record.kind] = seen
 
-    def seen(self, resource: Resource) -> tuple[EvidenceSeen, ...]:
+    def newest_records(self, resource: Resource) -> tuple[EvidenceSeen, ...]:
         """Return the newest record of each kind on exactly this resource."""
         return tuple(self._seen.get(resource, {}).values())
 
-    def observed_since_change(self, resource: Resource) -> bool:
+    def is_observed_since_change(self, resource: Resource) -> bool:
         """Whether the last change of the resource was followed by an observation of it (an own read-back counts)."""
         changed = self._changed.get(resource, 0)
-        return any(seen.seq >= changed for seen in self.seen(resource))
+        return any(seen.seq >= changed for seen in self.newest_records(resource))
 
     @property
     def contradictions(self) -> Sequence[tuple[Resource, int, int]]:
@@ -66,13 +66,13 @@ class Ledger:
         """Return everything known, for display."""
         return {resource: tuple(kinds.values()) for resource, kinds in self._seen.items()}
 
-    def _contradicted(self, seq: int, record: EvidenceRecord) -> None:
+    def _note_contradiction(self, seq: int, record: EvidenceRecord) -> None:
         """Note when a record disagrees with the newest one that can be compared and nothing of ours explains it."""
         if record.own_change or not record.hash:
             return
         compound = record.resource.kind in _COMPOUND
         earlier = max(
-            (s for s in self.seen(record.resource) if s.hash and (s.kind is record.kind or not compound)),
+            (s for s in self.newest_records(record.resource) if s.hash and (s.kind is record.kind or not compound)),
             key=lambda seen: seen.seq,
             default=None,
         )
@@ -82,7 +82,7 @@ class Ledger:
         if explained <= earlier.seq < seq:
             self._contradictions.append((record.resource, earlier.seq, seq))
 
-    def _forget(self, resource: Resource) -> None:
+    def _forget_resource(self, resource: Resource) -> None:
         """Forget what was seen of a resource that is gone, and of what lay in it."""
         self._seen.pop(resource, None)
         if resource.kind is ResourceKind.DIRECTORY:

@@ -65,7 +65,7 @@ async def main() -> foregate.RunResult:
             async for event in agent.events("We are low on paint: order 10 cans."):
                 if isinstance(event.body, foregate.ToolFinished):
                     print(f"  ran       {event.body.tool}: {event.body.content}")
-                for point in foregate.decision_points([event]):
+                for point in foregate.read_decisions([event]):
                     if point.severity != "info":
                         print(f"  {point.address:<9} {point.code}: {point.summary}")
     assert agent.outcome is not None

@@ -15,20 +15,20 @@ from foregate.schemas.turn import Turn
 _LONG = 4000
 
 
-def planning(turn: Turn, calls: Sequence[CallFacts], defect: str) -> Need:
+def build_planning_need(turn: Turn, calls: Sequence[CallFacts], defect: str) -> Need:
     """Return the planner's Need for calls no plan covers; `defect` names what was wrong with the last answer."""
     request: dict[str, Json] = {
-        "user_words": words(turn),
+        "user_words": join_user_words(turn),
         "narration": turn.text[:_LONG],
-        "calls": [described(facts) for facts in calls],
+        "calls": [describe_call(facts) for facts in calls],
         "amendment": turn.plan is not None,
-        "plan": scope(turn.plan),
+        "plan": describe_plan(turn.plan),
         "defect": defect,
     }
-    return need(turn, "plan", "planner", calls, request)
+    return build_need(turn, "plan", "planner", calls, request)
 
 
-def critiquing(turn: Turn, calls: Sequence[CallFacts], plan: PlanInForce | None) -> Need:
+def build_critique_need(turn: Turn, calls: Sequence[CallFacts], plan: PlanInForce | None) -> Need:
     """Return the critic's Need for a plan, or for calls under level `call`."""
     evidence: list[Json] = [
         {"resource": r.id, "exists": r.exists, "seen": [seen.kind.value for seen in r.evidence]}
@@ -36,32 +36,32 @@ def critiquing(turn: Turn, calls: Sequence[CallFacts], plan: PlanInForce | None)
         for r in facts.resources
     ]
     request: dict[str, Json] = {
-        "user_words": words(turn),
-        "calls": [described(facts) for facts in calls],
-        "plan": scope(plan or turn.plan),
+        "user_words": join_user_words(turn),
+        "calls": [describe_call(facts) for facts in calls],
+        "plan": describe_plan(plan or turn.plan),
         "evidence": evidence,
     }
-    return need(turn, "critique", "critic", calls, request)
+    return build_need(turn, "critique", "critic", calls, request)
 
 
-def need(turn: Turn, gate: str, who: Who, calls: Sequence[CallFacts], request: Mapping[str, Json]) -> Need:
+def build_need(turn: Turn, gate: str, who: Who, calls: Sequence[CallFacts], request: Mapping[str, Json]) -> Need:
     """Return a Need keyed by the gate and how often it was answered in this turn."""
     return Need(
         gate,
         who,
-        f"{gate}:{len(turn.answers_of(gate)) + 1}",
+        f"{gate}:{len(turn.find_answers(gate)) + 1}",
         tuple(facts.call.id for facts in calls),
         tuple(facts.call.digest for facts in calls),
         request,
     )
 
 
-def words(turn: Turn) -> str:
+def join_user_words(turn: Turn) -> str:
     """Return the task's user messages, oldest first."""
     return "\n\n".join(said.text for said in turn.user_messages)[-_LONG:]
 
 
-def described(facts: CallFacts) -> dict[str, Json]:
+def describe_call(facts: CallFacts) -> dict[str, Json]:
     """Return a call as advice sees it: what it is, what it touches and what its tool can do."""
     changing = [resource for resource in facts.resources if resource.access.changes] or list(facts.resources)
     return {
@@ -81,7 +81,7 @@ def described(facts: CallFacts) -> dict[str, Json]:
     }
 
 
-def scope(plan: PlanInForce | None) -> Json:
+def describe_plan(plan: PlanInForce | None) -> Json:
     """Return the plan in force as advice sees it."""
     if plan is None:
         return None

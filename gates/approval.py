@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from foregate.gates.counts import asked_enough
-from foregate.gates.plan_scope import changed, covered, placed
-from foregate.gates.sheet import Ask, offered, sheet
+from foregate.gates.counts import has_asked_enough
+from foregate.gates.plan_scope import find_changed_resources, find_covering_items, has_own_folder
+from foregate.gates.sheet import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
@@ -41,61 +41,66 @@ class ApprovalGate:
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
         rulings = {call.id: _PASSED for call in live}
-        asks = [ask for call in live if (ask := self.ask(so_far.facts[call.id], turn, so_far))]
+        asks = [ask for call in live if (ask := self.find_ask(so_far.facts[call.id], turn, so_far))]
         if not asks:
             return Opinion(rulings)
         uses = dict(so_far.uses)
         left = []
         for ask in asks:
-            used = self.leave(ask, turn, uses)
+            used = self.find_permission(ask, turn, uses)
             if used is None:
                 left.append(ask)
                 continue
             uses[ask.facts.call.id] = used
             rulings[ask.facts.call.id] = Ruling(Standing.ALLOW, "approval_granted", "covered by leave already given")
-        opinion = self.settle(left, turn, rulings, so_far)
+        opinion = self.settle_asks(left, turn, rulings, so_far)
         return opinion if isinstance(opinion, Need) else replace(opinion, uses=uses)
 
-    def settle(self, asks: Sequence[Ask], turn: Turn, rulings: Mapping[str, Ruling], so_far: SoFar) -> Opinion | Need:
+    def settle_asks(
+        self, asks: Sequence[Ask], turn: Turn, rulings: Mapping[str, Ruling], so_far: SoFar
+    ) -> Opinion | Need:
         """Return what comes of the calls that no leave covers: nothing left to ask, a no, a question, or its answer."""
         if not asks:
             return Opinion(rulings)
-        if self.nobody(turn):
+        if self.is_unattended(turn):
             return Opinion(
-                {**rulings, **settled(asks, "approval_required", "this needs a person's yes, and nobody can be asked")}
+                {
+                    **rulings,
+                    **deny_asks(asks, "approval_required", "this needs a person's yes, and nobody can be asked"),
+                }
             )
-        answers = turn.answers_of(self.name)
+        answers = turn.find_answers(self.name)
         unasked = [ask for ask in asks if not any(ask.facts.call.digest in answer.digests for answer in answers)]
         if unasked:
-            if asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
+            if has_asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
                 return Opinion(
-                    {**rulings, **settled(asks, "approval_required", "things changed too often while waiting")}
+                    {**rulings, **deny_asks(asks, "approval_required", "things changed too often while waiting")}
                 )
-            return self.need(turn, unasked, so_far)
+            return self.build_need(turn, unasked, so_far)
         opinion = Opinion(rulings)
         for answer in answers:
             if about := [ask for ask in asks if ask.facts.call.digest in answer.digests]:
-                after = self.answered(turn, about, answer, opinion.rulings, so_far)
+                after = self.apply_answer(turn, about, answer, opinion.rulings, so_far)
                 plan, first = (after.plan, after.first) if after.plan is not None else (opinion.plan, opinion.first)
                 opinion = replace(after, plan=plan, first=first, grants=(*opinion.grants, *after.grants))
         return opinion
 
-    def nobody(self, turn: Turn) -> bool:
+    def is_unattended(self, turn: Turn) -> bool:
         """Whether no person can be asked."""
         return self.policy.approval.mode == "never" or not turn.attended
 
-    def hopeless(self, facts: CallFacts, turn: Turn, so_far: SoFar) -> Ask | None:
+    def find_hopeless_ask(self, facts: CallFacts, turn: Turn, so_far: SoFar) -> Ask | None:
         """Return why a call is certain to be denied because nobody can say yes, None while any answer may free it.
 
         What asks goes on asking, and leave only shrinks while judging. Leave for this effect on these resources is a
         chance whatever it was given for: a plan or critique that cannot be had asks for a reason of its own.
         """
-        ask = self.ask(facts, turn, so_far) if self.nobody(turn) else None
-        if ask is None or self.leave(ask, turn, {}) is not None:
+        ask = self.find_ask(facts, turn, so_far) if self.is_unattended(turn) else None
+        if ask is None or self.find_permission(ask, turn, {}) is not None:
             return None
-        return None if any(extends(grant, facts) for grant in turn.grants) else ask
+        return None if any(is_grant_for(grant, facts) for grant in turn.grants) else ask
 
-    def ask(self, facts: CallFacts, turn: Turn, so_far: SoFar) -> Ask | None:
+    def find_ask(self, facts: CallFacts, turn: Turn, so_far: SoFar) -> Ask | None:
         """Return why a call asks, None when it does not: some ruling asks, or the mode wants a yes for its effect."""
         if turn.dry_run and facts.changes:
             return None
@@ -103,10 +108,10 @@ class ApprovalGate:
         if ruling.standing is Standing.ASK:
             codes = ruling.rules or (ruling.code,)
             return Ask(facts, gate, ruling.code, codes, ruling.message)
-        why = self.mode_asks(facts, turn)
+        why = self.explain_mode(facts, turn)
         return Ask(facts, self.name, "approval_required", ("approval_required",), why) if why else None
 
-    def mode_asks(self, facts: CallFacts, turn: Turn) -> str:
+    def explain_mode(self, facts: CallFacts, turn: Turn) -> str:
         """Return why the mode wants a yes for this effect, "" when it does not."""
         if not facts.changes:
             return "" if self.policy.approval.reads == "free" or turn.auto else "the policy lets reads wait for a yes"
@@ -120,13 +125,13 @@ class ApprovalGate:
             return ""
         return "the policy asks for each change" if self.policy.approval.mode == "each" else ""
 
-    def leave(self, ask: Ask, turn: Turn, uses: Mapping[str, tuple[int, ...]]) -> tuple[int, ...] | None:
+    def find_permission(self, ask: Ask, turn: Turn, uses: Mapping[str, tuple[int, ...]]) -> tuple[int, ...] | None:
         """Return the scope items that leave given earlier uses up for a call, None when no leave covers it.
 
         `uses` holds what the response's calls use already. A grant is not used up.
         """
         counted = uses.get(ask.facts.call.id, ())
-        if all(any(covers(grant, code, ask) for grant in turn.grants) for code in ask.codes):
+        if all(any(is_granted(grant, code, ask) for grant in turn.grants) for code in ask.codes):
             return counted
         if ask.gate != self.name or turn.plan is None:
             return None
@@ -135,25 +140,25 @@ class ApprovalGate:
             return counted
         spent = Counter(index for call, used in uses.items() if call != ask.facts.call.id for index in used)
         same_tool = self.policy.plan.binding == "steps"
-        return covered(ask.facts, turn.plan, spent, same_tool=same_tool, approved=True, during=turn.during)
+        return find_covering_items(ask.facts, turn.plan, spent, same_tool=same_tool, approved=True, during=turn.during)
 
-    def need(self, turn: Turn, asks: Sequence[Ask], so_far: SoFar) -> Need:
+    def build_need(self, turn: Turn, asks: Sequence[Ask], so_far: SoFar) -> Need:
         """Return the one Need that puts everything that asks before a person."""
         again = [voided for voided in turn.voided if voided.gate == self.name]
         changes, same_tool = [voided.reason for voided in again], self.policy.plan.binding == "steps"
-        expires = later(turn.now, self.policy.approval.expires) if self.policy.approval.expires else ""
+        expires = add_seconds(turn.now, self.policy.approval.expires) if self.policy.approval.expires else ""
         return Need(
             self.name,
             "person",
-            f"approval:{len(again) + len(turn.answers_of(self.name)) + 1}",
+            f"approval:{len(again) + len(turn.find_answers(self.name)) + 1}",
             tuple(ask.facts.call.id for ask in asks),
             tuple(ask.facts.call.digest for ask in asks),
-            sheet(asks, turn, so_far, changes, same_tool=same_tool),
+            build_approval_request(asks, turn, so_far, changes, same_tool=same_tool),
             "changed_while_waiting" if again else asks[0].code,
             expires,
         )
 
-    def answered(
+    def apply_answer(
         self, turn: Turn, asks: Sequence[Ask], answer: Answer, rulings: Mapping[str, Ruling], so_far: SoFar
     ) -> Opinion:
         """Return the opinion a person's answer leads to; one that came too late is none."""
@@ -161,12 +166,12 @@ class ApprovalGate:
         late = bool(answer.expires_at) and (answer.at or turn.now) > answer.expires_at
         if answer.value is None or late:
             message = "nobody answered in time; ask again when somebody is there"
-            return Opinion({**rulings, **settled(asks, "approval_expired", message, reason)})
+            return Opinion({**rulings, **deny_asks(asks, "approval_expired", message, reason)})
         choice, words, by = answer.choice, answer.words, str(answer.value.get("by", "person"))
         detail = {"by": by, "choice": choice}
         if choice not in ("yes", "grant"):
             message = f"the person said no{f': {words[:500]}' if words else ''}; do not try it another way"
-            return Opinion({**rulings, **settled(asks, "approval_denied", message, reason)}, detail=detail)
+            return Opinion({**rulings, **deny_asks(asks, "approval_denied", message, reason)}, detail=detail)
         yes = {
             ask.facts.call.id: Ruling(Standing.ALLOW, "approval_granted", f"{by} said yes", reason=reason)
             for ask in asks
@@ -174,53 +179,55 @@ class ApprovalGate:
         return Opinion(
             {**rulings, **yes},
             detail=detail,
-            plan=approved(so_far.plan) if so_far.plan is not None else None,
+            plan=approve_plan(so_far.plan) if so_far.plan is not None else None,
             first=so_far.plan_first,
-            grants=tuple(grant for ask in asks for grant in offered(ask)) if choice == "grant" else (),
+            grants=tuple(grant for ask in asks for grant in build_offered_grants(ask)) if choice == "grant" else (),
         )
 
 
-def spared(gate: GateName, calls: Sequence[CallFacts], turn: Turn, so_far: SoFar, policy: Policy) -> dict[str, Ruling]:
+def spare_advice(
+    gate: GateName, calls: Sequence[CallFacts], turn: Turn, so_far: SoFar, policy: Policy
+) -> dict[str, Ruling]:
     """Return the rulings of a gate that needs no advice on these calls, for nobody can say yes to any; {} otherwise.
 
     They ask, so that a call is let go by nothing but the leave that is not there.
     """
     approval = ApprovalGate(policy)
-    asks = [ask for facts in calls if (ask := approval.hopeless(facts, turn, so_far))]
+    asks = [ask for facts in calls if (ask := approval.find_hopeless_ask(facts, turn, so_far))]
     if len(asks) < len(calls):
         return {}
     code: GateCode = "plan_not_asked" if gate == "plan" else "critique_not_asked"
     return {ask.facts.call.id: Ruling(Standing.ASK, code, ask.why) for ask in asks}
 
 
-def settled(asks: Sequence[Ask], code: ApprovalCode, message: str, reason: str = "") -> dict[str, Ruling]:
+def deny_asks(asks: Sequence[Ask], code: ApprovalCode, message: str, reason: str = "") -> dict[str, Ruling]:
     """Return the denials of all calls that ask."""
     return {ask.facts.call.id: Ruling(Standing.DENY, code, f"{message} ({ask.why})", reason=reason) for ask in asks}
 
 
-def covers(grant: Grant, code: str, ask: Ask) -> bool:
+def is_granted(grant: Grant, code: str, ask: Ask) -> bool:
     """Whether a grant, exactly as it was shown, is leave for one reason to ask about a call."""
-    return (grant.gate, grant.code) == (ask.gate, code) and extends(grant, ask.facts)
+    return (grant.gate, grant.code) == (ask.gate, code) and is_grant_for(grant, ask.facts)
 
 
-def extends(grant: Grant, facts: CallFacts) -> bool:
+def is_grant_for(grant: Grant, facts: CallFacts) -> bool:
     """Whether the effect and the resources of a grant, exactly as they were shown, are those of a call."""
     if grant.effect != facts.effect.value:
         return False
     if grant.digest:
         return grant.digest == facts.call.digest
-    resources = changed(facts) or list(facts.resources)
-    if placed(facts):
+    resources = find_changed_resources(facts) or list(facts.resources)
+    if has_own_folder(facts):
         return False
     return bool(resources) and all((r.kind.value, r.id) == (grant.kind, grant.pattern) for r in resources)
 
 
-def approved(plan: PlanInForce) -> PlanInForce:
+def approve_plan(plan: PlanInForce) -> PlanInForce:
     """Return the plan with every item marked as seen and approved."""
     return replace(plan, items=tuple(replace(item, approved=True) for item in plan.items))
 
 
-def later(now: str, seconds: int) -> str:
+def add_seconds(now: str, seconds: int) -> str:
     """Return the UTC text `seconds` after `now`."""
     moment = datetime.fromisoformat(now.replace("Z", "+00:00")) + timedelta(seconds=seconds)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from pydantic import ValidationError
 
-from foregate.gates.advice import critiquing
-from foregate.gates.approval import spared
-from foregate.gates.counts import asked_enough
+from foregate.gates.advice import build_critique_need
+from foregate.gates.approval import spare_advice
+from foregate.gates.counts import has_asked_enough
 from foregate.policy.policy import Policy, Unavailable
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import CritiqueCode, GateName
@@ -48,38 +48,43 @@ class CritiqueGate:
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
         facts = [so_far.facts[call.id] for call in live]
-        numbers = {f.call.id: self.numbers(f) for f in facts if f.changes}
+        numbers = {f.call.id: self.measure_scores(f) for f in facts if f.changes}
         rulings = {
             f.call.id: Ruling(Standing.ALLOW, "critique_not_required", numbers=numbers[f.call.id])
             if f.changes
             else _NOT_REQUIRED
             for f in facts
         }
-        wanted = self.wanted(turn, facts, so_far)
+        wanted = self.select_calls(turn, facts, so_far)
         if not wanted:
             return Opinion(rulings)
-        answers = turn.answers_of(self.name)
-        if not answers and self.spent(turn):
-            return Opinion(rulings | self.skipped(wanted, turn), detail=self.budget(turn) | {"result": "skipped"})
-        if not answers and asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
+        answers = turn.find_answers(self.name)
+        if not answers and self.is_budget_spent(turn):
+            return Opinion(
+                rulings | self.skip_critique(wanted, turn), detail=self.describe_budget(turn) | {"result": "skipped"}
+            )
+        if not answers and has_asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
             held = Ruling(Standing.HOLD, "critique_unavailable", _ASKED_ENOUGH, reason="needs_per_gate")
             return Opinion(rulings | {f.call.id: held for f in wanted}, detail={"result": "unavailable"})
         if not answers:
-            asks = spared(self.name, wanted, turn, so_far, self.policy)
-            return Opinion(rulings | asks, summary=_SPARED) if asks else critiquing(turn, wanted, so_far.plan)
-        ruling, detail = self.weigh(answers[-1])
-        detail |= self.budget(turn) | {"risk": max(f.risk.value for f in wanted)}
+            asks = spare_advice(self.name, wanted, turn, so_far, self.policy)
+            return Opinion(rulings | asks, summary=_SPARED) if asks else build_critique_need(turn, wanted, so_far.plan)
+        ruling, detail = self.read_critique(answers[-1])
+        detail |= self.describe_budget(turn) | {"risk": max(f.risk.value for f in wanted)}
         detail |= {"uncertainty": max(f.uncertainty.value for f in wanted)}
         if isinstance(ruling, str):
             section = (
                 self.policy.critique.on_invalid if ruling == "critique_invalid" else self.policy.critique.on_unavailable
             )
-            return Opinion(rulings | self.lacking(wanted, ruling, section, str(detail.get("error", ""))), detail=detail)
+            return Opinion(
+                rulings | self.rule_without_critique(wanted, ruling, section, str(detail.get("error", ""))),
+                detail=detail,
+            )
         return Opinion(rulings | {f.call.id: ruling for f in wanted}, detail=detail)
 
-    def wanted(self, turn: Turn, facts: Sequence[CallFacts], so_far: SoFar) -> list[CallFacts]:
+    def select_calls(self, turn: Turn, facts: Sequence[CallFacts], so_far: SoFar) -> list[CallFacts]:
         """Return the calls the critic is to look at, none when nothing qualifies."""
-        qualifying = [f for f in facts if f.changes and self.qualifies(f)]
+        qualifying = [f for f in facts if f.changes and self.should_review(f)]
         match self.policy.critique.level:
             case "off":
                 return []
@@ -93,7 +98,7 @@ class CritiqueGate:
                 planned = [f for f in facts if f.call.id in so_far.uses]
                 return planned if new or turn.plan is None else []
 
-    def qualifies(self, facts: CallFacts) -> bool:
+    def should_review(self, facts: CallFacts) -> bool:
         """Whether much could be lost: high impact, external, high scores, or a target only outsiders named."""
         section = self.policy.critique
         return (
@@ -106,7 +111,7 @@ class CritiqueGate:
             )
         )
 
-    def numbers(self, facts: CallFacts) -> tuple[Number, ...]:
+    def measure_scores(self, facts: CallFacts) -> tuple[Number, ...]:
         """Return the scores against their bounds."""
         section = self.policy.critique
         return (
@@ -114,12 +119,12 @@ class CritiqueGate:
             Number("uncertainty", facts.uncertainty.value, section.uncertainty, "critique.uncertainty"),
         )
 
-    def spent(self, turn: Turn) -> bool:
+    def is_budget_spent(self, turn: Turn) -> bool:
         """Whether the safety budget allows no further critique."""
         safety, used = self.policy.safety, turn.counters
         return (0 < safety.rounds <= used.safety_rounds) or (0 < safety.model_calls <= used.safety_calls)
 
-    def budget(self, turn: Turn) -> dict[str, Json]:
+    def describe_budget(self, turn: Turn) -> dict[str, Json]:
         """Return what of the safety budget was used."""
         safety, used = self.policy.safety, turn.counters
         return {
@@ -128,7 +133,7 @@ class CritiqueGate:
             "budget": {"model_calls": safety.model_calls, "rounds": safety.rounds},
         }
 
-    def skipped(self, wanted: Sequence[CallFacts], turn: Turn) -> dict[str, Ruling]:
+    def skip_critique(self, wanted: Sequence[CallFacts], turn: Turn) -> dict[str, Ruling]:
         """Return the rulings when the budget is used up: a person is asked, or the policy lets it go."""
         safety, used = self.policy.safety, turn.counters
         number = Number("safety_rounds", used.safety_rounds, safety.rounds, "safety.rounds")
@@ -139,7 +144,7 @@ class CritiqueGate:
         held = Ruling(standing, "critique_skipped_budget", message, numbers=(number,))
         return {facts.call.id: held for facts in wanted}
 
-    def weigh(self, answer: Answer) -> tuple[Ruling | CritiqueCode, dict[str, Json]]:
+    def read_critique(self, answer: Answer) -> tuple[Ruling | CritiqueCode, dict[str, Json]]:
         """Return the ruling a critique leads to, or the code for one that cannot be used, with its detail."""
         if answer.value is None:
             return "critique_unavailable", {"result": "unavailable", "error": answer.error}
@@ -158,7 +163,7 @@ class CritiqueGate:
         message = f"a second look rejected this: {'; '.join(issues)[:600]}; change the call or say why it is right"
         return Ruling(Standing.HOLD, "critique_rejected", message), detail
 
-    def lacking(
+    def rule_without_critique(
         self, wanted: Sequence[CallFacts], code: CritiqueCode, section: Unavailable, error: str
     ) -> dict[str, Ruling]:
         """Return the rulings without a usable critique, as the policy says for dangerous and other calls."""

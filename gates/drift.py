@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from foregate.gates.counts import fired
+from foregate.gates.counts import count_fired
 from foregate.policy.policy import Policy
-from foregate.policy.risk.contract import contract_of
+from foregate.policy.risk.contract import read_contract
 from foregate.schemas.codes import DriftCode, GateName
 from foregate.schemas.decision import Mode
-from foregate.schemas.opinion import Consequence, Opinion, passed
+from foregate.schemas.opinion import Consequence, Opinion, build_pass
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.ruling import Ruling
 from foregate.schemas.standing import Standing
@@ -35,11 +35,11 @@ class DriftGate:
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
         section = self.policy.drift
         acting = [c for c in live if so_far.facts[c.id].changes and not so_far.facts[c.id].capabilities.personal_memory]
-        if not acting or turn.depth > 0 or self.nagged(turn):
-            return passed(self.name, live)
-        wanted, reason = self.words_wanted(turn)
+        if not acting or turn.depth > 0 or self.has_held_enough(turn):
+            return build_pass(self.name, live)
+        wanted, reason = self.read_contract(turn)
         if not wanted:
-            return passed(self.name, live)
+            return build_pass(self.name, live)
         message = f"this request wants words, nothing changed ({reason}); answer in words"
         held = Ruling(Standing.HOLD, CODE, message, reason=reason)
         clear = Ruling(Standing.ALLOW, "drift_passed")
@@ -49,15 +49,15 @@ class DriftGate:
             Consequence("words_only_next", lasts=section.lasts),
         )
 
-    def nagged(self, turn: Turn) -> bool:
+    def has_held_enough(self, turn: Turn) -> bool:
         """Whether the task was held often enough; never while tools stay away for all of it, called or not."""
         section = self.policy.drift
         bound = section.max_holds if section.lasts == "request" else 0
-        return 0 < bound <= fired(turn, self.name, self.mode)
+        return 0 < bound <= count_fired(turn, self.name, self.mode)
 
-    def words_wanted(self, turn: Turn) -> tuple[bool, str]:
+    def read_contract(self, turn: Turn) -> tuple[bool, str]:
         """Return whether the request's contract wants words only, and the reason."""
-        contract = contract_of(turn.user_messages, self.policy)
+        contract = read_contract(turn.user_messages, self.policy)
         if self.policy.drift.trigger == "contract":
             return contract.text_only == "yes", contract.reason
         neither = contract.expects_mutation != "yes" and contract.requires_observation != "yes"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from foregate.policy.policy import Policy, Requirement
-from foregate.policy.risk.facts import access_of
+from foregate.policy.risk.facts import effect_of_access
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import EvidenceCode, GateName
 from foregate.schemas.decision import Mode
@@ -37,34 +37,34 @@ class EvidenceGate:
         return self.policy.evidence.mode
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
-        return Opinion({call.id: self.rule(so_far.facts[call.id]) for call in live})
+        return Opinion({call.id: self.rule_on_call(so_far.facts[call.id]) for call in live})
 
-    def rule(self, facts: CallFacts) -> Ruling:
+    def rule_on_call(self, facts: CallFacts) -> Ruling:
         """Return the first unmet requirement's ruling on one call."""
         for resource in facts.resources:
             for requirement in self.policy.evidence.requirements:
-                if applies(requirement, resource) and (ruling := self.unmet(requirement, resource)):
+                if is_applicable(requirement, resource) and (ruling := self.check_requirement(requirement, resource)):
                     return ruling
         return _PASSED
 
-    def unmet(self, requirement: Requirement, resource: SurveyedResource) -> Ruling | None:
+    def check_requirement(self, requirement: Requirement, resource: SurveyedResource) -> Ruling | None:
         """Return the hold when no accepted record of the resource is there, or only an outdated one."""
-        records = [seen for seen in resource.evidence if accepted(requirement, seen)]
+        records = [seen for seen in resource.evidence if is_accepted(requirement, seen)]
         if not records:
             why = f"`{resource.id}` has not been looked at in this session"
-            return self.hold("missing_pre_execution_evidence", why, requirement, resource)
+            return self.build_hold("missing_pre_execution_evidence", why, requirement, resource)
         if requirement.content == "same":  # a listing since the content was read takes nothing from what was read
             records = [seen for seen in records if seen.hash]
         if not records:
             why = f"the content of `{resource.id}` has not been looked at in this session"
-            return self.hold("missing_pre_execution_evidence", why, requirement, resource)
+            return self.build_hold("missing_pre_execution_evidence", why, requirement, resource)
         newest = max(records, key=lambda seen: seen.seq)
         if requirement.content != "any" and newest.hash and newest.hash != resource.hash:
             why = f"`{resource.id}` has changed since it was last looked at"
-            return self.hold("stale_evidence", why, requirement, resource)
+            return self.build_hold("stale_evidence", why, requirement, resource)
         return None
 
-    def hold(self, code: EvidenceCode, why: str, requirement: Requirement, resource: SurveyedResource) -> Ruling:
+    def build_hold(self, code: EvidenceCode, why: str, requirement: Requirement, resource: SurveyedResource) -> Ruling:
         """Return a hold with the remedy the policy names, when that tool is offered."""
         if requirement.remedy not in self.catalogue:
             return Ruling(Standing.HOLD, code, f"{why}; look at it first, then repeat the call", reason=resource.id)
@@ -73,11 +73,11 @@ class EvidenceGate:
         return Ruling(Standing.HOLD, code, message, remedy, reason=resource.id)
 
 
-def applies(requirement: Requirement, resource: SurveyedResource) -> bool:
+def is_applicable(requirement: Requirement, resource: SurveyedResource) -> bool:
     """Whether the requirement is about this resource: it exists, and the call would do that to it."""
-    return resource.exists and resource.kind is requirement.kind and access_of(resource) in requirement.effects
+    return resource.exists and resource.kind is requirement.kind and effect_of_access(resource) in requirement.effects
 
 
-def accepted(requirement: Requirement, seen: EvidenceSeen) -> bool:
+def is_accepted(requirement: Requirement, seen: EvidenceSeen) -> bool:
     """Whether a record is of an accepted kind and, where the whole content is needed, of all of it."""
     return seen.kind in requirement.accepts and not (requirement.whole and seen.trust is not Trust.DIRECT)

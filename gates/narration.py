@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from foregate.gates.counts import fired
+from foregate.gates.counts import count_fired
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName
 from foregate.schemas.decision import Mode
-from foregate.schemas.opinion import Opinion, passed
+from foregate.schemas.opinion import Opinion, build_pass
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.ruling import Number, Ruling
 from foregate.schemas.standing import Standing
@@ -35,16 +35,16 @@ class NarrationGate:
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
         section = self.policy.narration
         said = max(turn.narrated, len(turn.plan.goal) if turn.plan else 0)
-        due = {call.id for call in live if self.due(so_far.facts[call.id])}
-        often = section.max_holds and fired(turn, self.name, self.mode) >= section.max_holds
+        due = {call.id for call in live if self.is_due(so_far.facts[call.id])}
+        often = section.max_holds and count_fired(turn, self.name, self.mode) >= section.max_holds
         if not due or said >= section.min_chars or turn.depth > 0 or often:
-            return passed(self.name, live)
+            return build_pass(self.name, live)
         number = Number("narrated", said, section.min_chars, "narration.min_chars")
         held = Ruling(Standing.HOLD, "narration_required", MESSAGE, numbers=(number,))
         clear = Ruling(Standing.ALLOW, "narration_passed")
         return Opinion({call.id: held if call.id in due else clear for call in live})
 
-    def due(self, facts: CallFacts) -> bool:
+    def is_due(self, facts: CallFacts) -> bool:
         """Whether this call may not go without words before it."""
         match self.policy.narration.scope:
             case "risky":

@@ -8,11 +8,11 @@ from functools import cached_property
 
 from pydantic import ValidationError
 
-from foregate.gates.advice import planning
-from foregate.gates.approval import spared
-from foregate.gates.counts import asked_enough
-from foregate.gates.plan_checks import defect, trimmed
-from foregate.gates.plan_scope import accepted, covered, exact_commands
+from foregate.gates.advice import build_planning_need
+from foregate.gates.approval import spare_advice
+from foregate.gates.counts import has_asked_enough
+from foregate.gates.plan_checks import find_defect, trim_plan
+from foregate.gates.plan_scope import find_covering_items, list_exact_commands, put_in_force
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName
@@ -60,30 +60,32 @@ class PlanGate:
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
         rulings = {call.id: _PASSED for call in live}
-        due = self.due(turn, [so_far.facts[call.id] for call in live])
-        open_, uses = self.uncovered(due, turn.plan, turn.during)
+        due = self.find_due_calls(turn, [so_far.facts[call.id] for call in live])
+        open_, uses = self.find_uncovered_calls(due, turn.plan, turn.during)
         if not open_:
             return Opinion(rulings, uses=uses)
         if turn.plan is not None and turn.plan.amendments >= self.policy.plan.max_amendments:
-            return Opinion(rulings | self.drift(open_, "max_amendments"), uses=uses)
-        answers = turn.answers_of(self.name)
+            return Opinion(rulings | self.hold_as_drift(open_, "max_amendments"), uses=uses)
+        answers = turn.find_answers(self.name)
         if not answers:
-            return self.ask(turn, so_far, open_, rulings, uses, "")
-        plan = read(answers[-1])
+            return self.ask_planner(turn, so_far, open_, rulings, uses, "")
+        plan = read_plan(answers[-1])
         if plan is None:
             return Opinion(
-                rulings | self.unavailable(open_, answers[-1].error or "plan_generation_failed"),
+                rulings | self.rule_without_plan(open_, answers[-1].error or "plan_generation_failed"),
                 detail={"result": "unavailable", "error": answers[-1].error},
                 uses=uses,
             )
-        reason = defect(plan, open_[0])
+        reason = find_defect(plan, open_[0])
         if reason and len(answers) == 1:
-            return self.ask(turn, so_far, open_, rulings, uses, reason)
+            return self.ask_planner(turn, so_far, open_, rulings, uses, reason)
         if reason:
-            return Opinion(rulings | self.refused(open_, turn, reason), detail=detail_of(plan, "rejected"), uses=uses)
-        return self.accept(plan, turn, due, open_, dict(rulings))
+            return Opinion(
+                rulings | self.hold_rejected_plan(open_, turn, reason), detail=build_detail(plan, "rejected"), uses=uses
+            )
+        return self.accept_plan(plan, turn, due, open_, dict(rulings))
 
-    def due(self, turn: Turn, live: Sequence[CallFacts]) -> list[CallFacts]:
+    def find_due_calls(self, turn: Turn, live: Sequence[CallFacts]) -> list[CallFacts]:
         """Return the changes that need a plan: risky ones, and what goes beyond the task's changed resources."""
         section = self.policy.plan
         if section.depth == "top_level" and turn.depth > 0:
@@ -105,14 +107,14 @@ class PlanGate:
                 due.append(facts)
         return due[:1] if section.binding == "first_action" else due
 
-    def uncovered(
+    def find_uncovered_calls(
         self, due: Sequence[CallFacts], plan: PlanInForce | None, during: str
     ) -> tuple[list[CallFacts], dict[str, tuple[int, ...]]]:
         """Return the calls a plan does not cover, and what the others use of it."""
         left, uses, spent = [], {}, dict[int, int]()
         same_tool = self.policy.plan.binding == "steps"
         for facts in due:
-            found = covered(facts, plan, spent, same_tool=same_tool, during=during) if plan else None
+            found = find_covering_items(facts, plan, spent, same_tool=same_tool, during=during) if plan else None
             if found is None:
                 left.append(facts)
                 continue
@@ -121,7 +123,7 @@ class PlanGate:
                 spent[index] = spent.get(index, 0) + 1
         return left, uses
 
-    def ask(
+    def ask_planner(
         self,
         turn: Turn,
         so_far: SoFar,
@@ -132,29 +134,29 @@ class PlanGate:
     ) -> Need | Opinion:
         """Return the planner's Need, or the opinion without one when no further question may be asked."""
         bound = self.policy.safety.model_calls
-        if asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
+        if has_asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
             held = Ruling(Standing.HOLD, "plan_unavailable", _ASKED_ENOUGH, reason=reason or "needs_per_gate")
             return Opinion({**rulings, **{facts.call.id: held for facts in open_}}, uses=uses)
         if 0 < bound <= turn.counters.safety_calls:
-            return Opinion({**rulings, **self.unavailable(open_, "safety_budget")}, uses=uses)
-        if asks := spared(self.name, open_, turn, so_far, self.policy):
+            return Opinion({**rulings, **self.rule_without_plan(open_, "safety_budget")}, uses=uses)
+        if asks := spare_advice(self.name, open_, turn, so_far, self.policy):
             return Opinion({**rulings, **asks}, summary=_SPARED, uses=uses)
-        return planning(turn, open_, reason)
+        return build_planning_need(turn, open_, reason)
 
-    def accept(
+    def accept_plan(
         self, plan: Plan, turn: Turn, due: Sequence[CallFacts], open_: Sequence[CallFacts], rulings: dict[str, Ruling]
     ) -> Opinion:
         """Return the opinion of a plan that fits: what it covers may go on, what it leaves out is held."""
-        in_force = accepted(plan, open_[0], self.catalogue, turn.plan, self.policy)
-        left, uses = self.uncovered(due, in_force, turn.during)
-        exactly = exact_commands(in_force)
-        remedy = remedy_for(exactly)
+        in_force = put_in_force(plan, open_[0], self.catalogue, turn.plan, self.policy)
+        left, uses = self.find_uncovered_calls(due, in_force, turn.during)
+        exactly = list_exact_commands(in_force)
+        remedy = describe_remedy(exactly)
         message = f"plan v{in_force.revision} accepted: {in_force.goal[:200]}{remedy}"
         for facts in open_:
             rulings[facts.call.id] = Ruling(Standing.ALLOW, "plan_accepted", message)
         return Opinion(
-            rulings | self.drift(left, "not_in_plan", remedy),
-            detail=detail_of(plan, "accepted")
+            rulings | self.hold_as_drift(left, "not_in_plan", remedy),
+            detail=build_detail(plan, "accepted")
             | {"revision": in_force.revision}
             | ({"exactly": exactly} if exactly else {}),
             plan=in_force,
@@ -162,18 +164,18 @@ class PlanGate:
             uses=uses,
         )
 
-    def drift(self, open_: Sequence[CallFacts], why: str, remedy: str = "") -> dict[str, Ruling]:
+    def hold_as_drift(self, open_: Sequence[CallFacts], why: str, remedy: str = "") -> dict[str, Ruling]:
         """Return the holds of calls the plan does not cover."""
         return {facts.call.id: Ruling(Standing.HOLD, "plan_drift", _DRIFT + remedy, reason=why) for facts in open_}
 
-    def refused(self, open_: Sequence[CallFacts], turn: Turn, reason: str) -> dict[str, Ruling]:
+    def hold_rejected_plan(self, open_: Sequence[CallFacts], turn: Turn, reason: str) -> dict[str, Ruling]:
         """Return the holds after a plan failed its checks twice; an amendment that fails is drift of its call only."""
         if turn.plan is not None:
-            return self.drift(open_, reason)
+            return self.hold_as_drift(open_, reason)
         message = f"the plan made for this does not fit it ({reason}); reconsider the call, or send a smaller one"
         return {facts.call.id: Ruling(Standing.HOLD, "plan_rejected", message, reason=reason) for facts in open_}
 
-    def unavailable(self, open_: Sequence[CallFacts], error: str) -> dict[str, Ruling]:
+    def rule_without_plan(self, open_: Sequence[CallFacts], error: str) -> dict[str, Ruling]:
         """Return the rulings when there is no plan to be had, as the policy says for dangerous and other calls."""
         section, rulings = self.policy.plan.on_unavailable, {}
         for facts in open_:
@@ -191,17 +193,17 @@ class PlanGate:
         return rulings
 
 
-def read(answer: Answer) -> Plan | None:
+def read_plan(answer: Answer) -> Plan | None:
     """Return the trimmed plan of an answer, None when there is none in it."""
     if answer.value is None:
         return None
     try:
-        return trimmed(Plan.model_validate(answer.value))
+        return trim_plan(Plan.model_validate(answer.value))
     except ValidationError:
         return None
 
 
-def remedy_for(commands: Sequence[str]) -> str:
+def describe_remedy(commands: Sequence[str]) -> str:
     """Return what to write instead of commands a plan covers in exactly their words, "" where there are none."""
     if not commands:
         return ""
@@ -210,7 +212,7 @@ def remedy_for(commands: Sequence[str]) -> str:
     return f"; of {named}{many} it covers exactly these words, {_NAME_IT}"
 
 
-def detail_of(plan: Plan, result: str) -> dict[str, Json]:
+def build_detail(plan: Plan, result: str) -> dict[str, Json]:
     """Return what is recorded of a plan."""
     return {
         "result": result,

@@ -9,7 +9,7 @@ from foregate.schemas.plan import Criterion, Plan, PlannedAction, PlannedStep
 from foregate.schemas.resource import ResourceKind
 
 
-def trimmed(plan: Plan) -> Plan:
+def trim_plan(plan: Plan) -> Plan:
     """Return the plan without blanks around its texts and without blank entries; nothing else is changed."""
     steps = [
         PlannedStep(
@@ -24,7 +24,7 @@ def trimmed(plan: Plan) -> Plan:
     first = plan.first_action
     return Plan(
         goal=plan.goal.strip(),
-        success_criteria=[_criterion(item) for item in plan.success_criteria if item.text.strip()],
+        success_criteria=[_trim_criterion(item) for item in plan.success_criteria if item.text.strip()],
         first_action=PlannedAction(
             tool=first.tool.strip(), target=first.target.strip(), description=first.description.strip()
         ),
@@ -35,11 +35,11 @@ def trimmed(plan: Plan) -> Plan:
     )
 
 
-def _criterion(item: Criterion) -> Criterion:
+def _trim_criterion(item: Criterion) -> Criterion:
     return Criterion(text=item.text.strip(), check=item.check, target=item.target, expected=item.expected)
 
 
-def defect(plan: Plan, facts: CallFacts) -> str:
+def find_defect(plan: Plan, facts: CallFacts) -> str:
     """Return the first reason why the trimmed plan is no plan for this call, "" when it is one."""
     first, steps = plan.first_action, plan.planned_steps or []
     resources = [resource for resource in facts.resources if resource.access.changes] or list(facts.resources)
@@ -52,7 +52,7 @@ def defect(plan: Plan, facts: CallFacts) -> str:
         ("missing_first_action_target", bool(resources) and not first.target),
         (
             "first_action_target_mismatch",
-            bool(resources) and not any(same_target(first.target, r.kind, r.id) for r in resources),
+            bool(resources) and not any(is_same_target(first.target, r.kind, r.id) for r in resources),
         ),
         ("missing_verification_requirement", not plan.requires_verification),
         ("missing_risk_acknowledgment", not plan.risky_actions),
@@ -73,7 +73,7 @@ def defect(plan: Plan, facts: CallFacts) -> str:
     return next((reason for reason, holds in checks if holds), "")
 
 
-def same_target(named: str, kind: ResourceKind, id: str) -> bool:  # noqa: A002
+def is_same_target(named: str, kind: ResourceKind, id: str) -> bool:  # noqa: A002
     """Whether a plan's words name exactly this resource; a command may be named by program and leading arguments."""
     if kind in (ResourceKind.FILE, ResourceKind.DIRECTORY):
         return named.removeprefix("./").rstrip("/") == id

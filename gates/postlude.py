@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foregate.gates.counts import fired
+from foregate.gates.counts import count_fired
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import PostludeCode
 from foregate.schemas.decision import Decision
@@ -10,7 +10,7 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.turn import Turn
 
 
-def postlude(turn: Turn, policy: Policy) -> Judgement:
+def judge_answer(turn: Turn, policy: Policy) -> Judgement:
     """Return the judgement on an answer after changes; the checks of the turn say what was observed since.
 
     What fails, or needs more than a look, is named to the model once (`verification_pending`); after that the
@@ -18,17 +18,17 @@ def postlude(turn: Turn, policy: Policy) -> Judgement:
     """
     open_ = [check for check in turn.checks if check.result != "met"]
     if not open_:
-        return row("verification_passed", "what was promised was seen after the last change", turn)
-    told = fired(turn, "postlude", "enforce") > 0
+        return build_judgement("verification_passed", "what was promised was seen after the last change", turn)
+    told = count_fired(turn, "postlude", "enforce") > 0
     bound = policy.limits.verification_rounds
     spent = bound and turn.counters.verification_rounds >= bound
     names = "; ".join(f"{check.text[:120]} ({check.result})" for check in open_)
     if any(check.result in ("failed", "uncheckable") for check in open_) and not told and not spent:
-        return row("verification_pending", f"not seen yet: {names}", turn)
-    return row("unverified", f"not seen after the last change: {names}", turn)
+        return build_judgement("verification_pending", f"not seen yet: {names}", turn)
+    return build_judgement("unverified", f"not seen after the last change: {names}", turn)
 
 
-def row(code: PostludeCode, summary: str, turn: Turn) -> Judgement:
+def build_judgement(code: PostludeCode, summary: str, turn: Turn) -> Judgement:
     """Return the judgement that holds the one row of the postlude."""
     counts = {
         result: sum(check.result == result for check in turn.checks)

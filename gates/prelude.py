@@ -13,14 +13,14 @@ from foregate.gates.drift import DriftGate
 from foregate.gates.evidence import EvidenceGate
 from foregate.gates.narration import NarrationGate
 from foregate.gates.plan import PlanGate
-from foregate.gates.rows import decision_of, snapshot
+from foregate.gates.rows import build_decision, build_snapshot
 from foregate.gates.rules import RulesGate
 from foregate.gates.uncertainty import UncertaintyGate
 from foregate.gates.validity import ValidityGate
 from foregate.policy.policy import Policy
-from foregate.policy.risk.facts import facts_of_turn
+from foregate.policy.risk.facts import compute_turn_facts
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.codes import GateName, passed_code
+from foregate.schemas.codes import GateName, get_pass_code
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.grant import Grant
 from foregate.schemas.judgement import Judgement, Verdict
@@ -43,7 +43,7 @@ class Prelude:
     holds_all: bool = False
 
 
-def prelude(policy: Policy, catalogue: Catalogue) -> Prelude:
+def build_prelude(policy: Policy, catalogue: Catalogue) -> Prelude:
     """Return the gates in the order they are asked; a gate that is `off` is not among them."""
     gates: tuple[Gate, ...] = (
         ValidityGate(policy, catalogue),
@@ -58,7 +58,7 @@ def prelude(policy: Policy, catalogue: Catalogue) -> Prelude:
     )
     return Prelude(
         tuple(gate for gate in gates if gate.mode != "off"),
-        lambda turn: facts_of_turn(turn, policy, catalogue),
+        lambda turn: compute_turn_facts(turn, policy, catalogue),
         policy.holds == "whole_response",
     )
 
@@ -75,22 +75,22 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
     for gate in bench.gates:
         if not live or (bench.holds_all and len(live) < len(turn.calls)):
             break  # what is held as a whole spends nobody's advice or patience
-        opinion = ask(gate, turn, live, ids, so_far)
+        opinion = ask_gate(gate, turn, live, ids, so_far)
         if isinstance(opinion, Need):
             return opinion
-        so_far.decisions.append(decision_of(gate, opinion, live, so_far, turn))
+        so_far.decisions.append(build_decision(gate, opinion, live, so_far, turn))
         if gate.mode == "shadow":
             continue
-        if join(gate.name, opinion, live, so_far):
+        if join_rulings(gate.name, opinion, live, so_far):
             live = [call for call in live if not so_far.rulings[call.id][1].standing.stops]
             ids = {call.id for call in live}
         if opinion.consequence is not None and consequence is None:
             consequence = (gate.name, opinion.consequence)
             so_far.settled = True
-    return concluded(turn, so_far, consequence, bench.holds_all)
+    return conclude_judgement(turn, so_far, consequence, bench.holds_all)
 
 
-def ask(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so_far: SoFar) -> Opinion | Need:
+def ask_gate(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so_far: SoFar) -> Opinion | Need:
     """Ask one gate about the live calls, whose ids are `ids`.
 
     One that raises, or leaves a call out, holds what it did not rule on.
@@ -98,38 +98,38 @@ def ask(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so_far:
     try:
         opinion = gate(turn, live, so_far)
     except ForegateError as error:
-        return Opinion({call.id: failed(gate, str(error), f": {error}"[:300]) for call in live})
+        return Opinion({call.id: build_gate_error(gate, str(error), f": {error}"[:300]) for call in live})
     except Exception as error:
-        return Opinion({call.id: failed(gate, f"{type(error).__name__}: {error}") for call in live})
+        return Opinion({call.id: build_gate_error(gate, f"{type(error).__name__}: {error}") for call in live})
     if isinstance(opinion, Need):
-        quiet = so_far.settled or turn.actor != "model" or (gate.mode == "shadow" and not shadow_asks(gate))
-        return unasked(gate, opinion, live) if quiet else opinion
+        quiet = so_far.settled or turn.actor != "model" or (gate.mode == "shadow" and not may_ask_in_shadow(gate))
+        return hold_unasked(gate, opinion, live) if quiet else opinion
     if not turn.grants and opinion.rulings.keys() == ids:
         return opinion
-    rulings = {call.id: opinion.rulings.get(call.id) or failed(gate, "no ruling") for call in live}
-    rulings = {call_id: honoured(gate.name, ruling, turn, so_far, call_id) for call_id, ruling in rulings.items()}
+    rulings = {call.id: opinion.rulings.get(call.id) or build_gate_error(gate, "no ruling") for call in live}
+    rulings = {call_id: apply_override(gate.name, ruling, turn, so_far, call_id) for call_id, ruling in rulings.items()}
     return replace(opinion, rulings=rulings)
 
 
-def shadow_asks(gate: Gate) -> bool:
+def may_ask_in_shadow(gate: Gate) -> bool:
     """Whether a shadow gate may raise its Need all the same."""
     return bool(getattr(gate, "shadow_asks", False))
 
 
-def failed(gate: Gate, why: str, told: str = "") -> Ruling:
+def build_gate_error(gate: Gate, why: str, told: str = "") -> Ruling:
     """Return the ruling of a gate that could not judge; `told` is what of the reason the model may read."""
     message = f"the gate `{gate.name}` could not judge this call, so it is held{told}"
     return Ruling(Standing.HOLD, "gate_error", message, reason=why[:200])
 
 
-def unasked(gate: Gate, need: Need, live: Sequence[ToolCall]) -> Opinion:
+def hold_unasked(gate: Gate, need: Need, live: Sequence[ToolCall]) -> Opinion:
     """Return the opinion of a gate whose question is not asked now: what it would ask about is held."""
     held = Ruling(Standing.HOLD, "not_asked_now", "held until what was asked first is settled; then send it again")
-    clear = Ruling(Standing.ALLOW, passed_code(gate.name))
+    clear = Ruling(Standing.ALLOW, get_pass_code(gate.name))
     return Opinion({call.id: held if call.id in need.calls else clear for call in live})
 
 
-def honoured(gate: GateName, ruling: Ruling, turn: Turn, so_far: SoFar, call_id: str) -> Ruling:
+def apply_override(gate: GateName, ruling: Ruling, turn: Turn, so_far: SoFar, call_id: str) -> Ruling:
     """Turn a hold into leave when a person said `anyway` to exactly this call, gate and code.
 
     What cannot be read, what a rule denies, what was not looked at and what could not be judged stays held.
@@ -141,11 +141,11 @@ def honoured(gate: GateName, ruling: Ruling, turn: Turn, so_far: SoFar, call_id:
     digest = so_far.facts[call_id].call.digest
     for grant in turn.grants:
         if (grant.gate, grant.code, grant.digest) == (gate, ruling.code, digest):
-            return Ruling(Standing.ALLOW, passed_code(gate), reason=f"anyway, event {grant.seq}")
+            return Ruling(Standing.ALLOW, get_pass_code(gate), reason=f"anyway, event {grant.seq}")
     return ruling
 
 
-def join(gate: GateName, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar) -> bool:
+def join_rulings(gate: GateName, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar) -> bool:
     """Join a gate's rulings by max; return whether they stop a call.
 
     `approval` alone replaces an ASK. A consequence holds every change asked about.
@@ -167,9 +167,11 @@ def join(gate: GateName, opinion: Opinion, live: Sequence[ToolCall], so_far: SoF
     return stopped
 
 
-def concluded(turn: Turn, so_far: SoFar, consequence: tuple[str, Consequence] | None, holds_all: bool) -> Judgement:
+def conclude_judgement(
+    turn: Turn, so_far: SoFar, consequence: tuple[str, Consequence] | None, holds_all: bool
+) -> Judgement:
     """Return the judgement: an ASK nobody settled is denied, a call no gate ruled on is held."""
-    verdicts = [verdict_on(call, so_far) for call in turn.calls]
+    verdicts = [build_verdict(call, so_far) for call in turn.calls]
     if holds_all and any(verdict.standing is not Standing.ALLOW for verdict in verdicts):
         with_it = Ruling(Standing.HOLD, "not_asked_now", "held with its whole response; send it again")
         verdicts = [
@@ -178,7 +180,7 @@ def concluded(turn: Turn, so_far: SoFar, consequence: tuple[str, Consequence] | 
         ]
     allowed = {verdict.call for verdict in verdicts if verdict.standing is Standing.ALLOW}
     if allowed:
-        so_far.decisions.append(snapshot(turn, len(allowed)))
+        so_far.decisions.append(build_snapshot(turn, len(allowed)))
     plan = so_far.plan if so_far.plan_first in allowed else None
     grants: tuple[Grant, ...] = tuple(so_far.grants)
     return Judgement(
@@ -188,18 +190,18 @@ def concluded(turn: Turn, so_far: SoFar, consequence: tuple[str, Consequence] | 
         consequence[0] if consequence else "",
         plan,
         grants,
-        used_up(turn, so_far, allowed, committed=plan is not None or so_far.plan is None),
+        count_plan_uses(turn, so_far, allowed, committed=plan is not None or so_far.plan is None),
     )
 
 
-def used_up(turn: Turn, so_far: SoFar, allowed: set[str], *, committed: bool) -> dict[str, tuple[int, ...]]:
+def count_plan_uses(turn: Turn, so_far: SoFar, allowed: set[str], *, committed: bool) -> dict[str, tuple[int, ...]]:
     """Return what the allowed calls use of the plan that is in force afterwards: the new one only when `committed`."""
     before = len(turn.plan.items) if turn.plan is not None else 0
     uses = {call: tuple(index for index in items if committed or index < before) for call, items in so_far.uses.items()}
     return {call: items for call, items in uses.items() if call in allowed and items}
 
 
-def verdict_on(call: ToolCall, so_far: SoFar) -> Verdict:
+def build_verdict(call: ToolCall, so_far: SoFar) -> Verdict:
     """Return the strictest ruling on a call; without one it is held, and an ASK nobody settled is denied."""
     nobody = Ruling(Standing.HOLD, "gate_error", "no gate ruled on this call, so it is held")
     gate, ruling = so_far.rulings.get(call.id, ("prelude", nobody))

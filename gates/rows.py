@@ -20,13 +20,13 @@ _NOT_REQUIRED = "critique_not_required"
 """What stands for `critique_passed`."""
 
 
-def decision_of(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar, turn: Turn) -> Decision:
+def build_decision(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar, turn: Turn) -> Decision:
     """Return the row that records an opinion: its code is the strictest ruling's, the first call's on a tie."""
     rulings = [opinion.rulings[call.id] for call in live]
     strictest = max(rulings, key=_RANK)
     notable = [call for call in live if opinion.rulings[call.id].code not in (f"{gate.name}_passed", _NOT_REQUIRED)]
     if not (notable or strictest.numbers or opinion.detail or opinion.summary or any(r.rules for r in rulings)):
-        return plain(gate.name, strictest.code, gate.mode)
+        return build_plain_decision(gate.name, strictest.code, gate.mode)
     first = live[rulings.index(strictest)]
     numbers = dict.fromkeys(number for ruling in rulings for number in ruling.numbers)
     rules = dict.fromkeys(rule for ruling in rulings for rule in ruling.rules)
@@ -37,27 +37,27 @@ def decision_of(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: 
         summary=opinion.summary or strictest.message,
         tool=first.name[:128] if notable else "",
         target=so_far.facts[first.id].target if notable else "",
-        rulings=tuple(row_of(call, opinion.rulings[call.id], first) for call in notable),
+        rulings=tuple(build_call_ruling(call, opinion.rulings[call.id], first) for call in notable),
         numbers=tuple(numbers),
         rules=tuple(rules),
-        repetition=repetition(first, strictest, turn) if notable else "",
+        repetition=find_repetition(first, strictest, turn) if notable else "",
         consequence=opinion.consequence,
         detail=opinion.detail,
     )
 
 
 @lru_cache(maxsize=256)
-def plain(gate: GateName, code: GateCode, mode: Mode) -> Decision:
+def build_plain_decision(gate: GateName, code: GateCode, mode: Mode) -> Decision:
     """Return the row of a gate that let everything pass and has nothing to add."""
     return Decision(gate, code, mode)
 
 
-def row_of(call: ToolCall, ruling: Ruling, first: ToolCall) -> CallRuling:
+def build_call_ruling(call: ToolCall, ruling: Ruling, first: ToolCall) -> CallRuling:
     """Return a call's part of the row; the first call's message is the row's summary already."""
     return CallRuling(call.id, ruling.standing, ruling.code, "" if call is first else ruling.message, ruling.reason)
 
 
-def repetition(call: ToolCall, ruling: Ruling, turn: Turn) -> str:
+def find_repetition(call: ToolCall, ruling: Ruling, turn: Turn) -> str:
     """Return the code when the same call was held for it before on the same evidence, else ""."""
     if ruling.standing is not Standing.HOLD or not turn.holds:
         return ""
@@ -66,7 +66,7 @@ def repetition(call: ToolCall, ruling: Ruling, turn: Turn) -> str:
     return ruling.code if same else ""
 
 
-def snapshot(turn: Turn, ready: int) -> Decision:
+def build_snapshot(turn: Turn, ready: int) -> Decision:
     """Return the last row of a turn in which something may run: execution state and number of calls."""
     state = {
         "task": turn.task,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.rules import verdict
+from foregate.policy.risk.rules import apply_rules
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName
 from foregate.schemas.decision import Mode
@@ -35,29 +35,29 @@ class RulesGate:
         return self.policy.rules.mode
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
-        return Opinion({call.id: self.judged(so_far.facts[call.id], turn) for call in live})
+        return Opinion({call.id: self.rule_or_hold(so_far.facts[call.id], turn) for call in live})
 
-    def judged(self, facts: CallFacts, turn: Turn) -> Ruling:
+    def rule_or_hold(self, facts: CallFacts, turn: Turn) -> Ruling:
         """Return the ruling on one call; where a rule cannot be applied to it, only that call is held."""
         try:
-            return self.rule(facts, turn)
+            return self.rule_on_call(facts, turn)
         except PolicyError as error:
             message = f"a rule cannot be applied to this call, so it is held: {error}"
             return Ruling(Standing.HOLD, "gate_error", message[:400], reason=str(error)[:200])
 
-    def rule(self, facts: CallFacts, turn: Turn) -> Ruling:
+    def rule_on_call(self, facts: CallFacts, turn: Turn) -> Ruling:
         """Return the ruling on one call."""
-        then, rules, message = verdict(facts, self.policy, turn)
+        then, rules, message = apply_rules(facts, self.policy, turn)
         if then == "deny":
             return Ruling(Standing.DENY, "denied_by_rule", message, rules=rules)
-        if self.policy.rules.refused_before and (refusal := refused_before(facts, turn)):
+        if self.policy.rules.refused_before and (refusal := find_refusal(facts, turn)):
             return Ruling(Standing.HOLD, "refused_before", refusal.message, reason=f"{refusal.code}, {refusal.seq}")
         if then == "ask":
             return Ruling(Standing.ASK, "asked_by_rule", message, rules=rules)
         return Ruling(Standing.ALLOW, "rules_passed", rules=rules) if rules else _PASSED
 
 
-def refused_before(facts: CallFacts, turn: Turn) -> Refusal | None:
+def find_refusal(facts: CallFacts, turn: Turn) -> Refusal | None:
     """Return the first refusal of this very call, while what is known of its resources is the same."""
     for refusal in turn.refusals:
         if refusal.digest == facts.call.digest and refusal.fingerprint == fingerprint(facts.survey):

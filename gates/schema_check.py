@@ -28,32 +28,32 @@ class SchemaCheck:
     """
 
     def __init__(self, schema: Mapping[str, Json], *, closed: bool, references: int = REFERENCES) -> None:
-        schema = without_dialects(schema)
+        schema = remove_dialects(schema)
         self._references = references
         if closed and "properties" in schema and "additionalProperties" not in schema:
             schema["additionalProperties"] = False
-        _sound(strict_json.canonical(schema).decode())
+        _check_schema(strict_json.canonical(schema).decode())
         self._validator = _Validator(schema, registry=Registry())
 
-    def defect(self, arguments: Mapping[str, Json]) -> str:
+    def find_first_defect(self, arguments: Mapping[str, Json]) -> str:
         """Return one sentence naming the argument and what is wrong, "" when nothing is."""
-        return next(iter(self._found(arguments, 1)), "")
+        return next(iter(self._collect_sentences(arguments, 1)), "")
 
-    def defects(self, arguments: Mapping[str, Json]) -> Iterator[str]:
+    def find_defects(self, arguments: Mapping[str, Json]) -> Iterator[str]:
         """Yield a sentence for each thing that is wrong."""
-        yield from self._found(arguments)
+        yield from self._collect_sentences(arguments)
 
-    def _found(self, arguments: Mapping[str, Json], most: int | None = None) -> list[str]:
+    def _collect_sentences(self, arguments: Mapping[str, Json], most: int | None = None) -> list[str]:
         before = _LEFT.set([self._references])
         try:
-            return [_sentence(error) for error in islice(self._validator.iter_errors(arguments), most)]
+            return [_describe_error(error) for error in islice(self._validator.iter_errors(arguments), most)]
         except (TooManyReferences, RecursionError):
             return [f"the tool's schema follows more than {self._references} references here; send simpler arguments"]
         finally:
             _LEFT.reset(before)
 
 
-def _sentence(error: ValidationError) -> str:
+def _describe_error(error: ValidationError) -> str:
     where = ".".join(str(part) for part in error.absolute_path)
     return f"the argument `{where}` does not fit: {error.message[:300]}" if where else error.message[:300]
 
@@ -66,30 +66,34 @@ _LEFT: ContextVar[list[int]] = ContextVar("references left")
 """How many references may still be followed for the arguments in hand."""
 
 
-def without_dialects(schema: Mapping[str, Json]) -> dict[str, Json]:
+def remove_dialects(schema: Mapping[str, Json]) -> dict[str, Json]:
     """Return a schema without the `$schema` of its parts: the library would check those by that dialect's own rules,
     with patterns on Python's engine and references uncounted."""
-    return {key: _plainly(value) for key, value in schema.items() if not (key == "$schema" and isinstance(value, str))}
+    return {
+        key: _remove_inner_dialects(value)
+        for key, value in schema.items()
+        if not (key == "$schema" and isinstance(value, str))
+    }
 
 
-def _plainly(value: Json) -> Json:
+def _remove_inner_dialects(value: Json) -> Json:
     if isinstance(value, Mapping):
-        return without_dialects(value)
-    return [_plainly(item) for item in value] if isinstance(value, list) else value
+        return remove_dialects(value)
+    return [_remove_inner_dialects(item) for item in value] if isinstance(value, list) else value
 
 
 @lru_cache(maxsize=256)
-def _sound(schema: str) -> None:
+def _check_schema(schema: str) -> None:
     """Raise SchemaError for what is no JSON Schema; every session of a process has much the same ones."""
     _Validator.check_schema(json.loads(schema))
 
 
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _check_pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if validator.is_type(instance, "string") and not re2.search(pattern, instance):
         yield ValidationError(f"`{instance[:60]}` does not match the pattern `{pattern[:60]}`")
 
 
-def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _check_pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if not validator.is_type(instance, "object"):
         return
     for pattern, subschema in patterns.items():
@@ -98,7 +102,7 @@ def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: An
                 yield from validator.descend(value, subschema, path=key, schema_path=pattern)
 
 
-def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _check_additional_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if not validator.is_type(instance, "object"):
         return
     patterns = list(schema.get("patternProperties", ()))
@@ -127,7 +131,7 @@ def _counting(keyword: str) -> Callable[..., Iterator[ValidationError]]:
     return check
 
 
-def _required(validator: Any, required: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _check_required(validator: Any, required: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if not validator.is_type(instance, "object"):
         return
     for key in required:
@@ -135,7 +139,7 @@ def _required(validator: Any, required: Any, instance: Any, schema: Any) -> Iter
             yield ValidationError(f"the argument `{key}` is missing")
 
 
-def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _check_unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     """The library compares each item that cannot be sorted with every other, which a long list makes endless."""
     if not wanted or not validator.is_type(instance, "array"):
         return
@@ -146,11 +150,11 @@ def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator
 _Validator: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
     {
-        "pattern": _pattern,
-        "patternProperties": _pattern_properties,
-        "additionalProperties": _additional_properties,
-        "required": _required,
-        "uniqueItems": _unique,
+        "pattern": _check_pattern,
+        "patternProperties": _check_pattern_properties,
+        "additionalProperties": _check_additional_properties,
+        "required": _check_required,
+        "uniqueItems": _check_unique,
         "$ref": _counting("$ref"),
         "$dynamicRef": _counting("$dynamicRef"),
     },

@@ -32,14 +32,14 @@ class UncertaintyGate:
         return self.policy.uncertainty.mode
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
-        rulings = {call.id: self.rule(so_far.facts[call.id]) for call in live}
+        rulings = {call.id: self.rule_on_call(so_far.facts[call.id]) for call in live}
         unsure = [so_far.facts[c.id] for c in live if rulings[c.id].standing is Standing.HOLD]
         if not unsure:
             return Opinion(rulings)
         slots = tuple(dict.fromkeys(slot for facts in unsure for slot in facts.uncertainty.slots))
-        return Opinion(rulings, Consequence("ask_user", question(unsure, slots), slots))
+        return Opinion(rulings, Consequence("ask_user", build_question(unsure, slots), slots))
 
-    def rule(self, facts: CallFacts) -> Ruling:
+    def rule_on_call(self, facts: CallFacts) -> Ruling:
         """Return the ruling on one call; an observation is never too uncertain."""
         if not facts.changes:
             return _OBSERVES
@@ -52,7 +52,7 @@ class UncertaintyGate:
         return Ruling(Standing.HOLD, "uncertainty_clarification", message, numbers=(number,), reason=why)
 
 
-def question(unsure: Sequence[CallFacts], slots: Sequence[str]) -> str:
+def build_question(unsure: Sequence[CallFacts], slots: Sequence[str]) -> str:
     """Return one question that names what would be done, why it is not, and what is open."""
     first = unsure[0]
     what = f"`{first.call.name[:64]}`" + (f" on `{first.target[:200]}`" if first.target else "")

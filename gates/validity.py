@@ -53,43 +53,43 @@ class ValidityGate:
         object.__setattr__(self, "_checks", checks)
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
-        rulings = {call.id: self.rule(call, so_far.facts[call.id].survey.problem) for call in live}
+        rulings = {call.id: self.rule_on_call(call, so_far.facts[call.id].survey.problem) for call in live}
         if turn.unplanned is not None:
             changing = [call.id for call in live if so_far.facts[call.id].changes]
             if len(changing) > turn.unplanned:
                 rulings |= {call: _UNPLANNED for call in changing if rulings[call] is _PASSED}
         return Opinion(rulings)
 
-    def rule(self, call: ToolCall, problem: str) -> Ruling:
+    def rule_on_call(self, call: ToolCall, problem: str) -> Ruling:
         """Return the ruling on one call; `problem` says why nobody could look at what it names."""
         if call.name not in self._checks:
-            return Ruling(Standing.DENY, "unknown_tool", self.unknown(call))
+            return Ruling(Standing.DENY, "unknown_tool", self.describe_unknown(call))
         if call.arguments is None:
-            return invalid(call.defect)
+            return hold_invalid(call.defect)
         size, bound = len(call.raw.encode()), self.policy.validity.max_bytes
         if bound and size > bound:
             number = Number("bytes", size, bound, "validity.max_bytes")
-            return invalid(f"the arguments are larger than {bound} bytes; send less", number)
-        depth, deepest = depth_of(call.arguments), self.policy.validity.max_depth
+            return hold_invalid(f"the arguments are larger than {bound} bytes; send less", number)
+        depth, deepest = measure_depth(call.arguments), self.policy.validity.max_depth
         if depth > deepest:
             number = Number("depth", depth, deepest, "validity.max_depth")
-            return invalid(f"the arguments are nested deeper than {deepest}; flatten them", number)
-        defect = self._checks[call.name].defect(call.arguments)
-        return invalid(defect or problem) if defect or problem else _PASSED
+            return hold_invalid(f"the arguments are nested deeper than {deepest}; flatten them", number)
+        defect = self._checks[call.name].find_first_defect(call.arguments)
+        return hold_invalid(defect or problem) if defect or problem else _PASSED
 
-    def unknown(self, call: ToolCall) -> str:
+    def describe_unknown(self, call: ToolCall) -> str:
         """Return the sentence that names the nearest tool there is, or why what was begun is no call."""
         near = get_close_matches(call.name[:64], self._checks, n=1)
         hint = f"did you mean `{near[0]}`?" if near else call.defect or "use one of the tools offered"
         return f"there is no tool `{call.name[:64]}`; {hint}"
 
 
-def invalid(why: str, *numbers: Number) -> Ruling:
+def hold_invalid(why: str, *numbers: Number) -> Ruling:
     """Return the hold of arguments that cannot be used."""
     return Ruling(Standing.HOLD, "invalid_arguments", why, numbers=numbers)
 
 
-def depth_of(value: object) -> int:
+def measure_depth(value: object) -> int:
     """Return how deep objects and arrays nest, without recursion."""
     deepest, stack = 0, [(value, 1)]
     while stack:

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from foregate.policy.section import Count, Section
+from foregate.policy.section import Count, PolicySection
 
 
-class Serving(Section):
+class Serving(PolicySection):
     """Serving this process's tools to other agents. Times in seconds, sizes in bytes."""
 
     approvals: Literal["deny", "caller"]
@@ -21,7 +21,7 @@ class Serving(Section):
     away: Count
 
 
-class Runtime(Section):
+class Runtime(PolicySection):
     """Tools that run in another process. Times in seconds but for `backoff` (milliseconds), sizes in bytes."""
 
     declarations: Literal["believe", "raise"]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from foregate.policy.elsewhere import Runtime, Serving
-from foregate.policy.section import Count, Section, Thousandths
+from foregate.policy.section import Count, PolicySection, Thousandths
 from foregate.schemas import strict_json
 from foregate.schemas.decision import Mode
 from foregate.schemas.effect import Effect
@@ -16,7 +16,7 @@ from foregate.schemas.evidence_record import EvidenceKind, Origin
 from foregate.schemas.resource import ResourceKind
 
 
-class Limits(Section):
+class Limits(PolicySection):
     """How much one task may use; 0 is unlimited. `wall_clock` in seconds, `cost` in micro-units."""
 
     turns: Count
@@ -35,20 +35,20 @@ class Limits(Section):
     child_depth: Count
 
 
-class Safety(Section):
+class Safety(PolicySection):
     """The planner's and the critic's own budget per task."""
 
     model_calls: Count
     rounds: Count
 
 
-class Scope(Section):
+class Scope(PolicySection):
     """How broad a call may be before it counts as risky."""
 
     max_resources: Count
 
 
-class Validity(Section):
+class Validity(PolicySection):
     """How arguments are read."""
 
     closed_arguments: Literal["builtin", "all"]
@@ -57,7 +57,7 @@ class Validity(Section):
     max_references: Annotated[int, Field(ge=1)]
 
 
-class Rule(Section):
+class Rule(PolicySection):
     """One rule: every matcher given must match. Globs are `*`, `**` and `?`; patterns never run on Python's `re`."""
 
     id: Annotated[str, Field(min_length=1, pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
@@ -76,7 +76,7 @@ class Rule(Section):
     secrets: bool | None = None
 
 
-class Rules(Section):
+class Rules(PolicySection):
     """Operator's rules: deny > ask > allow, whatever the order in the file."""
 
     mode: Mode
@@ -85,7 +85,7 @@ class Rules(Section):
     list: tuple[Rule, ...]
 
 
-class Narration(Section):
+class Narration(PolicySection):
     """Saying what was understood before acting."""
 
     mode: Mode
@@ -94,7 +94,7 @@ class Narration(Section):
     max_holds: Count
 
 
-class Drift(Section):
+class Drift(PolicySection):
     """Acting where only words were asked for."""
 
     mode: Mode
@@ -103,14 +103,14 @@ class Drift(Section):
     max_holds: Count
 
 
-class Uncertainty(Section):
+class Uncertainty(PolicySection):
     """Asking before acting on too little."""
 
     mode: Mode
     threshold: Thousandths
 
 
-class Requirement(Section):
+class Requirement(PolicySection):
     """Evidence a call needs on each own resource of `kind` it would do `effects` to, if the resource exists.
 
     `accepts` lists evidence kinds; `remedy` is the tool that would bring it (with `parameter` set to the resource).
@@ -127,21 +127,21 @@ class Requirement(Section):
     parameter: str
 
 
-class Evidence(Section):
+class Evidence(PolicySection):
     """Having looked before changing."""
 
     mode: Mode
     requirements: tuple[Requirement, ...]
 
 
-class Unavailable(Section):
+class Unavailable(PolicySection):
     """What follows when advice fails: for dangerous calls (external, irreversible, high impact) and for others."""
 
     dangerous: Literal["ask", "hold", "proceed"]
     other: Literal["ask", "hold", "proceed"]
 
 
-class PlanSection(Section):
+class PlanSection(PolicySection):
     """A plan before risk. `max_bytes` bounds the plan's JSON, which every decision about it records."""
 
     mode: Mode
@@ -155,7 +155,7 @@ class PlanSection(Section):
     on_unavailable: Unavailable
 
 
-class CritiqueSection(Section):
+class CritiqueSection(PolicySection):
     """A second look at a plan or a call. `max_bytes` bounds the critique's JSON."""
 
     mode: Mode
@@ -169,7 +169,7 @@ class CritiqueSection(Section):
     on_budget_exhausted: Literal["ask", "proceed"]
 
 
-class Approval(Section):
+class Approval(PolicySection):
     """A person's yes. `expires` in seconds, 0 = never."""
 
     mode: Literal["each", "scope", "never"]
@@ -177,13 +177,13 @@ class Approval(Section):
     expires: Count
 
 
-class Postlude(Section):
+class Postlude(PolicySection):
     """Checking what was claimed after changes."""
 
     mode: Literal["enforce", "off"]
 
 
-class Contract(Section):
+class Contract(PolicySection):
     """Phrases that tell what a request wants; whole words, any case. No match is `unknown`."""
 
     text_only: tuple[str, ...]
@@ -197,7 +197,7 @@ class Contract(Section):
     destinations: tuple[str, ...]
 
 
-class RiskWeights(Section):
+class RiskWeights(PolicySection):
     """Weights of the risk score in thousandths, combined by noisy-or."""
 
     effect: dict[Effect, Thousandths]
@@ -211,7 +211,7 @@ class RiskWeights(Section):
     destructive_words: Thousandths
 
 
-class UncertaintyWeights(Section):
+class UncertaintyWeights(PolicySection):
     """Weights of the uncertainty score in thousandths, combined by noisy-or."""
 
     target_unmentioned: Thousandths
@@ -226,7 +226,7 @@ class UncertaintyWeights(Section):
     just_failed: Thousandths
 
 
-class Scores(Section):
+class Scores(PolicySection):
     """How risk and uncertainty are measured."""
 
     risk: RiskWeights
@@ -239,14 +239,14 @@ class Scores(Section):
     conflicts: tuple[tuple[str, str], ...]
 
 
-class TargetEntry(Section):
+class TargetEntry(PolicySection):
     """A parameter that names a resource."""
 
     kind: ResourceKind
     access: Effect
 
 
-class ToolEntry(Section):
+class ToolEntry(PolicySection):
     """What the operator says of a tool; beats what the tool says of itself. Keys left out keep the declaration."""
 
     effect: Effect | None = None
@@ -260,7 +260,7 @@ class ToolEntry(Section):
     targets: dict[str, TargetEntry] | None = None
 
 
-class CommandEntry(Section):
+class CommandEntry(PolicySection):
     """A program that only observes when all its options are listed. `operands` False refuses further words.
 
     `beneath` are those of the options with which it reads what is in folders. `--` among the options tells that the
@@ -274,7 +274,7 @@ class CommandEntry(Section):
     operands: bool = True
 
 
-class Context(Section):
+class Context(PolicySection):
     """How much of a conversation a model is sent; `max_tokens` estimated or counted, 0 = unlimited."""
 
     max_tokens: Count
@@ -283,7 +283,7 @@ class Context(Section):
     keep_last: Count
 
 
-class Commands(Section):
+class Commands(PolicySection):
     """Which commands only observe, how long one may run (seconds), and the environment it sees.
 
     `open_ended` are leading words of commands that may go on to run anything. `execute_command` is the tool behind the
@@ -298,7 +298,7 @@ class Commands(Section):
     environment: tuple[str, ...]
 
 
-class Http(Section):
+class Http(PolicySection):
     """Where `http_request` may go: host labels, `*.` for any one or more labels in front. Times in seconds."""
 
     hosts: tuple[str, ...]
@@ -306,7 +306,7 @@ class Http(Section):
     max_bytes: Count
 
 
-class Mcp(Section):
+class Mcp(PolicySection):
     """Servers of the Model Context Protocol. Times in seconds but for `backoff` (milliseconds), sizes in bytes but for
     `max_description` (characters)."""
 
@@ -326,7 +326,7 @@ class Mcp(Section):
     environment: tuple[str, ...]
 
 
-class Files(Section):
+class Files(PolicySection):
     """Which paths are protected, and how much is read. Sizes in bytes."""
 
     protected: tuple[str, ...]
@@ -338,7 +338,7 @@ class Files(Section):
     max_survey: Annotated[int, Field(ge=1)]
 
 
-class Sensitive(Section):
+class Sensitive(PolicySection):
     """What is masked before an event is written: matches of RE2 patterns, and values Foregate itself was given.
 
     `names` are globs for the names of such values, in upper case, and `common` the values, in lower case, that are no
@@ -350,7 +350,7 @@ class Sensitive(Section):
     common: tuple[str, ...]
 
 
-class Policy(Section):
+class Policy(PolicySection):
     """The whole policy. Instances are values: two policies with the same content have the same `hash`."""
 
     version: Literal[1]

@@ -13,7 +13,7 @@ Thousandths = Annotated[int, Field(ge=0, le=1000)]
 """A score or a threshold, 0 to 1000."""
 
 
-class Section(BaseModel):
+class PolicySection(BaseModel):
     """Base of all sections: frozen, strictly typed, unknown keys refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ignored_types=(cached_property,))

@@ -89,7 +89,7 @@ class ToolFinished(EventBody, frozen=True, kw_only=True, tag="tool_finished"):
     look: int | None = None
 
 
-class Observed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RemedyResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the remedy of a held call showed, where Foregate ran it."""
 
     tool: str
@@ -110,7 +110,7 @@ class CallAnswered(EventBody, frozen=True, kw_only=True, tag="call_answered"):
     change: bool
     gate: str = ""
     remedy: Remedy | None = None
-    observed: Observed | None = None
+    observed: RemedyResult | None = None
 
 
 class OutcomeUnknown(EventBody, frozen=True, kw_only=True, tag="outcome_unknown"):

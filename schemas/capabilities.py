@@ -16,7 +16,7 @@ class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):
     reversible: bool = False
     personal_memory: bool = False
 
-    def raised_by(self, other: Capabilities) -> Capabilities:
+    def raise_by(self, other: Capabilities) -> Capabilities:
         """Return the riskier of both, flag by flag: a second opinion may raise a risk, never lower it."""
         return Capabilities(
             read_only=self.read_only and other.read_only,

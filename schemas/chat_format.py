@@ -29,7 +29,7 @@ class WireNames:
 
     def __init__(self, names: Collection[str], longest: int = MAX_NAME) -> None:
         self._longest = longest
-        self._wire = {name: name for name in names if self._fits(name)}
+        self._wire = {name: name for name in names if self._is_wire_name(name)}
         self._taken = set(self._wire)
         for name in names:
             self.to_wire(name)
@@ -38,7 +38,7 @@ class WireNames:
     def to_wire(self, name: str) -> str:
         """Return the spelling for the wire; a name not seen before gets one that nobody has."""
         if name not in self._wire:
-            spelled = name if self._fits(name) else re.sub(r"[^a-zA-Z0-9_-]", "_", name)[: self._longest] or "_"
+            spelled = name if self._is_wire_name(name) else re.sub(r"[^a-zA-Z0-9_-]", "_", name)[: self._longest] or "_"
             attempt = 0
             while spelled in self._taken or (attempt == 0 and len(name) > self._longest):
                 attempt += 1
@@ -52,21 +52,21 @@ class WireNames:
         """Return the name a spelling stands for; one that stands for none is returned as it is."""
         return self._own.get(wire, wire)
 
-    def known(self, wire: str) -> bool:
+    def is_known(self, wire: str) -> bool:
         """Whether a spelling stands for one of the names the table was made with."""
         return wire in self._own
 
-    def _fits(self, name: str) -> bool:
+    def _is_wire_name(self, name: str) -> bool:
         return len(name) <= self._longest and ALLOWED.fullmatch(name) is not None
 
 
-def messages(history: Sequence[Message], names: WireNames) -> list[dict[str, Json]]:
+def format_messages(history: Sequence[Message], names: WireNames) -> list[dict[str, Json]]:
     """Return the messages, each answer right behind the message that called, as endpoints demand.
 
     Ids are the session's own. A call without an answer gets one that says so. Raises ModelError for an answer to a
     call nobody made, and for calls or answers of one id.
     """
-    answers = _answers(history)
+    answers = _index_answers(history)
     ids = WireNames([call.id for message in history for call in message.calls], MAX_ID)
     result: list[dict[str, Json]] = []
     seen: set[str] = set()
@@ -75,7 +75,7 @@ def messages(history: Sequence[Message], names: WireNames) -> list[dict[str, Jso
             if message.call not in seen:
                 raise ModelError(f"the conversation answers a call nobody made (`{message.call}`); start a new session")
         elif message.calls:
-            result.append(_calling(message, names, ids))
+            result.append(_format_calling(message, names, ids))
             for call in message.calls:
                 if call.id in seen:
                     raise ModelError(f"the conversation holds two calls with the id `{call.id}`; start a new session")
@@ -87,7 +87,7 @@ def messages(history: Sequence[Message], names: WireNames) -> list[dict[str, Jso
     return result
 
 
-def _answers(history: Sequence[Message]) -> dict[str, str]:
+def _index_answers(history: Sequence[Message]) -> dict[str, str]:
     answers: dict[str, str] = {}
     for message in history:
         if message.role == "tool":
@@ -97,18 +97,18 @@ def _answers(history: Sequence[Message]) -> dict[str, str]:
     return answers
 
 
-def _calling(message: Message, names: WireNames, ids: WireNames) -> dict[str, Json]:
+def _format_calling(message: Message, names: WireNames, ids: WireNames) -> dict[str, Json]:
     calls: list[Json] = [
         {
             "id": ids.to_wire(call.id),
             "type": "function",
-            "function": {"name": names.to_wire(call.name), "arguments": _arguments(call)},
+            "function": {"name": names.to_wire(call.name), "arguments": _format_arguments(call)},
         }
         for call in message.calls
     ]
     return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
 
 
-def _arguments(call: ToolCall) -> str:
+def _format_arguments(call: ToolCall) -> str:
     """Return arguments every endpoint can parse: many refuse a whole conversation for one call they cannot."""
     return call.raw if call.arguments is not None else json.dumps({"unreadable_arguments": call.raw})

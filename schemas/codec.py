@@ -26,7 +26,7 @@ def dump(value: Struct, *, exclude: frozenset[str] = frozenset()) -> dict[str, J
     could differ in bytes.)
     """
     found: dict[str, Json] = {}
-    for name, key, default, write in _fields(type(value)):
+    for name, key, default, write in _describe_fields(type(value)):
         item = getattr(value, name)
         if item is default or item == default or name in exclude:
             continue
@@ -54,19 +54,20 @@ def read_model(kind: type, data: Json) -> Any:
 
 
 @cache
-def _fields(noun: type[Struct]) -> tuple[tuple[str, str, Any, Writer | None], ...]:
+def _describe_fields(noun: type[Struct]) -> tuple[tuple[str, str, Any, Writer | None], ...]:
     """Return of each field its name, its key, its default (one that equals nothing where it has none), its writer."""
     return tuple(
-        (field.name, field.encode_name, _default(field), _writer(field.type)) for field in msgspec.structs.fields(noun)
+        (field.name, field.encode_name, _find_default(field), _find_writer(field.type))
+        for field in msgspec.structs.fields(noun)
     )
 
 
-def _default(field: msgspec.structs.FieldInfo) -> Any:
+def _find_default(field: msgspec.structs.FieldInfo) -> Any:
     return field.default if field.default_factory is NODEFAULT else field.default_factory()
 
 
 @cache
-def _writer(kind: Any) -> Writer | None:
+def _find_writer(kind: Any) -> Writer | None:
     """Return what writes a value of a field's type, None where the value is JSON already."""
     origin, inner = get_origin(kind), get_args(kind)
     if isinstance(kind, type) and issubclass(kind, Struct):
@@ -78,20 +79,20 @@ def _writer(kind: Any) -> Writer | None:
     if kind in (str, int, bool, type(None)) or origin is Literal:
         return None
     if origin is tuple and inner[1:] == (...,):
-        return _each(_writer(inner[0]))
+        return _write_each(_find_writer(inner[0]))
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _every(_writer(inner[1]))
+        return _write_every(_find_writer(inner[1]))
     options = [option for option in inner if option is not type(None)]
-    return _optional(_writer(options[0])) if len(options) == 1 else msgspec.to_builtins
+    return _write_optional(_find_writer(options[0])) if len(options) == 1 else msgspec.to_builtins
 
 
-def _each(inner: Writer | None) -> Writer:
+def _write_each(inner: Writer | None) -> Writer:
     return list if inner is None else lambda items: list(map(inner, items))
 
 
-def _every(inner: Writer | None) -> Writer:
+def _write_every(inner: Writer | None) -> Writer:
     return dict if inner is None else lambda items: {name: inner(item) for name, item in items.items()}
 
 
-def _optional(inner: Writer | None) -> Writer | None:
+def _write_optional(inner: Writer | None) -> Writer | None:
     return None if inner is None else lambda item: None if item is None else inner(item)

@@ -178,11 +178,11 @@ STANDING: dict[str, Standing] = {
 """Standing of a code that fires; HOLD for every other (three codes follow the policy)."""
 
 
-def passed_code(gate: GateName) -> GateCode:
+def get_pass_code(gate: GateName) -> GateCode:
     """Return the code by which a gate lets a call pass."""
     return cast(GateCode, f"{gate}_passed")
 
 
-def standing_of(code: str) -> Standing:
+def find_standing(code: str) -> Standing:
     """Return the standing a firing `code` has unless the policy says otherwise."""
     return STANDING.get(code, Standing.HOLD)

@@ -33,7 +33,7 @@ class Effect(StrEnum):
         return self is other or other in _COVERED.get(self, ())
 
 
-def worst(first: Effect, second: Effect) -> Effect:
+def worse_of(first: Effect, second: Effect) -> Effect:
     """Return the more dangerous of two effects."""
     return first if _STRENGTH[first] >= _STRENGTH[second] else second
 

@@ -43,9 +43,9 @@ class EventBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     @property
     def kind(self) -> Kind:
         """The name of what happened."""
-        return kind_of(type(self))
+        return get_kind(type(self))
 
 
-def kind_of(body: type[EventBody]) -> Kind:
+def get_kind(body: type[EventBody]) -> Kind:
     """Return the name that events with such a body have in the log."""
     return cast(Kind, body.__struct_config__.tag)

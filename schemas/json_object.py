@@ -53,7 +53,7 @@ def as_object(value: Json, name: str = "the value") -> Mapping[str, Json]:
     return value
 
 
-def texts(value: Json, name: str = "the value") -> tuple[str, ...]:
+def as_texts(value: Json, name: str = "the value") -> tuple[str, ...]:
     """Return the items of a list of texts; `name` is what the sentence calls it."""
     if not isinstance(value, (list, tuple)):
         raise InvalidJson(f"`{name}` is not a list of texts")

@@ -36,7 +36,7 @@ class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
     grants: tuple[Grant, ...] = ()
     uses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
-    def verdict_of(self, call_id: str) -> Verdict:
+    def find_verdict(self, call_id: str) -> Verdict:
         """Return the verdict on a call of the turn; raise LookupError for another call."""
         for verdict in self.verdicts:
             if verdict.call == call_id:

@@ -23,7 +23,7 @@ class KeptMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 def write_messages(messages: Sequence[Message]) -> bytes:
     """Return messages as they are kept."""
-    return strict_json.canonical([codec.dump(_keep(message)) for message in messages])
+    return strict_json.canonical([codec.dump(_build_kept(message)) for message in messages])
 
 
 def read_messages(data: bytes) -> list[Message]:
@@ -32,6 +32,6 @@ def read_messages(data: bytes) -> list[Message]:
     return [Message(one.role, one.text, tuple(call.call for call in one.calls), one.call) for one in kept]
 
 
-def _keep(message: Message) -> KeptMessage:
+def _build_kept(message: Message) -> KeptMessage:
     calls = tuple(RecordedCall(id=call.id, name=call.name, arguments=call.raw) for call in message.calls)
     return KeptMessage(role=message.role, text=message.text, call=message.call, calls=calls)

@@ -40,22 +40,22 @@ class ModelResponse(Struct, frozen=True):
     order: Block | None = None
     deferred: tuple[int, ...] = ()
 
-    def stamped(self, seq: int) -> ModelResponse:
+    def stamp_calls(self, seq: int) -> ModelResponse:
         """Return the response with storable text and its calls, read anew, under the session's own ids for event `seq`.
 
         So it is what reading its recorded form gives, whoever made it.
         """
-        calls = tuple(read_again(call, f"c{seq}.{index}") for index, call in enumerate(self.calls, start=1))
+        calls = tuple(reread_call(call, f"c{seq}.{index}") for index, call in enumerate(self.calls, start=1))
         text, reasoning = strict_json.scrub(self.text), strict_json.scrub(self.reasoning)
         if self.order is None and not self.deferred:
             return replace(self, text=text, reasoning=reasoning, calls=calls)
-        order = self.order.over(len(calls)) if self.order is not None else None
+        order = self.order.fit_to(len(calls)) if self.order is not None else None
         deferred = tuple(place for place in sorted(set(self.deferred)) if 0 <= place < len(calls))
         return replace(self, text=text, reasoning=reasoning, calls=calls, order=order, deferred=deferred)
 
 
-def read_again(call: ToolCall, id: str) -> ToolCall:  # noqa: A002
+def reread_call(call: ToolCall, id: str) -> ToolCall:  # noqa: A002
     """Return a call, read anew from its text, under another id; one that could not be read keeps its defect."""
     if call.defect:
-        return ToolCall.broken(call.name, call.raw, call.defect, id=id, wire_id=call.wire_id)
+        return ToolCall.from_defect(call.name, call.raw, call.defect, id=id, wire_id=call.wire_id)
     return ToolCall.parse(call.name, call.raw, id=id, wire_id=call.wire_id)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from foregate.schemas.codes import GateCode, GateName, passed_code
+from foregate.schemas.codes import GateCode, GateName, get_pass_code
 from foregate.schemas.grant import Grant
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.ruling import Number, Ruling
@@ -47,13 +47,13 @@ class Opinion(Struct, frozen=True):
     grants: tuple[Grant, ...] = ()
 
 
-def passed(gate: GateName, calls: Iterable[ToolCall]) -> Opinion:
+def build_pass(gate: GateName, calls: Iterable[ToolCall]) -> Opinion:
     """Return the opinion that lets all `calls` pass, under `<gate>_passed`."""
-    ruling = allowed(passed_code(gate))
+    ruling = build_allow(get_pass_code(gate))
     return Opinion({call.id: ruling for call in calls})
 
 
 @lru_cache(maxsize=256)
-def allowed(code: GateCode, numbers: tuple[Number, ...] = ()) -> Ruling:
+def build_allow(code: GateCode, numbers: tuple[Number, ...] = ()) -> Ruling:
     """Return leave under `code`, the same one for every call."""
     return Ruling(Standing.ALLOW, code, numbers=numbers)

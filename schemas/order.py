@@ -21,47 +21,47 @@ class Block(Struct, frozen=True):
     kind: BlockKind
     items: tuple[int | Block, ...]
 
-    def places(self) -> Iterator[int]:
+    def find_places(self) -> Iterator[int]:
         """Yield the places of the calls in the block and in the blocks inside it, in written order."""
         for item in self.items:
             if isinstance(item, int):
                 yield item
             else:
-                yield from item.places()
+                yield from item.find_places()
 
-    def over(self, count: int) -> Block:
+    def fit_to(self, count: int) -> Block:
         """Return the block for that many calls, as a log can hold it.
 
         A place there is no call in, or that was named before, is left out; blocks nested deeper than a log holds run in
         turn.
         """
-        return self._fresh(set(range(count)), 0)
+        return self._build_fitting(set(range(count)), 0)
 
-    def _fresh(self, left: set[int], depth: int) -> Block:
+    def _build_fitting(self, left: set[int], depth: int) -> Block:
         if depth == _DEEPEST:
-            return Block("sequential", tuple(_taken(self.places(), left)))
+            return Block("sequential", tuple(_take_places(self.find_places(), left)))
         items: list[int | Block] = []
         for item in self.items:
-            items += _taken([item], left) if isinstance(item, int) else [item._fresh(left, depth + 1)]
+            items += _take_places([item], left) if isinstance(item, int) else [item._build_fitting(left, depth + 1)]
         return Block(self.kind, tuple(items))
 
-    def among(self, places: Sequence[int]) -> Block | None:
+    def restrict_to(self, places: Sequence[int]) -> Block | None:
         """Return what is left of the block when only the calls in `places` are there, numbered as they stand in it."""
-        return self._numbered({place: number for number, place in enumerate(places)})
+        return self._renumber({place: number for number, place in enumerate(places)})
 
-    def _numbered(self, numbers: Mapping[int, int]) -> Block | None:
-        items = (numbers.get(item) if isinstance(item, int) else item._numbered(numbers) for item in self.items)
+    def _renumber(self, numbers: Mapping[int, int]) -> Block | None:
+        items = (numbers.get(item) if isinstance(item, int) else item._renumber(numbers) for item in self.items)
         kept = tuple(item for item in items if item is not None)
         return Block(self.kind, kept) if kept else None
 
-    def step(self, place: int, number: int) -> int | Block | None:
+    def find_step(self, place: int, number: int) -> int | Block | None:
         """Return the item that is step `number`, from 1, for the call in `place`; None where there is no such.
 
         It is that item of the innermost sequential block around the call that has so many before the call.
         """
         for at, item in enumerate(self.items):
-            if item == place or (isinstance(item, Block) and place in item.places()):
-                inner = item.step(place, number) if isinstance(item, Block) else None
+            if item == place or (isinstance(item, Block) and place in item.find_places()):
+                inner = item.find_step(place, number) if isinstance(item, Block) else None
                 here = self.kind == "sequential" and 0 < number <= at
                 return inner if inner is not None or not here else self.items[number - 1]
         return None
@@ -86,7 +86,7 @@ class Block(Struct, frozen=True):
         return cls(data[0], tuple(items))
 
 
-def _taken(places: Iterable[int], left: set[int]) -> list[int]:
+def _take_places(places: Iterable[int], left: set[int]) -> list[int]:
     """Take places out of those left; return the ones that were among them, in order."""
     found = [place for place in dict.fromkeys(places) if place in left]
     left.difference_update(found)

@@ -35,7 +35,7 @@ class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def call(self) -> ToolCall:
         """The call, its arguments parsed anew."""
         if self.defect:
-            return ToolCall.broken(self.name, self.arguments, self.defect, id=self.id, wire_id=self.wire_id)
+            return ToolCall.from_defect(self.name, self.arguments, self.defect, id=self.id, wire_id=self.wire_id)
         return ToolCall.parse(self.name, self.arguments, id=self.id, wire_id=self.wire_id)
 
 
@@ -57,7 +57,7 @@ class RecordedUsage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return Usage(self.input_tokens, self.output_tokens, self.cost)
 
 
-class RecordedProgram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecordedDataflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All calls of a response of which some name results of others; `places` are those that could go at once."""
 
     calls: tuple[RecordedCall, ...]
@@ -91,7 +91,7 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model
     notes: tuple[str, ...]
     order: Json = None
     deferred: tuple[int, ...] = ()
-    program: RecordedProgram | None = None
+    program: RecordedDataflow | None = None
     continues: Continuation | None = None
     places: tuple[int, ...] | None = None
     tasks: tuple[int, ...] | None = None
@@ -102,7 +102,7 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model
         cls,
         response: ModelResponse,
         *,
-        program: RecordedProgram | None = None,
+        program: RecordedDataflow | None = None,
         continues: Continuation | None = None,
         places: Sequence[int] | None = None,
         tasks: Sequence[int] | None = None,

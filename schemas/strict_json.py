@@ -34,7 +34,7 @@ def parse(text: str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) 
     """Return the value `text` holds; raise InvalidJson with one sentence for anything that is not strict JSON."""
     if len(text) > max_bytes or (len(text) * 4 > max_bytes and _utf8_length(text) > max_bytes):
         raise InvalidJson(f"the JSON is larger than {max_bytes} bytes; send less")
-    if _deeper_than(text, max_depth):
+    if _is_deeper_than(text, max_depth):
         raise InvalidJson(f"the JSON is nested deeper than {max_depth}; flatten it")
     try:
         value: Json = _DECODER.decode(text)
@@ -52,9 +52,9 @@ def parse(text: str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) 
 def canonical(value: Json) -> bytes:
     """Return the RFC 8785 bytes of `value`; raise InvalidJson where there are none (NaN, lone surrogates)."""
     try:
-        if _plain(value):
+        if _is_plain(value):
             return _ENCODER.encode(value)
-        return "".join(_written(value)).encode("utf-8")
+        return "".join(_write_value(value)).encode("utf-8")
     except UnicodeEncodeError:
         raise InvalidJson("a text holds a lone surrogate, which has no UTF-8 form; remove it") from None
 
@@ -83,7 +83,7 @@ def decode_record(text: str) -> Json:
 
 def is_too_deep(text: str) -> bool:
     """Whether a line of the log is nested deeper than anything Foregate writes."""
-    return _deeper_than(text, MAX_RECORD_DEPTH)
+    return _is_deeper_than(text, MAX_RECORD_DEPTH)
 
 
 def sha256(data: bytes) -> str:
@@ -112,7 +112,7 @@ def _utf8_length(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _deeper_than(text: str, limit: int) -> bool:
+def _is_deeper_than(text: str, limit: int) -> bool:
     """Whether brackets outside strings nest deeper than `limit`; cheap when there are few brackets at all."""
     if text.count("[") + text.count("{") <= limit:
         return False
@@ -125,7 +125,7 @@ def _deeper_than(text: str, limit: int) -> bool:
     return False
 
 
-def _no_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def _refuse_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     value = dict(pairs)
     if len(value) != len(pairs):
         seen: set[str] = set()
@@ -136,18 +136,18 @@ def _no_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     return value
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise InvalidJson(f"`{name}` is not a JSON number; use a finite one")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise InvalidJson(f"the number `{text[:40]}` is too large for a double; use a smaller one")
     return number
 
 
-def _bounded_int(text: str) -> int:
+def _parse_bounded_int(text: str) -> int:
     if len(text) > MAX_DIGITS:
         raise InvalidJson(f"an integer has more than {MAX_DIGITS} digits; send it as text")
     return int(text)
@@ -169,7 +169,7 @@ def _refuse_surrogates(value: Json) -> None:
             stack.extend(item)
 
 
-def _plain(value: Json) -> bool:
+def _is_plain(value: Json) -> bool:
     """Whether the standard encoder's sorted output is already RFC 8785: no floats, ASCII keys."""
     stack = [value]
     while stack:
@@ -203,24 +203,24 @@ def _has_infinity(value: Json) -> bool:
     return False
 
 
-def _written(value: Json) -> list[str]:
+def _write_value(value: Json) -> list[str]:
     if isinstance(value, Mapping):
         keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
-        inner = [f"{_quoted(key)}:{''.join(_written(value[key]))}" for key in keys]
+        inner = [f"{_quote(key)}:{''.join(_write_value(value[key]))}" for key in keys]
         return ["{", ",".join(inner), "}"]
     if isinstance(value, (list, tuple)):
-        return ["[", ",".join("".join(_written(item)) for item in value), "]"]
+        return ["[", ",".join("".join(_write_value(item)) for item in value), "]"]
     if isinstance(value, float):
-        return [_ecmascript_number(value)]
-    return [_quoted(value)]
+        return [_format_number(value)]
+    return [_quote(value)]
 
 
-def _quoted(value: Json) -> str:
+def _quote(value: Json) -> str:
     """Return a text, an integer, a truth value or None as JSON."""
     return _ENCODER.encode(value).decode("utf-8")
 
 
-def _ecmascript_number(number: float) -> str:
+def _format_number(number: float) -> str:
     """Format a double as ECMAScript does (RFC 8785 section 3.2.2.3); Python's repr has the same digits."""
     if not math.isfinite(number):
         raise InvalidJson("a number is not finite; use a finite one")
@@ -245,10 +245,10 @@ def _ecmascript_number(number: float) -> str:
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_no_duplicates,
-    parse_constant=_no_constant,
-    parse_float=_finite,
-    parse_int=_bounded_int,
+    object_pairs_hook=_refuse_duplicates,
+    parse_constant=_refuse_constant,
+    parse_float=_parse_finite,
+    parse_int=_parse_bounded_int,
 )
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _RECORDS = msgspec.json.Decoder()

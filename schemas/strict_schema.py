@@ -13,21 +13,21 @@ from foregate.schemas.strict_json import Json
 @cache
 def strict_schema(noun: type[BaseModel]) -> Mapping[str, Json]:
     """Return the schema of `noun` with titles and defaults dropped, all keys required and objects closed."""
-    return _strict_object(noun.model_json_schema())
+    return _build_strict_object(noun.model_json_schema())
 
 
-def _strict(schema: Json) -> Json:
+def _build_strict(schema: Json) -> Json:
     if isinstance(schema, list):
-        return [_strict(item) for item in schema]
-    return _strict_object(schema) if isinstance(schema, dict) else schema
+        return [_build_strict(item) for item in schema]
+    return _build_strict_object(schema) if isinstance(schema, dict) else schema
 
 
-def _strict_object(schema: Mapping[str, Json]) -> dict[str, Json]:
+def _build_strict_object(schema: Mapping[str, Json]) -> dict[str, Json]:
     names = schema.get("properties")
     result: dict[str, Json] = {
-        key: {name: _strict(inner) for name, inner in value.items()}
+        key: {name: _build_strict(inner) for name, inner in value.items()}
         if key in ("properties", "$defs") and isinstance(value, dict)
-        else _strict(value)
+        else _build_strict(value)
         for key, value in schema.items()
         if key in ("properties", "$defs") or key not in ("title", "default", "description")
     }

@@ -78,7 +78,7 @@ class Survey(Struct, frozen=True, forbid_unknown_fields=True):
     problem: str = ""
 
 
-def survey_hash(surveys: tuple[Survey, ...]) -> str:
+def hash_surveys(surveys: tuple[Survey, ...]) -> str:
     """Return the SHA-256 over the recorded form of the surveys of one response: what answers are bound to."""
     return strict_json.sha256(strict_json.encode_record([codec.dump(survey) for survey in surveys]))
 

@@ -72,7 +72,7 @@ class PlanDefect(Struct, frozen=True):
     remedy: str
 
 
-class CallResponse(Struct, frozen=True):
+class TaskCallResult(Struct, frozen=True):
     """What one call of a task gave: whether it ran well, its text, what went wrong, and how its command ended.
 
     `dropped` counts the bytes of the text that were left out.
@@ -94,7 +94,7 @@ class TaskResult(Struct, frozen=True):
     task: int
     status: TaskStatus
     calls: tuple[str, ...] = ()
-    responses: tuple[CallResponse, ...] = ()
+    responses: tuple[TaskCallResult, ...] = ()
     summary: str = ""
     duration_ms: int = 0
     error: str = ""

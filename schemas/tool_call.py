@@ -32,7 +32,7 @@ class ToolCall(Struct, frozen=True):
     def parse(cls, name: str, raw: str, *, id: str = "", wire_id: str = "") -> ToolCall:  # noqa: A002
         """Read the arguments strictly; what cannot be read is kept as a defect, never raised."""
         name, raw = strict_json.scrub(name), strict_json.scrub(raw)
-        read = _read_again if len(raw) <= _SHORT else _read
+        read = _read_again if len(raw) <= _SHORT else _read_arguments
         arguments, defect, digest = read(name, raw)
         return cls(id, wire_id or id, name, raw, arguments, defect, digest)
 
@@ -42,14 +42,14 @@ class ToolCall(Struct, frozen=True):
         return cls.parse(name, strict_json.canonical(arguments).decode(), id=id)
 
     @classmethod
-    def broken(cls, name: str, raw: str, defect: str, *, id: str = "", wire_id: str = "") -> ToolCall:  # noqa: A002
+    def from_defect(cls, name: str, raw: str, defect: str, *, id: str = "", wire_id: str = "") -> ToolCall:  # noqa: A002
         """Return a call that was begun and cannot be read; `defect` tells the model what is wrong and what to do."""
         name, raw = strict_json.scrub(name), strict_json.scrub(raw)
         digest = strict_json.digest({"name": name, "raw": raw})
         return cls(id, wire_id or id, name, raw, None, strict_json.scrub(defect), digest)
 
 
-def _read(name: str, raw: str) -> tuple[Mapping[str, Json] | None, str, str]:
+def _read_arguments(name: str, raw: str) -> tuple[Mapping[str, Json] | None, str, str]:
     """Return the strictly parsed arguments or the defect, and the digest."""
     try:
         value = strict_json.parse(raw)
@@ -62,5 +62,5 @@ def _read(name: str, raw: str) -> tuple[Mapping[str, Json] | None, str, str]:
 
 
 _SHORT = 8192
-_read_again = lru_cache(maxsize=64)(_read)
+_read_again = lru_cache(maxsize=64)(_read_arguments)
 """A call is read several times on its way from the model to its answer; the last few short ones are remembered."""

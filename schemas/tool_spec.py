@@ -44,12 +44,12 @@ class ToolSpec(Struct, frozen=True, forbid_unknown_fields=True):
     hints: Mapping[str, bool] = field(default_factory=dict)
 
     @property
-    def own(self) -> bool:
+    def is_own(self) -> bool:
         """Whether the operator's own program declares this tool, so that its declaration is believed."""
         return self.provenance in ("builtin", "python")
 
     @property
-    def elsewhere(self) -> bool:
+    def is_elsewhere(self) -> bool:
         """Whether what the tool touches lies where it runs and not in the session's workspace."""
         return self.provenance == "remote"
 
@@ -58,7 +58,7 @@ Catalogue = Mapping[str, ToolSpec]
 """The tools of a session, by name, in the order they are offered."""
 
 
-def catalogue_of(specs: tuple[ToolSpec, ...] | list[ToolSpec]) -> dict[str, ToolSpec]:
+def build_catalogue(specs: tuple[ToolSpec, ...] | list[ToolSpec]) -> dict[str, ToolSpec]:
     """Return the catalogue; raise ValueError where two tools share a name."""
     catalogue: dict[str, ToolSpec] = {}
     for spec in specs:
@@ -68,6 +68,6 @@ def catalogue_of(specs: tuple[ToolSpec, ...] | list[ToolSpec]) -> dict[str, Tool
     return catalogue
 
 
-def catalogue_hash(catalogue: Iterable[ToolSpec]) -> str:
+def hash_catalogue(catalogue: Iterable[ToolSpec]) -> str:
     """Return the SHA-256 over the recorded form of a catalogue."""
     return strict_json.digest([codec.dump(spec) for spec in catalogue])

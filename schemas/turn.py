@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from foregate.schemas.grant import Grant
 from foregate.schemas.need import Answer, Voided
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.survey import Survey, fingerprint, survey_hash
+from foregate.schemas.survey import Survey, fingerprint, hash_surveys
 from foregate.schemas.tool_call import ToolCall
 
 
@@ -133,20 +133,20 @@ class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):
     @cached_property
     def survey_hash(self) -> str:
         """The hash answers are bound to."""
-        return survey_hash(self.surveys)
+        return hash_surveys(self.surveys)
 
     @cached_property
     def fingerprints(self) -> Mapping[str, str]:
         """What is known of each call's own resources, as one hash per call id."""
         return {survey.call: fingerprint(survey) for survey in self.surveys}
 
-    def survey_of(self, call: ToolCall) -> Survey:
+    def find_survey(self, call: ToolCall) -> Survey:
         """Return the survey of `call`; raise LookupError when nobody looked, which holds the call."""
         for survey in self.surveys:
             if survey.call == call.id:
                 return survey
         raise LookupError(f"no survey of `{call.name}`")
 
-    def answers_of(self, gate: str) -> tuple[Answer, ...]:
+    def find_answers(self, gate: str) -> tuple[Answer, ...]:
         """Return the answers given to `gate` in this turn, oldest first."""
         return tuple(answer for answer in self.answers if answer.gate == gate)

@@ -39,7 +39,7 @@ class TurnRecord(TurnBasis, frozen=True, kw_only=True):
         """Return the recorded form of a turn."""
         own_calls = tuple(RecordedCall(id=call.id, name=call.name, arguments=call.raw) for call in turn.calls)
         return cls(
-            **basis_of(turn),
+            **read_basis(turn),
             user_messages=tuple(said.seq for said in turn.user_messages),
             answers=tuple(answer.seq for answer in turn.answers),
             plan=PlanUse(seq=turn.plan.seq, used=tuple(item.used for item in turn.plan.items)) if turn.plan else None,
@@ -48,7 +48,7 @@ class TurnRecord(TurnBasis, frozen=True, kw_only=True):
         )
 
 
-def basis_of(turn: TurnBasis) -> dict[str, Any]:
+def read_basis(turn: TurnBasis) -> dict[str, Any]:
     """Return what turns and their records have in common, by field."""
     return {name: getattr(turn, name) for name in TurnBasis.__struct_fields__}
 

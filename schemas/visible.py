@@ -22,7 +22,7 @@ _HIDDEN_RANGES = (
 _ESCAPE = "\\u{"
 
 
-def hidden(character: str) -> bool:
+def is_hidden(character: str) -> bool:
     """Whether a terminal would not show `character` as itself: controls, bidi, zero width, odd spaces, unassigned."""
     code = ord(character)
     if 0x20 <= code < 0x7F:
@@ -33,7 +33,7 @@ def hidden(character: str) -> bool:
     return any(first <= code <= last for first, last in _HIDDEN_RANGES)
 
 
-def visible(text: str, *, lines: bool = False) -> str:
+def make_visible(text: str, *, lines: bool = False) -> str:
     r"""Return `text` with every hidden character as `\u{202E}`; with `lines`, newlines and tabs stay.
 
     A backslash that would begin such an escape in the original is escaped itself, so that what is shown stands for
@@ -43,9 +43,9 @@ def visible(text: str, *, lines: bool = False) -> str:
         return text
     keep = "\n\t" if lines else ""
     text = text.replace(_ESCAPE, "\\u{5C}u{")
-    return "".join(character if character in keep else _shown(character) for character in text)
+    return "".join(character if character in keep else _show_character(character) for character in text)
 
 
 @lru_cache(maxsize=4096)
-def _shown(character: str) -> str:
-    return f"{_ESCAPE}{ord(character):X}}}" if hidden(character) else character
+def _show_character(character: str) -> str:
+    return f"{_ESCAPE}{ord(character):X}}}" if is_hidden(character) else character

@@ -32,7 +32,7 @@ class Diagnostics(Protocol):
         """Note the exception being handled, with its traceback."""
 
 
-class Silence:
+class SilentDiagnostics:
     """Diagnostics that go nowhere."""
 
     def debug(self, event: str, **fields: object) -> None:
@@ -41,7 +41,7 @@ class Silence:
     info = warning = exception = debug
 
 
-def diagnostics() -> Diagnostics:
+def get_diagnostics() -> Diagnostics:
     """Return the logger FOREGATE_LOG asks for; raise UsageError for a level there is none of."""
     return _for_level(os.environ.get("FOREGATE_LOG", ""))
 
@@ -49,7 +49,7 @@ def diagnostics() -> Diagnostics:
 @cache
 def _for_level(level: str) -> Diagnostics:
     if not level:
-        return Silence()
+        return SilentDiagnostics()
     if level not in LEVELS:
         raise UsageError(f"FOREGATE_LOG is `{level[:40]}`; set it to one of {', '.join(LEVELS)}, or unset it")
     import structlog

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from io import SEEK_END, StringIO
 
-from foregate.agent.dialects.text.dialect import Parsed, Reader
+from foregate.agent.dialects.text.dialect import ParsedResponse, Reader
 from foregate.schemas.tool_call import ToolCall
 
 
-class Agreed:
+class ConsensusReader:
     """A `Reader` that has others read along, and shows the text as far as all of them take it for words.
 
     What any of them takes for a call, a thought or a mark is left out by it, so its words part from the text there.
@@ -17,7 +17,7 @@ class Agreed:
     """
 
     def __init__(self, readers: Sequence[Reader]) -> None:
-        self._sides = [_Side(reader) for reader in readers]
+        self._sides = [_ReaderProgress(reader) for reader in readers]
         self._text = StringIO()
         self._shown = 0
 
@@ -36,12 +36,12 @@ class Agreed:
         self._shown = agreed
         return words
 
-    def close(self) -> Parsed:
+    def close(self) -> ParsedResponse:
         """Return the text as words: what it says is up to the dialect that is chosen."""
-        return Parsed(self._text.getvalue())
+        return ParsedResponse(self._text.getvalue())
 
 
-class _Side:
+class _ReaderProgress:
     """A reader, and how much of a text it has shown as it is."""
 
     def __init__(self, reader: Reader) -> None:

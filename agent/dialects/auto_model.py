@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from foregate.agent.dialects.agreed import Agreed
-from foregate.agent.dialects.dialect_model import DialectModel, InFront, Shown, understood
+from foregate.agent.dialects.agreed import ConsensusReader
+from foregate.agent.dialects.dialect_model import DialectFollower, DialectModel, ModelWrapper, parse_response
 from foregate.agent.dialects.text.dialect import Dialect
-from foregate.agent.session.thinking import without_thoughts
+from foregate.agent.session.thinking import strip_thoughts
 from foregate.schemas.errors import ToolsRefused
 from foregate.schemas.json_object import get_object
 from foregate.schemas.message import ModelRequest
@@ -16,7 +16,7 @@ from foregate.schemas.protocols import Model
 from foregate.schemas.tool_spec import ToolSpec
 
 
-class AutoModel(InFront):
+class AutoModel(ModelWrapper):
     """A `Model` over another one. It is offered the tools natively; calls found in a text without such are taken.
 
     An endpoint that refuses tools is taught the first of `dialects` from then on; else words are shown as they come, as
@@ -33,18 +33,20 @@ class AutoModel(InFront):
         if request.schema is not None or request.purpose != "chat":
             return await self.inner.respond(request, on_text)
         if self._taught is None:
-            shown = Shown(lambda: Agreed([dialect.reader(request.tools) for dialect in self._dialects]), on_text)
+            shown = DialectFollower(
+                lambda: ConsensusReader([dialect.build_reader(request.tools) for dialect in self._dialects]), on_text
+            )
             try:
                 response = await self.inner.respond(request, shown if on_text is not None else None)
             except ToolsRefused:
                 self._taught = DialectModel(self.inner, self._dialects[0])
             else:
-                response = self.read(without_thoughts(response), request)
+                response = self.read_calls(strip_thoughts(response), request)
                 shown.end(response.text.lstrip())
                 return response
         return await self._taught.respond(request, on_text)
 
-    def read(self, response: ModelResponse, request: ModelRequest) -> ModelResponse:
+    def read_calls(self, response: ModelResponse, request: ModelRequest) -> ModelResponse:
         """Return the response with the calls of its text where it made none natively and may make some.
 
         What one dialect wrote into an argument may look like a call of another, so the text is taken in the one whose
@@ -52,19 +54,23 @@ class AutoModel(InFront):
         """
         if response.calls or request.words_only or not request.tools:
             return response
-        every = [(dialect, understood(response, dialect, request.tools)) for dialect in self._dialects]
+        every = [(dialect, parse_response(response, dialect, request.tools)) for dialect in self._dialects]
         found = [(dialect, one) for dialect, one in every if one.calls]
         if len(found) < 2:
             return found[0][1] if found else response
 
         def outside(one: ModelResponse) -> int:
             left = ModelResponse(text=one.text)
-            return sum(bool(understood(left, dialect, request.tools).calls) for dialect, other in found if other != one)
+            return sum(
+                bool(parse_response(left, dialect, request.tools).calls) for dialect, other in found if other != one
+            )
 
-        return min((one for _, one in found), key=lambda one: (outside(one), not fits(one, request.tools)))
+        return min(
+            (one for _, one in found), key=lambda one: (outside(one), not has_only_known_calls(one, request.tools))
+        )
 
 
-def fits(response: ModelResponse, tools: Sequence[ToolSpec]) -> bool:
+def has_only_known_calls(response: ModelResponse, tools: Sequence[ToolSpec]) -> bool:
     """Whether all calls name tools there are and arguments these know."""
     known = {spec.name: get_object(spec.parameters, "properties").keys() for spec in tools}
     read = [(call.name, call.arguments) for call in response.calls]

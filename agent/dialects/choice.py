@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from foregate.agent.dialects.auto_model import AutoModel
-from foregate.agent.dialects.dialect_model import DialectModel, Interpreted
+from foregate.agent.dialects.dialect_model import DialectModel, RoundTripModel
 from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.tags.action_tags import ActionTags
 from foregate.agent.dialects.tags.names import Names
@@ -18,7 +18,7 @@ from foregate.schemas.protocols import Model
 DIALECTS: tuple[str, ...] = get_args(DialectName)
 
 
-def speaking(model: Model, name: str, names: Names | None = None, *, shell: bool = False) -> Model:
+def build_dialect_model(model: Model, name: str, names: Names | None = None, *, shell: bool = False) -> Model:
     """Return a model that makes its calls in a dialect; `native` is the model itself.
 
     `names` are those of the configuration; with `shell`, the policy's word, `execute_command` is a line for a shell.
@@ -30,11 +30,11 @@ def speaking(model: Model, name: str, names: Names | None = None, *, shell: bool
         return model
     if name == "auto":
         return AutoModel(model, (JsonDialect(), ServiceTags(names), ActionTags(names, shell=shell)))
-    dialect = dialect_of(name, names, shell=shell)
-    return Interpreted(model, dialect) if isinstance(model, RehearsalModel) else DialectModel(model, dialect)
+    dialect = build_dialect(name, names, shell=shell)
+    return RoundTripModel(model, dialect) if isinstance(model, RehearsalModel) else DialectModel(model, dialect)
 
 
-def dialect_of(name: str, names: Names | None = None, *, shell: bool = False) -> Dialect:
+def build_dialect(name: str, names: Names | None = None, *, shell: bool = False) -> Dialect:
     """Return the dialect of a name, of those that are written into text."""
     match name:
         case "json":

@@ -14,7 +14,7 @@ from foregate.schemas.protocols import Model
 from foregate.schemas.tool_spec import ToolSpec
 
 
-class InFront:
+class ModelWrapper:
     """What stands in front of a model and goes by its name."""
 
     def __init__(self, inner: Model) -> None:
@@ -26,7 +26,7 @@ class InFront:
         return self.inner.name
 
 
-class DialectModel(InFront):
+class DialectModel(ModelWrapper):
     """A `Model` over another one. Requests for strict JSON (planner, critic) pass through as they are."""
 
     def __init__(self, inner: Model, dialect: Dialect) -> None:
@@ -37,21 +37,21 @@ class DialectModel(InFront):
         """Answer; only words are handed to `on_text`, never tags. Raises ModelError as the model behind it does."""
         if request.schema is not None or request.purpose != "chat":
             return await self.inner.respond(request, on_text)
-        shown = Shown(lambda: self.dialect.reader(request.tools), on_text)
-        said = await self.inner.respond(self.translated(request), shown if on_text is not None else None)
-        response = understood(said, self.dialect, request.tools)
+        shown = DialectFollower(lambda: self.dialect.build_reader(request.tools), on_text)
+        said = await self.inner.respond(self.build_text_request(request), shown if on_text is not None else None)
+        response = parse_response(said, self.dialect, request.tools)
         shown.end(response.text)
         return response
 
-    def translated(self, request: ModelRequest) -> ModelRequest:
+    def build_text_request(self, request: ModelRequest) -> ModelRequest:
         """Return the request without tools: they are taught in words, and past calls and answers are texts."""
         taught = () if request.words_only else request.tools
-        section = self.dialect.section(taught) if taught else ""
-        messages = list(spoken(request.messages, self.dialect, section))
+        section = self.dialect.build_section(taught) if taught else ""
+        messages = list(render_messages(request.messages, self.dialect, section))
         return replace(request, messages=messages, tools=(), stop=self.dialect.stop if taught else ())
 
 
-class Interpreted(InFront):
+class RoundTripModel(ModelWrapper):
     """A model that answers by rules, made to say its calls in a dialect, which is then read as any other text."""
 
     def __init__(self, inner: Model, dialect: Dialect) -> None:
@@ -63,11 +63,11 @@ class Interpreted(InFront):
         response = await self.inner.respond(request, on_text)
         if request.schema is not None or request.purpose != "chat" or not response.calls:
             return response
-        text = self.dialect.said(Message("assistant", response.text, response.calls, order=response.order))
-        return understood(replace(response, text=text, calls=(), order=None), self.dialect, request.tools)
+        text = self.dialect.render_message(Message("assistant", response.text, response.calls, order=response.order))
+        return parse_response(replace(response, text=text, calls=(), order=None), self.dialect, request.tools)
 
 
-class Shown(Follower):
+class DialectFollower(Follower):
     """Hands on the words and calls of a text in a dialect as they come; what is no word is never handed on as one."""
 
     def __init__(self, reader: Callable[[], Reader], to: Callable[[str], None] | None) -> None:
@@ -95,9 +95,9 @@ class Shown(Follower):
             super().__call__(text[len(self._shown) :])
 
 
-def understood(response: ModelResponse, dialect: Dialect, tools: Sequence[ToolSpec]) -> ModelResponse:
+def parse_response(response: ModelResponse, dialect: Dialect, tools: Sequence[ToolSpec]) -> ModelResponse:
     """Return the response with its text read; calls the endpoint sent natively all the same stay in front."""
-    reader = dialect.reader(tools)
+    reader = dialect.build_reader(tools)
     reader.feed(response.text)
     parsed = reader.close()
     calls = (*response.calls, *parsed.calls)
@@ -114,7 +114,7 @@ def understood(response: ModelResponse, dialect: Dialect, tools: Sequence[ToolSp
     )
 
 
-def spoken(messages: Sequence[Message], dialect: Dialect, section: str) -> Iterator[Message]:
+def render_messages(messages: Sequence[Message], dialect: Dialect, section: str) -> Iterator[Message]:
     """Yield a conversation as texts: the section joins the first system message, answers of one response are one."""
     names: dict[str, str] = {}
     answers: list[tuple[str, str]] = []
@@ -124,17 +124,17 @@ def spoken(messages: Sequence[Message], dialect: Dialect, section: str) -> Itera
             answers.append((names.get(message.call, ""), message.text))
             continue
         if answers:
-            yield Message("user", dialect.answered(answers))
+            yield Message("user", dialect.render_answers(answers))
             answers = []
         names.update((call.id, call.name) for call in message.calls)
         if message.role == "system" and not taught:
             taught = True
             yield Message("system", f"{message.text}\n\n{section}")
         elif message.calls:
-            yield Message("assistant", dialect.said(message))
+            yield Message("assistant", dialect.render_message(message))
         else:
             yield message
     if answers:
-        yield Message("user", dialect.answered(answers))
+        yield Message("user", dialect.render_answers(answers))
     if not taught:
         raise AssertionError("a conversation begins with a system message")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.snapshots import keep, with_changes
+from foregate.agent.effects.snapshots import add_missing_changes, keep_images
 from foregate.agent.session.delegation import DELEGATE
 from foregate.agent.session.prefetched import PrefetchedResult
-from foregate.agent.survey.surveyor import moved_on
-from foregate.agent.workspace.output import capped
+from foregate.agent.survey.surveyor import find_changed_resource
+from foregate.agent.workspace.output import cap_text
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import AnswerCode, BeforeImage, OutcomeUnknown, SideEffect, ToolFinished, ToolStarted
@@ -26,8 +26,8 @@ from foregate.schemas.resource import Resource
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_source import RunContext
-from foregate.telemetry.diagnostics import diagnostics
-from foregate.telemetry.log.masking import Hidden, mask
+from foregate.telemetry.diagnostics import get_diagnostics
+from foregate.telemetry.log.masking import Hidden, mask_value
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session
@@ -39,7 +39,7 @@ RUNTIME_LOST: AnswerCode = "runtime_lost"
 _CANCELLED = ToolResult(False, "cancelled", error="cancelled")
 
 
-class Mark(NamedTuple):
+class ReadMark(NamedTuple):
     """Whether a read was early, or the event that judged the early read a call is answered from."""
 
     early: bool = False
@@ -51,7 +51,7 @@ class NoPermit(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class NotStarted:
+class CallNotStarted:
     """Why a permitted call was not started: `stale_evidence`, `runtime_lost`, or `tool_failed` (no way back)."""
 
     code: AnswerCode
@@ -66,7 +66,7 @@ async def execute(
     *,
     early: bool = False,
     prefetched: PrefetchedResult | None = None,
-) -> ToolResult | NotStarted:
+) -> ToolResult | CallNotStarted:
     """Run the call a permit is for; return its result, or why it was not started after all.
 
     `early` is a read of a response that still arrives; a call that was `prefetched` so is answered from that.
@@ -81,42 +81,46 @@ async def execute(
     try:
         await session.refresh_survey([call])
     except RuntimeLost as error:
-        return NotStarted(RUNTIME_LOST, str(error))
-    now = session.surveyor.again(call, state)
-    if moved := moved_on(facts.survey, now, own):
+        return CallNotStarted(RUNTIME_LOST, str(error))
+    now = session.surveyor.survey_again(call, state)
+    if moved := find_changed_resource(facts.survey, now, own):
         why = f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
-        return NotStarted("stale_evidence", why)
+        return CallNotStarted("stale_evidence", why)
     try:
         inverse = session.own_tools.inverse(call.name)
-        kept = keep(now.resources, facts, session.workspace, session.policy, session.blobs, inverse)
+        kept = keep_images(now.resources, facts, session.workspace, session.policy, session.blobs, inverse)
     except WorkspaceError as error:
-        return NotStarted("tool_failed", str(error))
+        return CallNotStarted("tool_failed", str(error))
     if facts.changes or call.name == DELEGATE.name:
         session.prefetched.forget()  # what was read before a change, or a task that may make one, may not be so after
-    mark = Mark(early, prefetched.judged if prefetched is not None else None)
-    await session.record(Draft(started(permit, facts, kept, mark), actor))
+    mark = ReadMark(early, prefetched.judged if prefetched is not None else None)
+    await session.record(Draft(build_start(permit, facts, kept, mark), actor))
     if prefetched is not None:
         result, elapsed = prefetched.result, 0  # nothing begins, so nothing must wait until its start is durable
     else:
         try:
             await session.log.settle()
         except asyncio.CancelledError:
-            await session.record(finished(facts, _CANCELLED, 0, actor, mark))  # it has not begun: nothing is unknown
+            await session.record(
+                draft_finish(facts, _CANCELLED, 0, actor, mark)
+            )  # it has not begun: nothing is unknown
             raise
         clock = time.monotonic_ns()
-        result = masked_result(await ran(session, facts, now, actor, mark), session.hidden)
+        result = mask_result(await run_started(session, facts, now, actor, mark), session.hidden)
         elapsed = (time.monotonic_ns() - clock) // 1_000_000
-        result = bounded(with_changes(result, kept, session.workspace, session.policy, inverse), session.policy)
+        result = limit_result(
+            add_missing_changes(result, kept, session.workspace, session.policy, inverse), session.policy
+        )
     if result.unknown and facts.changes:
         code = RUNTIME_LOST if result.error == RUNTIME_LOST else ""
         why = result.content[:200] if code else result.error or result.content[:200]
-        await session.record(Draft(lost(facts, why, code), "foregate"))
+        await session.record(Draft(build_unknown_outcome(facts, why, code), "foregate"))
     else:
-        await session.record(finished(facts, result, elapsed, actor, mark))
+        await session.record(draft_finish(facts, result, elapsed, actor, mark))
     return result
 
 
-async def ran(session: Session, facts: CallFacts, now: Survey, actor: Actor, mark: Mark) -> ToolResult:
+async def run_started(session: Session, facts: CallFacts, now: Survey, actor: Actor, mark: ReadMark) -> ToolResult:
     """Run a call whose start is durable, and return what came of it, whatever its tool raises.
 
     Cancelled, it records how the call ended before it lets go.
@@ -129,51 +133,51 @@ async def ran(session: Session, facts: CallFacts, now: Survey, actor: Actor, mar
     except TimeoutError:
         return ToolResult(False, "the tool did not finish in time", error="timeout", unknown=facts.changes)
     except asyncio.CancelledError:
-        unknown = Draft(lost(facts, "cancelled"), "foregate")
-        await session.record(unknown if facts.changes else finished(facts, _CANCELLED, 0, actor, mark))
+        unknown = Draft(build_unknown_outcome(facts, "cancelled"), "foregate")
+        await session.record(unknown if facts.changes else draft_finish(facts, _CANCELLED, 0, actor, mark))
         raise
     except RuntimeLost as error:
         return ToolResult(False, str(error)[:2000], error=RUNTIME_LOST, unknown=facts.changes)
     except Exception as error:
-        diagnostics().exception("tool_raised", tool=facts.call.name, call=facts.call.id)
+        get_diagnostics().exception("tool_raised", tool=facts.call.name, call=facts.call.id)
         return ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=facts.changes)
 
 
-def masked_result(result: ToolResult, hidden: Hidden) -> ToolResult:
+def mask_result(result: ToolResult, hidden: Hidden) -> ToolResult:
     """Return `result` with what is hidden masked, before anybody reads it and before a cut could leave half of it."""
-    return replace(result, content=mask(result.content, hidden), error=mask(result.error, hidden))
+    return replace(result, content=mask_value(result.content, hidden), error=mask_value(result.error, hidden))
 
 
-def bounded(result: ToolResult, policy: Policy) -> ToolResult:
+def limit_result(result: ToolResult, policy: Policy) -> ToolResult:
     """Return `result` with no more text than the policy lets one call return, whatever tool it comes from."""
-    text, dropped = capped(result.content, max(policy.files.max_output, policy.files.max_read, policy.http.max_bytes))
+    text, dropped = cap_text(result.content, max(policy.files.max_output, policy.files.max_read, policy.http.max_bytes))
     return replace(result, content=text, dropped=result.dropped + dropped) if dropped else result
 
 
-def started(permit: Permit, facts: CallFacts, kept: Sequence[BeforeImage], mark: Mark) -> ToolStarted:
+def build_start(permit: Permit, facts: CallFacts, kept: Sequence[BeforeImage], mark: ReadMark) -> ToolStarted:
     """Return what is durable before the effect: permit, class, before-images, and what a probe would need."""
     return ToolStarted(
         call=facts.call.id,
         tool=facts.call.name,
         target=facts.target,
         permit=permit,
-        side_effect=side_effect_class(facts),
+        side_effect=get_side_effect_class(facts),
         effect=facts.effect,
         before=tuple(kept),
-        elsewhere=facts.spec is not None and facts.spec.elsewhere,
+        elsewhere=facts.spec is not None and facts.spec.is_elsewhere,
         early=mark.early,
         look=mark.look,
     )
 
 
-def side_effect_class(facts: CallFacts) -> SideEffect:
+def get_side_effect_class(facts: CallFacts) -> SideEffect:
     """Return `pure`, `idempotent` or `at_most_once`: what recovery may do with a call that never finished."""
     if not facts.changes:
         return "pure"
     return "idempotent" if facts.capabilities.idempotent else "at_most_once"
 
 
-def finished(facts: CallFacts, result: ToolResult, elapsed: int, actor: Actor, mark: Mark) -> Draft:
+def draft_finish(facts: CallFacts, result: ToolResult, elapsed: int, actor: Actor, mark: ReadMark) -> Draft:
     """Return the event of a call that ran: what it said, observed and changed. `elapsed` is in milliseconds."""
     body = ToolFinished(
         call=facts.call.id,
@@ -195,6 +199,6 @@ def finished(facts: CallFacts, result: ToolResult, elapsed: int, actor: Actor, m
     return Draft(body, "tool" if actor == "model" else actor)
 
 
-def lost(facts: CallFacts, reason: str, code: str = "") -> OutcomeUnknown:
+def build_unknown_outcome(facts: CallFacts, reason: str, code: str = "") -> OutcomeUnknown:
     """Return the body of an effect nobody can vouch for; `code` names a cause that ends more than the call."""
     return OutcomeUnknown(call=facts.call.id, tool=facts.call.name, target=facts.target, reason=reason, error=code)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from foregate.agent.effects.snapshots import has_image
-from foregate.agent.effects.undo import Undoable
-from foregate.agent.workspace.confine import judged
+from foregate.agent.effects.undo import UndoableChange
+from foregate.agent.workspace.confine import confine_to_survey
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.need import Need
@@ -23,7 +23,7 @@ HELD = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY, Reso
 """Kinds of resources that hold something a call could take away."""
 
 
-class Prospect(Struct, frozen=True):
+class Preview(Struct, frozen=True):
     """What would become of what a call changes.
 
     `changes` are its files before and after, none where no tool says so, a file is larger than one read, or it would
@@ -37,7 +37,7 @@ class Prospect(Struct, frozen=True):
     lost: tuple[SurveyedResource, ...] = ()
 
 
-def prospect(session: Session, call_id: str, digest: str) -> Prospect | None:
+def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
     """Return the prospect of a call a person is asked about just now, None for any other.
 
     Looked at is only what was judged: as when the call runs, a path that leads elsewhere since, and a file that holds
@@ -50,16 +50,16 @@ def prospect(session: Session, call_id: str, digest: str) -> Prospect | None:
     inverse = session.own_tools.inverse(facts.call.name)
     touched = [r for r in facts.resources if r.access.changes and r.kind in HELD]
     kept = tuple(resource for resource in touched if has_image(resource, inverse))
-    changes, problem = foreseen(session, facts)
-    return Prospect(changes, problem, kept, tuple(resource for resource in touched if resource not in kept))
+    changes, problem = preview_changes(session, facts)
+    return Preview(changes, problem, kept, tuple(resource for resource in touched if resource not in kept))
 
 
-def foreseen(session: Session, facts: CallFacts) -> tuple[tuple[FileChange, ...], str]:
+def preview_changes(session: Session, facts: CallFacts) -> tuple[tuple[FileChange, ...], str]:
     """Return the changes a call would make to files, or why it would fail as things are."""
     if any(resource.size > session.policy.files.max_read for resource in facts.resources):
         return (), ""
     try:
-        with judged(facts.survey):
+        with confine_to_survey(facts.survey):
             return tuple(session.own_tools.preview(facts.call)), ""
     except ForegateError as error:
         return (), str(error)
@@ -67,13 +67,13 @@ def foreseen(session: Session, facts: CallFacts) -> tuple[tuple[FileChange, ...]
         return (), f"it cannot be carried out ({type(error).__name__})"
 
 
-def prospects(session: Session, need: Need) -> dict[str, Prospect]:
+def preview_calls(session: Session, need: Need) -> dict[str, Preview]:
     """Return the prospects of the calls of an approval sheet, by id, of those the session judged itself."""
-    found = {call: prospect(session, call, digest) for call, digest in zip(need.calls, need.digests, strict=True)}
+    found = {call: preview_call(session, call, digest) for call, digest in zip(need.calls, need.digests, strict=True)}
     return {call: one for call, one in found.items() if one is not None}
 
 
-def taken_back(session: Session, found: Undoable) -> list[FileChange]:
+def preview_undo(session: Session, found: UndoableChange) -> list[FileChange]:
     """Return what taking a change back would make of its files, those left out that are gone, special or too large."""
     back, bound = [], session.policy.files.max_read
     special = {image.id for image in found.before if image.type not in ("", "file")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from foregate.agent.effects.snapshots import with_changes
+from foregate.agent.effects.snapshots import add_missing_changes
 from foregate.agent.session.resume import PROCESS_ENDED
 from foregate.agent.tools.builtin.files import edit_file, write_file
 from foregate.agent.workspace.in_memory import MemoryWorkspace
@@ -27,14 +27,14 @@ _MAKERS = {"edit_file": edit_file, "write_file": write_file}
 """The tools whose change follows from the file as it was and the arguments alone."""
 
 
-class Found(NamedTuple):
+class ReconciledCall(NamedTuple):
     """What came of a call, and what is recorded of it."""
 
     call: str
     outcome: KnownOutcome
 
 
-def intended(session: Session, started: ToolStarted, call: ToolCall) -> dict[str, str]:
+def compute_intended_hashes(session: Session, started: ToolStarted, call: ToolCall) -> dict[str, str]:
     """Return the hash of what a call would have made of its one file, by path, "" for nothing there.
 
     It is worked out on the file's before-image, so that no call has to say it beforehand. Empty where that is not
@@ -52,13 +52,13 @@ def intended(session: Session, started: ToolStarted, call: ToolCall) -> dict[str
     try:
         files = {image.id: session.blobs.get(image.image)} if image.image else {}
         tool = make(MemoryWorkspace(files), session.policy)
-        changes = tool.foresee(call.arguments) if tool.foresee is not None else ()
+        changes = tool.preview(call.arguments) if tool.preview is not None else ()
     except (ForegateError, KeyError, TypeError, AttributeError, ValueError):
         return {}
     return {change.path: strict_json.sha256(change.after) for change in changes if change.path == image.id}
 
 
-async def find_out(session: Session) -> list[Found]:
+async def reconcile_calls(session: Session) -> list[ReconciledCall]:
     """Look what came of each call with an unknown outcome, and record it where looking is certain; return those.
 
     A file that is as the call would have left it was changed by it. One that is as it was before was not, where the
@@ -72,41 +72,43 @@ async def find_out(session: Session) -> list[Found]:
     found = []
     for call, lost in parked.items():
         if started[call].elsewhere:
-            found += await heard(session, call, started[call])
+            found += await reconcile_remote_call(session, call, started[call])
             continue
-        after = intended(session, started[call], asked(events, call))
-        seen = looked(session, started[call], after, ended=lost.reason == PROCESS_ENDED)
+        after = compute_intended_hashes(session, started[call], find_call(events, call))
+        seen = find_outcome(session, started[call], after, ended=lost.reason == PROCESS_ENDED)
         if seen is not None:
-            result = result_of_call(session, started[call], seen)
-            await session.record(Draft(resolved(lost, seen, result), "runner"))
-            found.append(Found(call, seen))
+            result = build_result(session, started[call], seen)
+            await session.record(Draft(build_resolution(lost, seen, result), "runner"))
+            found.append(ReconciledCall(call, seen))
     return found
 
 
-async def hear_from_there(session: Session) -> None:
+async def reconcile_remote_calls(session: Session) -> None:
     """Ask a runtime what came of calls whose outcome is unknown, where it answers now."""
-    if any(spec.elsewhere for spec in session.catalogue.values()) and session.state.parked:
-        await find_out(session)
+    if any(spec.is_elsewhere for spec in session.catalogue.values()) and session.state.parked:
+        await reconcile_calls(session)
 
 
-async def heard(session: Session, call: str, started: ToolStarted) -> list[Found]:
+async def reconcile_remote_call(session: Session, call: str, started: ToolStarted) -> list[ReconciledCall]:
     """Record what a runtime says came of a call that ran there; none where it cannot tell, or not now."""
     came = await session.own_tools.reconcile(call, started.permit.digest)
     if came is None:
         return []
     outcome: KnownOutcome = "done" if came.done else "not_done"
-    body = resolved(session.state.parked[call], outcome, came.result if came.done else None)
+    body = build_resolution(session.state.parked[call], outcome, came.result if came.done else None)
     await session.record(Draft(body, "runner"))
-    return [Found(call, outcome)]
+    return [ReconciledCall(call, outcome)]
 
 
-def asked(events: Sequence[Event], call: str) -> ToolCall:
+def find_call(events: Sequence[Event], call: str) -> ToolCall:
     """Return a call as its response asked for it."""
     responses = (event.body.response for event in reversed(events) if isinstance(event.body, ModelResponded))
     return next(one for response in responses for one in response.calls if one.id == call)
 
 
-def looked(session: Session, started: ToolStarted, after: Mapping[str, str], *, ended: bool) -> KnownOutcome | None:
+def find_outcome(
+    session: Session, started: ToolStarted, after: Mapping[str, str], *, ended: bool
+) -> KnownOutcome | None:
     """Return what looking at the files of a call shows, None where it shows nothing for certain.
 
     `after` is what the call was to leave, by path; `ended` says that nobody is left who might still write.
@@ -124,24 +126,24 @@ def looked(session: Session, started: ToolStarted, after: Mapping[str, str], *, 
     return "done" if hashes == after else "not_done" if ended and hashes == before else None
 
 
-def result_of_call(session: Session, started: ToolStarted, outcome: KnownOutcome) -> ToolResult | None:
+def build_result(session: Session, started: ToolStarted, outcome: KnownOutcome) -> ToolResult | None:
     """Return the changes and the evidence of a call that is seen to have taken effect."""
     if outcome != "done":
         return None
-    return with_changes(ToolResult(True, ""), started.before, session.workspace, session.policy)
+    return add_missing_changes(ToolResult(True, ""), started.before, session.workspace, session.policy)
 
 
-async def resolve(session: Session, call: str, outcome: KnownOutcome) -> None:
+async def record_outcome(session: Session, call: str, outcome: KnownOutcome) -> None:
     """Record what a person says came of a call; raise UsageError for one whose outcome is no question."""
     lost = session.state.parked.get(call)
     if lost is None:
         named = ", ".join(f"{one} ({other.tool})" for one, other in session.state.parked.items()) or "none"
         raise UsageError(f"`{call}` is no call with an unknown outcome; there is: {named}")
-    await session.record(Draft(resolved(lost, outcome, None), "person"))
+    await session.record(Draft(build_resolution(lost, outcome, None), "person"))
     await session.log.settle()
 
 
-def resolved(lost: OutcomeUnknown, outcome: KnownOutcome, result: ToolResult | None) -> OutcomeResolved:
+def build_resolution(lost: OutcomeUnknown, outcome: KnownOutcome, result: ToolResult | None) -> OutcomeResolved:
     """Return what is recorded of a call whose outcome is known now; `result` is None where nothing more is known."""
     return OutcomeResolved(
         call=lost.call,
@@ -153,26 +155,26 @@ def resolved(lost: OutcomeUnknown, outcome: KnownOutcome, result: ToolResult | N
     )
 
 
-def open_calls(session: Session) -> dict[str, str]:
+def list_open_calls(session: Session) -> dict[str, str]:
     """Return the calls whose outcome nobody knows, and what each was."""
     return {call: f"{lost.tool} {lost.target}".strip() for call, lost in session.state.parked.items()}
 
 
-async def settle(session: Session, call: str, said: KnownOutcome | None) -> list[Found]:
+async def resolve_outcomes(session: Session, call: str, said: KnownOutcome | None) -> list[ReconciledCall]:
     """Look what can be found out, then take a person's word on a call, the only one where `call` is ""; return both.
 
     Raises UsageError for a call whose outcome is no question, and for word that what was seen speaks against.
     """
-    found = await find_out(session)
+    found = await reconcile_calls(session)
     await session.log.settle()
     if said is None:
         return found
-    unclear = open_calls(session)
+    unclear = list_open_calls(session)
     wanted = call or (next(iter(unclear)) if len(unclear) == 1 else found[0].call if len(found) == 1 else "")
     seen = next((one for one in found if one.call == wanted), None)
     if seen is None:
-        await resolve(session, wanted, said)
-        return [*found, Found(wanted, said)]
+        await record_outcome(session, wanted, said)
+        return [*found, ReconciledCall(wanted, said)]
     if seen.outcome != said:
         raise UsageError(f"`{wanted}` {CAME[seen.outcome]}: its file shows it; look again")
     return found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from foregate.agent.workspace import directory
-from foregate.agent.workspace.git_repository import find
+from foregate.agent.workspace.git_repository import find_repository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -27,7 +27,7 @@ KEPT = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
 
 
-def keep(
+def keep_images(
     resources: Sequence[SurveyedResource],
     facts: CallFacts,
     workspace: Workspace,
@@ -41,14 +41,14 @@ def keep(
     on there being a way back.
     """
     kept: list[BeforeImage] = []
-    if facts.spec is not None and facts.spec.elsewhere:
+    if facts.spec is not None and facts.spec.is_elsewhere:
         return kept  # nothing of it lies here; its runtime keeps what was there
     for resource in resources:
         try:
             if inverse is not None and resource.kind is ResourceKind.OTHER:
-                image: BeforeImage | None = own_image(resource, inverse, blobs)
+                image: BeforeImage | None = keep_own_image(resource, inverse, blobs)
             else:
-                image = before_image(resource, workspace, policy, blobs)
+                image = keep_image(resource, workspace, policy, blobs)
         except WorkspaceError:
             if not facts.irreversible:
                 raise
@@ -59,7 +59,7 @@ def keep(
 
 
 def has_image(resource: SurveyedResource, inverse: Inverse | None) -> bool:
-    """Whether `keep` stores anything of a resource before a call changes it; that nothing was there counts."""
+    """Whether `keep_images` stores anything of a resource before a call changes it; that nothing was there counts."""
     if resource.kind is ResourceKind.OTHER:
         return inverse is not None
     if resource.kind is ResourceKind.REPOSITORY:
@@ -67,10 +67,10 @@ def has_image(resource: SurveyedResource, inverse: Inverse | None) -> bool:
     return resource.kind in _PATHS and resource.access in KEPT and resource.restorable
 
 
-def before_image(resource: SurveyedResource, workspace: Workspace, policy: Policy, blobs: Blobs) -> BeforeImage | None:
+def keep_image(resource: SurveyedResource, workspace: Workspace, policy: Policy, blobs: Blobs) -> BeforeImage | None:
     """Return the stored image of one resource, None where the call leaves it alone or nothing can be kept of it."""
     if resource.kind is ResourceKind.REPOSITORY and resource.access.changes:
-        return repository_image(resource, workspace, policy, blobs)
+        return keep_repository_image(resource, workspace, policy, blobs)
     if resource.kind not in _PATHS or resource.access not in KEPT:
         return None
     if not resource.restorable:
@@ -86,21 +86,21 @@ def before_image(resource: SurveyedResource, workspace: Workspace, policy: Polic
             return replace(bare, image=blobs.put(workspace.read_link(resource.id)))
         case "directory" if resource.access is Effect.DELETE:
             limit = policy.files.max_entries
-            return replace(bare, image=blobs.put(directory.image(workspace, resource.id, limit, blobs.put)))
+            return replace(bare, image=blobs.put(directory.build_image(workspace, resource.id, limit, blobs.put)))
         case "":
-            return replace(bare, mode=0, parents=missing_parents(workspace, resource.id))
+            return replace(bare, mode=0, parents=find_missing_parents(workspace, resource.id))
         case _:
             return bare
 
 
-def own_image(resource: SurveyedResource, inverse: Inverse, blobs: Blobs) -> BeforeImage:
+def keep_own_image(resource: SurveyedResource, inverse: Inverse, blobs: Blobs) -> BeforeImage:
     """Return the image of something only its tool can read and put back."""
-    data = own_now(inverse, resource.id)
+    data = read_own_state(inverse, resource.id)
     image = blobs.put(data) if data is not None else ""
     return BeforeImage(kind=resource.kind, id=resource.id, image=image, type="own")
 
 
-def own_now(inverse: Inverse, name: str) -> bytes | None:
+def read_own_state(inverse: Inverse, name: str) -> bytes | None:
     """Return what is at something only its tool can read; raise WorkspaceError where the tool fails to say."""
     try:
         data = inverse.now(name)
@@ -114,24 +114,26 @@ def own_now(inverse: Inverse, name: str) -> bytes | None:
     return data
 
 
-def repository_image(resource: SurveyedResource, workspace: Workspace, policy: Policy, blobs: Blobs) -> BeforeImage:
+def keep_repository_image(
+    resource: SurveyedResource, workspace: Workspace, policy: Policy, blobs: Blobs
+) -> BeforeImage:
     """Return the image of a repository: the commit it stands on and its index."""
-    repository = find(workspace, policy, resource.id)
+    repository = find_repository(workspace, policy, resource.id)
     index = f"{repository.git}/index"
     data = workspace.read(index) if workspace.look(index).kind else None
-    kept = {"head": repository.head(), "index": blobs.put(data) if data is not None else ""}
+    kept = {"head": repository.read_head(), "index": blobs.put(data) if data is not None else ""}
     image = blobs.put(strict_json.canonical(kept))
     return BeforeImage(kind=resource.kind, id=resource.id, image=image, type="repository")
 
 
-def missing_parents(workspace: Workspace, path: str) -> tuple[str, ...]:
+def find_missing_parents(workspace: Workspace, path: str) -> tuple[str, ...]:
     """Return the directories above `path` that do not exist, outermost first."""
     parts = path.split("/")[:-1]
     ways = ["/".join(parts[: end + 1]) for end in range(len(parts))]
     return tuple(way for way in ways if not workspace.look(way).kind)
 
 
-def with_changes(
+def add_missing_changes(
     result: ToolResult,
     kept: Sequence[BeforeImage],
     workspace: Workspace,
@@ -149,7 +151,7 @@ def with_changes(
         if image.resource in reported:
             continue
         if image.type == "own" and inverse is not None:
-            changes += own_change(image, inverse)
+            changes += read_own_change(image, inverse)
         if image.kind is not ResourceKind.FILE or image.type not in ("", "file"):
             continue
         try:
@@ -166,10 +168,10 @@ def with_changes(
     return replace(result, changes=(*result.changes, *changes), evidence=(*result.evidence, *records))
 
 
-def own_change(image: BeforeImage, inverse: Inverse) -> list[Change]:
+def read_own_change(image: BeforeImage, inverse: Inverse) -> list[Change]:
     """Return the change of something only its tool can read, none where there is none or the tool fails to say."""
     try:
-        data = own_now(inverse, image.id)
+        data = read_own_state(inverse, image.id)
     except ForegateError:
         return []
     after = strict_json.sha256(data) if data is not None else ""

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.effects.undo_steps import Place, Step, changes_back, records_back, steps_of
+from foregate.agent.effects.undo_steps import (
+    UndoContext,
+    UndoStep,
+    build_reverse_changes,
+    build_reverse_records,
+    build_steps,
+)
 from foregate.schemas.call_events import (
     BeforeImage,
     EffectUndone,
@@ -60,7 +66,7 @@ class UndoReport(Struct, frozen=True):
         return self.reason, restored, f"this was not: {'; '.join(self.left)}; undo again goes on with it"
 
 
-class Undoable(Struct, frozen=True):
+class UndoableChange(Struct, frozen=True):
     """A finished call that changed something and was not undone yet."""
 
     call: str
@@ -81,15 +87,15 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
     if session.state.in_flight:
         return UndoReport(False, reason="a tool is still running; wait for it or cancel it", preview=preview)
     events = await session.log.read()
-    found = chosen(events, call_id)
+    found = choose_change(events, call_id)
     if isinstance(found, str):
         return UndoReport(False, call_id or "", reason=found, preview=preview)
     names = tuple(change.resource.id for change in found.changes)
     try:
-        place = Place(session.workspace, session.policy, session.blobs, session.own_tools.inverse(found.tool))
-        steps = steps_of(found.changes, found.before, place)
-        again = begun(events, found.call)
-        left = [step for step in steps if not (again and step.done)]
+        place = UndoContext(session.workspace, session.policy, session.blobs, session.own_tools.inverse(found.tool))
+        steps = build_steps(found.changes, found.before, place)
+        again = has_unfinished_undo(events, found.call)
+        left = [step for step in steps if not (again and step.is_done)]
         for step in left:
             step.check(again)
     except ForegateError as error:
@@ -106,32 +112,32 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
         for step in steps:
             step.verify()
     except ForegateError as error:
-        report = broken_off(UndoReport(False, found.call, found.tool, names, reason=str(error)), steps)
+        report = report_partial_undo(UndoReport(False, found.call, found.tool, names, reason=str(error)), steps)
         body = Checkpoint(undo=found.call, steps=report.left, restored=report.restored, why=report.reason)
         await session.record(Draft(body, "foregate"))
         await session.log.settle()
         return report
-    await session.record(undone(found, steps))
+    await session.record(draft_undo(found, steps))
     await session.log.settle()
     return UndoReport(True, found.call, found.tool, names, words)
 
 
 @dataclass(slots=True)
-class Past:
+class UndoHistory:
     """What became of the calls of a session, by call id."""
 
     started: dict[str, ToolStarted] = field(default_factory=dict)
-    finished: dict[str, Undoable] = field(default_factory=dict)
+    finished: dict[str, UndoableChange] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
     """Calls that cannot be taken back though they may have had an effect, and why."""
 
     @property
-    def left(self) -> list[Undoable]:
+    def undoable_changes(self) -> list[UndoableChange]:
         """The changes that were not taken back yet, oldest first."""
         return [change for call, change in self.finished.items() if call not in self.gone]
 
-    def end(self, body: ToolFinished | OutcomeResolved | EffectUndone | OutcomeUnknown) -> None:
+    def record_end(self, body: ToolFinished | OutcomeResolved | EffectUndone | OutcomeUnknown) -> None:
         """Take in what became of a call."""
         call = body.call
         match body:
@@ -142,7 +148,7 @@ class Past:
             case ToolFinished() | OutcomeResolved() if body.changes:
                 before = self.started[call].before if call in self.started else ()
                 self.finished.pop(call, None)
-                self.finished[call] = Undoable(call, body.tool, before, body.changes)
+                self.finished[call] = UndoableChange(call, body.tool, before, body.changes)
                 self.lost.pop(call, None)
             case OutcomeResolved(outcome="done"):
                 self.lost[call] = _NOT_KNOWN_WHAT
@@ -152,9 +158,9 @@ class Past:
                 pass
 
 
-def past(events: Iterable[Event]) -> Past:
+def read_undo_history(events: Iterable[Event]) -> UndoHistory:
     """Return what became of the calls."""
-    found = Past()
+    found = UndoHistory()
     started, lost = found.started, found.lost
     for event in events:
         match event.body:
@@ -164,16 +170,16 @@ def past(events: Iterable[Event]) -> Past:
                     lost[call] = _THERE
             case ToolFinished() | OutcomeResolved() | EffectUndone() | OutcomeUnknown() as body:
                 if body.call not in started or not started[body.call].elsewhere:
-                    found.end(body)
+                    found.record_end(body)
             case _:
                 pass
     return found
 
 
-def chosen(events: Iterable[Event], call_id: str | None) -> Undoable | str:
+def choose_change(events: Iterable[Event], call_id: str | None) -> UndoableChange | str:
     """Return the change to take back, or the reason there is none."""
-    found = past(events)
-    left = found.left
+    found = read_undo_history(events)
+    left = found.undoable_changes
     if call_id is None and not left and _THERE in found.lost.values():
         return _THERE
     if call_id is None:
@@ -190,29 +196,29 @@ def chosen(events: Iterable[Event], call_id: str | None) -> Undoable | str:
     return f"there is no call `{call_id}` in this session; what can be undone: {named or 'nothing'}"
 
 
-def begun(events: Sequence[Event], call: str) -> bool:
+def has_unfinished_undo(events: Sequence[Event], call: str) -> bool:
     """Whether a process began to take the call back and did not come to say that it had."""
     return any(isinstance(event.body, Checkpoint) and event.body.undo == call for event in events)
 
 
-def broken_off(report: UndoReport, steps: Sequence[Step]) -> UndoReport:
+def report_partial_undo(report: UndoReport, steps: Sequence[UndoStep]) -> UndoReport:
     """Return the report with what is restored now and what is not, as it is found."""
-    left = [step for step in steps if not step.done]
+    left = [step for step in steps if not step.is_done]
     return replace(
         report,
         restored=tuple(step.words for step in steps if step not in left),
-        left=tuple(f"{step.words} (in part)" if step.begun else step.words for step in left),
+        left=tuple(f"{step.words} (in part)" if step.is_partly_done else step.words for step in left),
     )
 
 
-def undone(found: Undoable, steps: Sequence[Step]) -> Draft:
+def draft_undo(found: UndoableChange, steps: Sequence[UndoStep]) -> Draft:
     """Return the event of a change that was taken back."""
     body = EffectUndone(
         call=found.call,
         tool=found.tool,
         resources=tuple(change.resource.id for change in found.changes),
-        changes=tuple(changes_back(found.changes)),
-        evidence=tuple(records_back(found.changes)),
+        changes=tuple(build_reverse_changes(found.changes)),
+        evidence=tuple(build_reverse_records(found.changes)),
         steps=tuple(step.words for step in steps),
     )
     return Draft(body, "foregate")

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from foregate.agent.effects.snapshots import own_now
+from foregate.agent.effects.snapshots import read_own_state
 from foregate.agent.workspace import directory
-from foregate.agent.workspace.git_repository import find
+from foregate.agent.workspace.git_repository import find_repository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -23,40 +23,40 @@ from foregate.schemas.tool_source import Inverse
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UndoStep:
     """One way back.
 
-    `as_left` raises WorkspaceError when the world is not as the call left it, `possible` when nothing could be put back
-    (LogError where the bytes are gone), `verify` when things are not as before the call. `midway` tells whether an undo
-    that broke off can have left what is there now.
+    `check_as_left` raises WorkspaceError when the world is not as the call left it, `check_possible` when nothing
+    could be put back (LogError where the bytes are gone), `verify` when things are not as before the call. `is_midway`
+    tells whether an undo that broke off can have left what is there now.
     """
 
     words: str
-    as_left: Callable[[], None]
-    possible: Callable[[], None]
+    check_as_left: Callable[[], None]
+    check_possible: Callable[[], None]
     take_back: Callable[[], None]
     verify: Callable[[], None]
-    midway: Callable[[], bool] = lambda: False
+    is_midway: Callable[[], bool] = lambda: False
 
     def check(self, broke_off: bool) -> None:
         """Raise when the step must not or cannot be taken; where an undo `broke_off` before, it may go on midway."""
-        if not (broke_off and self.midway()):
-            self.as_left()
-        self.possible()
+        if not (broke_off and self.is_midway()):
+            self.check_as_left()
+        self.check_possible()
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """Whether everything is as it was before the call."""
-        return holds(self.verify)
+        return is_met(self.verify)
 
     @property
-    def begun(self) -> bool:
+    def is_partly_done(self) -> bool:
         """Whether things are neither as they were before the call nor as it left them."""
-        return not self.done and not holds(self.as_left)
+        return not self.is_done and not is_met(self.check_as_left)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class UndoContext:
     """Where steps act."""
 
     workspace: Workspace
@@ -65,23 +65,23 @@ class Place:
     inverse: Inverse | None = None
 
 
-def steps_of(changes: Sequence[Change], before: Sequence[BeforeImage], place: Place) -> list[Step]:
+def build_steps(changes: Sequence[Change], before: Sequence[BeforeImage], place: UndoContext) -> list[UndoStep]:
     """Return the steps that take the changes of one call back; raise WorkspaceError for one without a way back."""
     images = {image.resource: image for image in before}
     by_id = {image.id: image for image in images.values()}
-    moved = moved_pair(changes, by_id)
+    moved = find_move(changes, by_id)
     if moved is not None:
-        return [move_step(place, *moved, by_id.get(moved[1].resource.id))]
+        return [build_move_step(place, *moved, by_id.get(moved[1].resource.id))]
     steps = []
     for change in reversed(changes):
         image = images.get(change.resource) or by_id.get(change.resource.id)
         if image is None:
             raise WorkspaceError(f"no copy was kept of what `{change.resource.id[:80]}` was before; change it by hand")
-        steps.append(step_of(place, change, image))
+        steps.append(build_step(place, change, image))
     return steps
 
 
-def holds(check: Callable[[], None]) -> bool:
+def is_met(check: Callable[[], None]) -> bool:
     """Whether a check raises nothing."""
     try:
         check()
@@ -90,28 +90,28 @@ def holds(check: Callable[[], None]) -> bool:
     return True
 
 
-def step_of(place: Place, change: Change, image: BeforeImage) -> Step:
+def build_step(place: UndoContext, change: Change, image: BeforeImage) -> UndoStep:
     """Return the step for one change."""
     if image.type == "repository":
-        return repository_step(place, change, image)
+        return build_repository_step(place, change, image)
     if image.type == "own":
-        return own_step(place, change, image)
-    return path_step(place, change, image)
+        return build_own_step(place, change, image)
+    return build_path_step(place, change, image)
 
 
-def own_step(place: Place, change: Change, image: BeforeImage) -> Step:
+def build_own_step(place: UndoContext, change: Change, image: BeforeImage) -> UndoStep:
     """Return the step that has a tool put back what only it can reach."""
     name, inverse = change.resource.id, place.inverse
     if inverse is None:
         raise WorkspaceError(f"the tool that could put `{name[:80]}` back is not there; start with it")
 
     def state() -> str:
-        data = own_now(inverse, name)
+        data = read_own_state(inverse, name)
         return strict_json.sha256(data) if data is not None else ""
 
     def as_left() -> None:
         if state() != change.after:
-            raise moved_on(f"`{name[:80]}`")
+            raise build_changed_error(f"`{name[:80]}`")
 
     def possible() -> None:
         if image.image:
@@ -130,10 +130,10 @@ def own_step(place: Place, change: Change, image: BeforeImage) -> Step:
             why = error.strerror if isinstance(error, OSError) else type(error).__name__
             raise WorkspaceError(f"`{name[:80]}` could not be put back: {why}") from None
 
-    return Step(f"restore `{name}`" if image.image else f"remove `{name}`", as_left, possible, take_back, verify)
+    return UndoStep(f"restore `{name}`" if image.image else f"remove `{name}`", as_left, possible, take_back, verify)
 
 
-def moved_pair(changes: Sequence[Change], images: Mapping[str, BeforeImage]) -> tuple[Change, Change] | None:
+def find_move(changes: Sequence[Change], images: Mapping[str, BeforeImage]) -> tuple[Change, Change] | None:
     """Return the changes of a move, source and destination, None for any other call."""
     if len(changes) != 2:
         return None
@@ -143,13 +143,13 @@ def moved_pair(changes: Sequence[Change], images: Mapping[str, BeforeImage]) -> 
     return (source, destination) if same and was is not None and not source.after and not destination.before else None
 
 
-def path_step(place: Place, change: Change, image: BeforeImage) -> Step:
+def build_path_step(place: UndoContext, change: Change, image: BeforeImage) -> UndoStep:
     """Return the step that puts a file, link or directory back, or removes what was created."""
     path = change.resource.id
 
     def take_back() -> None:
         if image.type == "":
-            remove(place, path, image)
+            remove_created(place, path, image)
         elif image.type == "file":
             place.workspace.write(path, place.blobs.get(image.image), mode=image.mode)
         elif image.type == "link":
@@ -157,22 +157,22 @@ def path_step(place: Place, change: Change, image: BeforeImage) -> Step:
                 place.workspace.remove(path)
             place.workspace.make_link(path, place.blobs.get(image.image))
         else:
-            directory.put_back(place.workspace, path, place.blobs.get(image.image), place.blobs)
+            directory.restore_image(place.workspace, path, place.blobs.get(image.image), place.blobs)
 
     def as_left() -> None:
-        if state_of(place, change.resource) != change.after:
-            raise moved_on(f"`{path[:80]}`")
+        if read_state_hash(place, change.resource) != change.after:
+            raise build_changed_error(f"`{path[:80]}`")
 
     def midway() -> bool:
         if image.type == "directory" and image.image:
-            return directory.partly_back(place.workspace, path, place.blobs.get(image.image))
+            return directory.is_partly_restored(place.workspace, path, place.blobs.get(image.image))
         return image.type == "link" and not place.workspace.look(path).kind
 
     def possible() -> None:
         if image.type and not image.image:
             raise WorkspaceError(f"no copy was kept of `{path[:80]}`; change it by hand")
         kept = place.blobs.get(image.image) if image.image else b""
-        for hash_ in directory.hashes_of(kept) if image.type == "directory" else ():
+        for hash_ in directory.list_hashes(kept) if image.type == "directory" else ():
             place.blobs.get(hash_)
         for one in (path, *image.parents):
             place.workspace.changeable(one)
@@ -182,46 +182,46 @@ def path_step(place: Place, change: Change, image: BeforeImage) -> Step:
         whole = now.hash
         if now.kind == "directory":
             whole = strict_json.sha256(
-                directory.image(place.workspace, path, place.policy.files.max_entries, strict_json.sha256)
+                directory.build_image(place.workspace, path, place.policy.files.max_entries, strict_json.sha256)
             )
         if now.kind != image.type or whole != image.image or (now.kind and now.mode != image.mode):
             raise WorkspaceError(f"`{path[:80]}` could not be brought back as it was; look at it")
 
     words = {"": f"remove `{path}`", "directory": f"bring the folder `{path}` back"}
-    return Step(words.get(image.type, f"restore `{path}`"), as_left, possible, take_back, verify, midway)
+    return UndoStep(words.get(image.type, f"restore `{path}`"), as_left, possible, take_back, verify, midway)
 
 
-def moved_on(what: str) -> WorkspaceError:
+def build_changed_error(what: str) -> WorkspaceError:
     """Return the error for a thing that is not as the call left it."""
     return WorkspaceError(f"{what} has changed since; undo what came after it first, or change it by hand")
 
 
-def remove(place: Place, path: str, image: BeforeImage) -> None:
+def remove_created(place: UndoContext, path: str, image: BeforeImage) -> None:
     """Remove what a call created, and the directories it made on the way when nothing else is in them."""
     if place.workspace.look(path).kind == "directory":
         place.workspace.remove_directory(path)
     else:
         place.workspace.remove(path)
-    remove_empty(place, image.parents)
+    remove_empty_parents(place, image.parents)
 
 
-def remove_empty(place: Place, parents: Sequence[str]) -> None:
+def remove_empty_parents(place: UndoContext, parents: Sequence[str]) -> None:
     """Remove directories made on the way to something, innermost first, as far as nothing else is in them."""
     for parent in reversed(parents):
-        if place.workspace.look(parent).kind != "directory" or directory.listing(place.workspace, parent, 1).entries:
+        if place.workspace.look(parent).kind != "directory" or directory.list_tree(place.workspace, parent, 1).entries:
             return
         place.workspace.remove_directory(parent)
 
 
-def move_step(place: Place, source: Change, destination: Change, image: BeforeImage | None) -> Step:
+def build_move_step(place: UndoContext, source: Change, destination: Change, image: BeforeImage | None) -> UndoStep:
     """Return the step that moves something back to where it was."""
     old, new = source.resource.id, destination.resource.id
 
     def as_left() -> None:
         if place.workspace.look(old).kind:
             raise WorkspaceError(f"`{old[:80]}` is there again; move it away or undo what made it")
-        if state_of(place, destination.resource) != destination.after:
-            raise moved_on(f"`{new[:80]}`")
+        if read_state_hash(place, destination.resource) != destination.after:
+            raise build_changed_error(f"`{new[:80]}`")
 
     def possible() -> None:
         for path in (old, new, *(image.parents if image is not None else ())):
@@ -230,26 +230,26 @@ def move_step(place: Place, source: Change, destination: Change, image: BeforeIm
     def take_back() -> None:
         place.workspace.move(new, old)
         if image is not None:
-            remove_empty(place, image.parents)
+            remove_empty_parents(place, image.parents)
 
     def verify() -> None:
-        if state_of(place, source.resource) != source.before or place.workspace.look(new).kind:
+        if read_state_hash(place, source.resource) != source.before or place.workspace.look(new).kind:
             raise WorkspaceError(f"`{old[:80]}` could not be brought back as it was; look at it")
 
-    return Step(f"move `{new}` back to `{old}`", as_left, possible, take_back, verify)
+    return UndoStep(f"move `{new}` back to `{old}`", as_left, possible, take_back, verify)
 
 
-def repository_step(place: Place, change: Change, image: BeforeImage) -> Step:
+def build_repository_step(place: UndoContext, change: Change, image: BeforeImage) -> UndoStep:
     """Return the step that sets branch and index back; the files stay as they are."""
     stored = strict_json.parse(place.blobs.get(image.image).decode())
     kept_head, kept_index = get_text(stored, "head"), get_text(stored, "index")
-    repository = find(place.workspace, place.policy, change.resource.id)
-    head, index = repository.head(), f"{repository.git}/index"
+    repository = find_repository(place.workspace, place.policy, change.resource.id)
+    head, index = repository.read_head(), f"{repository.git}/index"
 
     def as_left() -> None:
-        repository.safe()
-        if repository.state() != change.after:
-            raise moved_on("the repository")
+        repository.check_safe()
+        if repository.compute_state() != change.after:
+            raise build_changed_error("the repository")
 
     def possible() -> None:
         if place.workspace.look(f"{index}.lock").kind:
@@ -263,36 +263,36 @@ def repository_step(place: Place, change: Change, image: BeforeImage) -> Step:
     def take_back() -> None:
         if head != kept_head:
             words = ("HEAD", kept_head, head) if kept_head else ("-d", "HEAD", head)
-            repository.run("update-ref", "-m", "undo", *words, more=repository.identity())
+            repository.run("update-ref", "-m", "undo", *words, more=repository.read_identity())
         if kept_index:
             place.workspace.write(index, place.blobs.get(kept_index))
         elif place.workspace.look(index).kind:
             place.workspace.remove(index)
 
     def verify() -> None:
-        if repository.state() != change.before:
+        if repository.compute_state() != change.before:
             raise WorkspaceError("the repository could not be set back as it was; look at it with git")
 
     words = f"set the branch back to {kept_head[:12] or 'no commit'}; " if head != kept_head else ""
-    return Step(
+    return UndoStep(
         f"{words}set what is staged in {shlex.quote(change.resource.id)} back", as_left, possible, take_back, verify
     )
 
 
-def state_of(place: Place, resource: Resource) -> str:
+def read_state_hash(place: UndoContext, resource: Resource) -> str:
     """Return the hash of what is at a path now as changes record it: a directory by its listing, "" for nothing."""
     found = place.workspace.look(resource.id, max_hash=place.policy.files.max_hash)
     if found.kind == "directory":
-        return directory.listing(place.workspace, resource.id, place.policy.files.max_entries).hash
+        return directory.list_tree(place.workspace, resource.id, place.policy.files.max_entries).hash
     return found.hash
 
 
-def changes_back(changes: Sequence[Change]) -> list[Change]:
+def build_reverse_changes(changes: Sequence[Change]) -> list[Change]:
     """Return the changes an undo makes."""
     return [Change(change.resource, change.after, change.before, change.mode) for change in reversed(changes)]
 
 
-def records_back(changes: Sequence[Change]) -> list[EvidenceRecord]:
+def build_reverse_records(changes: Sequence[Change]) -> list[EvidenceRecord]:
     """Return what an undo has verified of what is there again."""
     found = []
     for change in changes:

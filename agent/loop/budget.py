@@ -14,7 +14,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.turn import Turn
 
 
-def reached(task: TaskState, policy: Policy, clock: Callable[[], str]) -> str:
+def find_reached_limit(task: TaskState, policy: Policy, clock: Callable[[], str]) -> str:
     """Return one sentence naming the first limit the task has reached, "" while there is none.
 
     The clock is read only where time is limited.
@@ -28,12 +28,12 @@ def reached(task: TaskState, policy: Policy, clock: Callable[[], str]) -> str:
         ("cost", limits.cost),
         ("wall_clock", limits.wall_clock),
     ):
-        if bound and (value := used[name] if name in used else task.elapsed(clock())) >= bound:
+        if bound and (value := used[name] if name in used else task.count_active_seconds(clock())) >= bound:
             return f"the task has used {value} of {bound} ({name.replace('_', ' ')}, policy limits.{name})"
     return ""
 
 
-def stuck(turn: Turn, judgement: Judgement, policy: Policy) -> Need | None:
+def find_repeated_hold(turn: Turn, judgement: Judgement, policy: Policy) -> Need | None:
     """Return the loop's own question when a call is held or denied again for the same reason on the same evidence."""
     bound = policy.limits.repeated_holds
     for verdict in judgement.verdicts:

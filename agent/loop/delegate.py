@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from foregate.agent.loop.runner import go_on
+from foregate.agent.loop.runner import run_to_outcome
 from foregate.agent.session.delegation import may_delegate
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.resume import fold_session, resume
 from foregate.agent.session.session import Session
 from foregate.evidence.state.task import TaskState
-from foregate.policy.source.record import narrowed
+from foregate.policy.source.record import narrow_limits
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.json_object import get_list
 from foregate.schemas.session_events import PolicyChanged
 
 
-async def child(session: Session, text: str, name: str = "") -> RunResult:
+async def run_child_task(session: Session, text: str, name: str = "") -> RunResult:
     """Run `text` as a child task of the session's open task; a child that exists already goes on from its log.
 
     A child that paused with a question takes the parent's newest message as the answer.
@@ -26,7 +26,7 @@ async def child(session: Session, text: str, name: str = "") -> RunResult:
     parent = session.state.task
     if not may_delegate(session.policy, session.depth):
         raise UsageError("a child task would be deeper than policy limits.child_depth allows")
-    spent = spent_by(parent, session.clock()) if parent is not None else {}
+    spent = count_spent(parent, session.clock()) if parent is not None else {}
     name = name or f"{session.name}.{session.state.seq}"
     store = session.log.store
     known = name in await store.sessions()
@@ -37,7 +37,7 @@ async def child(session: Session, text: str, name: str = "") -> RunResult:
         blobs=session.blobs,
         model=session.model,
         tools=session.own_tools,
-        policy=narrowed(session.policy, spent),
+        policy=narrow_limits(session.policy, spent),
         layers={**session.layers, "spent": [*get_list(session.layers, "spent"), spent]},
         workspace=session.workspace,
         state=await fold_session(store, name) if known else None,
@@ -62,17 +62,17 @@ async def child(session: Session, text: str, name: str = "") -> RunResult:
         if session.state.mode != "direct" and inner.state.mode != "plan":
             await inner.record(Draft(PolicyChanged(mode="plan"), "parent"))  # what it does, nobody confirmed
         if inner.state.tasks == 0:
-            await introduce(inner, parent, text)
+            await start_child_task(inner, parent, text)
         if inner.state.task is None:
             raise LogError(f"the child task `{name}` has ended already; start another")
         if inner.state.task.paused == "needs_input" and parent is not None:
             await inner.record_message(parent.messages[-1].text, "user")
-        return replace(await go_on(inner), used=inner.state.spent)
+        return replace(await run_to_outcome(inner), used=inner.state.spent)
     finally:
         await inner.close(end=inner.state.task is None)
 
 
-async def introduce(inner: Session, parent: TaskState | None, text: str) -> None:
+async def start_child_task(inner: Session, parent: TaskState | None, text: str) -> None:
     """Start the child's task: the person's words as the person's, the task itself as the parent's."""
     refusals = tuple(parent.refusals) if parent else ()
     said = [message.text for message in parent.messages if message.actor == "user"] if parent else []
@@ -81,7 +81,7 @@ async def introduce(inner: Session, parent: TaskState | None, text: str) -> None
     await inner.record_message(text, "parent", refusals=None if said else refusals)
 
 
-def spent_by(parent: TaskState, now: str) -> dict[str, dict[str, int]]:
+def count_spent(parent: TaskState, now: str) -> dict[str, dict[str, int]]:
     """Return what the parent task has used of each limit, by the limit's section and name."""
     used = parent.counters
     return {
@@ -91,7 +91,7 @@ def spent_by(parent: TaskState, now: str) -> dict[str, dict[str, int]]:
             "tool_calls": used.tool_calls,
             "tokens": used.tokens,
             "cost": used.cost,
-            "wall_clock": parent.elapsed(now),
+            "wall_clock": parent.count_active_seconds(now),
         },
         "safety": {"model_calls": used.safety_calls, "rounds": used.safety_rounds},
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foregate.agent.loop.internal_calls import observe
+from foregate.agent.loop.internal_calls import run_observation
 from foregate.agent.loop.run_call import draft_answer, run_call
 from foregate.agent.loop.scheduler import Scheduler, run_together
 from foregate.agent.session.delegation import DELEGATE, ChildPaused
@@ -14,7 +14,7 @@ from foregate.agent.session.turn_builder import Facts, TurnInHand
 from foregate.evidence.state.dataflow import TOO_MANY
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import AnswerCode, Observed, RulingWord
+from foregate.schemas.call_events import AnswerCode, RemedyResult, RulingWord
 from foregate.schemas.judgement import Verdict
 from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
@@ -34,7 +34,7 @@ async def dispatch(session: Session, open_turn: OpenTurn, in_hand: TurnInHand | 
     assert judgement is not None
     try:
         for call in [call for call in open_turn.unanswered.values() if call.id in session.state.in_flight]:
-            if await observe(session, call, "runner", open_turn.judged) is None:
+            if await run_observation(session, call, "runner", open_turn.judged) is None:
                 await session.record(draft_answer(call, in_hand.facts.get(call.id), "not_run_cancelled", _ENDED))
         waiting = [verdict for verdict in judgement.verdicts if verdict.call in open_turn.unanswered]
         loose = [verdict for verdict in waiting if verdict.call not in open_turn.in_blocks]
@@ -60,7 +60,7 @@ async def dispatch_lapsed(session: Session, open_turn: OpenTurn) -> None:
     for verdict in judgement.verdicts:
         call = open_turn.unanswered.get(verdict.call)
         if call is not None and verdict.standing is Standing.ALLOW:
-            await observe(session, call, "runner", open_turn.judged)
+            await run_observation(session, call, "runner", open_turn.judged)
     await answer_remaining(session, "not_run_cancelled", _ENDED, stages=False)
 
 
@@ -101,23 +101,25 @@ async def answer_ruled_out(session: Session, open_turn: OpenTurn, in_hand: TurnI
     )
 
 
-async def run_remedy(session: Session, open_turn: OpenTurn, in_hand: TurnInHand, verdict: Verdict) -> Observed | None:
+async def run_remedy(
+    session: Session, open_turn: OpenTurn, in_hand: TurnInHand, verdict: Verdict
+) -> RemedyResult | None:
     """Perform a remedy that only observes; None when it does not run."""
     remedy = verdict.ruling.remedy
     assert remedy is not None
     call = ToolCall.of(remedy.tool, remedy.arguments, id=f"{verdict.call}.remedy")
     if is_read_already(session, open_turn, in_hand, call):
         return None
-    result = await observe(session, call, "runner", open_turn.judged)
+    result = await run_observation(session, call, "runner", open_turn.judged)
     if result is None:
         return None
     output = strict_json.scrub(result.content)
-    return Observed(tool=call.name, arguments=dict(remedy.arguments), ok=result.ok, output=output)
+    return RemedyResult(tool=call.name, arguments=dict(remedy.arguments), ok=result.ok, output=output)
 
 
 def is_read_already(session: Session, open_turn: OpenTurn, in_hand: TurnInHand, remedy: ToolCall) -> bool:
     """Whether a call of the same response, or the remedy of one, observed the same resource."""
-    wanted = {r.resource for r in session.surveyor.look(remedy, session.state).resources}
+    wanted = {r.resource for r in session.surveyor.survey_call(remedy, session.state).resources}
     return any(
         not facts.changes and wanted & {resource.resource for resource in facts.resources}
         for call_id, facts in in_hand.facts.items()
@@ -137,7 +139,7 @@ async def answer_remaining(
     ruled_out = {v.call: v for v in judgement.verdicts if v.standing is not Standing.ALLOW} if judgement else {}
     left = list(open_turn.unanswered.values()) if open_turn is not None else []
     if stages and program is not None:
-        left += [program.calls[place] for place in program.waiting()]
+        left += [program.calls[place] for place in program.find_waiting()]
     for call in left:
         verdict, known = ruled_out.get(call.id), (facts or {}).get(call.id)
         why: tuple[AnswerCode, str] = (verdict.ruling.code, verdict.ruling.message) if verdict else (code, message)

@@ -19,18 +19,18 @@ from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 
 
-async def observe(
+async def run_observation(
     session: Session, call: ToolCall, actor: Literal["runner", "postlude"], cause: int
 ) -> ToolResult | None:
     """Judge `call` as a turn of its own and run it; None when it is no mere observation, or is not allowed."""
-    leave = await leave_to_look(session, call, actor, cause)
+    leave = await get_observation_permit(session, call, actor, cause)
     if leave is None:
         return None
     result = await execute(session, *leave, actor)
     return result if isinstance(result, ToolResult) else None
 
 
-async def leave_to_look(
+async def get_observation_permit(
     session: Session, call: ToolCall, actor: Literal["runner", "postlude"], cause: int, *, said: int | None = None
 ) -> tuple[Permit, CallFacts] | None:
     """Judge `call` as a turn of its own; return leave to run it, None when it is no look or is not allowed.
@@ -53,6 +53,6 @@ async def leave_to_look(
     if not isinstance(judgement, Judgement):
         return None
     (event,) = await session.record(session.turns.draft_judged(turn, judgement, early=said is not None))
-    if judgement.verdict_of(call.id).standing is not Standing.ALLOW:
+    if judgement.find_verdict(call.id).standing is not Standing.ALLOW:
         return None
     return Permit(call.id, call.digest, event.seq, turn.survey_hash), facts[call.id]

@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import Self
 
 from foregate.agent.effects.executor import execute
-from foregate.agent.loop.internal_calls import leave_to_look
+from foregate.agent.loop.internal_calls import get_observation_permit
 from foregate.agent.session.delegation import DELEGATE
 from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.session import Session
-from foregate.evidence.state.placeholders import steps_in
+from foregate.evidence.state.placeholders import find_steps
 from foregate.schemas.follower import Follower
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
@@ -50,7 +50,7 @@ class Prefetch(Follower):
         """A call is complete: begin to look, unless an identical look is taken already."""
         limit = self._session.policy.limits.calls_per_response
         full = bool(limit) and self._number >= limit
-        if full or call.arguments is None or call.name == DELEGATE.name or steps_in(dict(call.arguments)):
+        if full or call.arguments is None or call.name == DELEGATE.name or find_steps(dict(call.arguments)):
             self._over = True
         self._number += 1
         if not self._over and call.digest not in self._taken:
@@ -68,7 +68,7 @@ class Prefetch(Follower):
         async with self._judging:
             if self._stopped or not self._within_limits(call, number):
                 return
-            leave = await leave_to_look(session, call, "runner", self._cause, said=self._said)
+            leave = await get_observation_permit(session, call, "runner", self._cause, said=self._said)
             self._stopped = leave is None
         if leave is None:
             return

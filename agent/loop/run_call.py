@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from foregate.agent.effects.executor import NotStarted, execute
+from foregate.agent.effects.executor import CallNotStarted, execute
 from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import TurnInHand
-from foregate.agent.survey.surveyor import moved_on
+from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.evidence.state.task import OpenTurn
-from foregate.schemas.call_events import AnswerCode, CallAnswered, Observed, RulingWord
+from foregate.schemas.call_events import AnswerCode, CallAnswered, RemedyResult, RulingWord
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import NotRunCode
 from foregate.schemas.event import Draft
@@ -30,14 +30,14 @@ async def run_call(session: Session, open_turn: OpenTurn, in_hand: TurnInHand, v
         return
     permit = Permit(verdict.call, verdict.digest, in_hand.judged, in_hand.turn.survey_hash)
     done = await execute(session, permit, facts, prefetched=prefetched)
-    if isinstance(done, NotStarted):
+    if isinstance(done, CallNotStarted):
         await session.record(draft_answer(facts.call, facts, done.code, done.message))
 
 
 def take_prefetched(session: Session, open_turn: OpenTurn, facts: CallFacts) -> PrefetchedResult | None:
     """Return the early read that shows what this call would, None where there is none. It serves once."""
     found = session.prefetched.take(open_turn.seq, facts.call.digest)
-    return found if found is not None and not moved_on(found.survey, facts.survey, {}) else None
+    return found if found is not None and not find_changed_resource(found.survey, facts.survey, {}) else None
 
 
 def reason_not_to_run(
@@ -79,7 +79,7 @@ def draft_answer(
     ruling: RulingWord = "not_run",
     gate: str = "",
     remedy: Remedy | None = None,
-    observed: Observed | None = None,
+    observed: RemedyResult | None = None,
 ) -> Draft:
     """Return the answer to a call that did not run; `facts` is None where nobody has surveyed what it would do."""
     body = CallAnswered(

@@ -8,13 +8,13 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from foregate.agent.effects.executor import RUNTIME_LOST
-from foregate.agent.effects.reconcile import hear_from_there
+from foregate.agent.effects.reconcile import reconcile_remote_calls
 from foregate.agent.loop import budget
 from foregate.agent.loop.dispatch import answer_remaining, dispatch
 from foregate.agent.loop.prefetch import Prefetch
-from foregate.agent.loop.stages import next_stage, record_response
-from foregate.agent.loop.verification import remark, verify
-from foregate.agent.session.compression import compressed
+from foregate.agent.loop.stages import record_next_stage, record_response
+from foregate.agent.loop.verification import build_remark, verify_promises
+from foregate.agent.session.compression import plan_compression
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.resume import restore_turn
 from foregate.agent.session.session import Session
@@ -28,7 +28,7 @@ from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.need import Need
 from foregate.schemas.task_events import Report
-from foregate.telemetry.diagnostics import diagnostics
+from foregate.telemetry.diagnostics import get_diagnostics
 
 _TRUNCATED = "the response was cut off; send the calls again, shorter"
 
@@ -39,27 +39,27 @@ async def run(session: Session, text: str) -> RunResult:
     A message while a question to the person is open answers that question with no, and starts a new task.
     """
     if session.state.task is not None and session.state.task.paused != "needs_input":
-        await set_aside(session)
+        await end_open_task(session)
     await session.record_message(text)
-    return await go_on(session)
+    return await run_to_outcome(session)
 
 
-async def go_on(session: Session) -> RunResult:
+async def run_to_outcome(session: Session) -> RunResult:
     """Take steps until one has an outcome. A task that carries out a plan is not gone on with by asking the model."""
     task, driver = session.state.task, session.plan_driver
     try:
         if task is not None and (task.running_plan or task.proposed_plan):
-            return await driver.go_on() if driver is not None else elsewhere(session, task)
-        while (outcome := await step(session)) is None:  # noqa: ASYNC110 - it works, it does not poll
+            return await driver.drive_task() if driver is not None else explain_waiting_plan(session, task)
+        while (outcome := await take_step(session)) is None:  # noqa: ASYNC110 - it works, it does not poll
             await asyncio.sleep(0)  # lets a cancel and whoever follows the events in between two steps
         return outcome
     except asyncio.CancelledError:
         facts = session.turns.facts_in_hand()
         await answer_remaining(session, "not_run_cancelled", "cancelled by the person", facts)
-        return await session.end("cancelled", blocker="the person cancelled")
+        return await session.end_task("cancelled", blocker="the person cancelled")
 
 
-def elsewhere(session: Session, task: TaskState) -> RunResult:
+def explain_waiting_plan(session: Session, task: TaskState) -> RunResult:
     """Return the outcome of a task whose plan nobody here can go on with."""
     name = session.name
     why = f"a plan waits for a yes; `foregate execute {name}` asks for it"
@@ -68,7 +68,7 @@ def elsewhere(session: Session, task: TaskState) -> RunResult:
     return RunResult("paused", why, Report(blocker=why))
 
 
-async def set_aside(session: Session) -> None:
+async def end_open_task(session: Session) -> None:
     """End the task in hand because the person has turned to something else: what waits for a yes gets a no."""
     open_turn = session.state.open
     facts: Facts = {}
@@ -85,25 +85,25 @@ async def set_aside(session: Session) -> None:
             if isinstance(judgement, Judgement):
                 await session.record(session.turns.draft_judged(in_hand.turn, judgement))
     await answer_remaining(session, "not_run_cancelled", "the person turned to something else", facts)
-    await session.end("cancelled", blocker="another message came instead")
+    await session.end_task("cancelled", blocker="another message came instead")
 
 
-async def step(session: Session) -> RunResult | None:
+async def take_step(session: Session) -> RunResult | None:
     """Take the one step the state asks for; the state is a fold over the log, so this is also how to resume."""
     open_turn = session.state.open
     if open_turn is None:
         if session.state.program is not None:
-            await next_stage(session)
+            await record_next_stage(session)
             return None
-        return await between_turns(session) or await ask_model(session)
+        return await finish_turn(session) or await ask_model(session)
     if not open_turn.response.calls:
-        return await answer(session, open_turn)
+        return await end_with_answer(session, open_turn)
     if open_turn.response.finish_reason == "length":
         await answer_remaining(session, "not_run_truncated", _TRUNCATED)
         return None
     if open_turn.judgement is not None:
         return await dispatch(session, open_turn, await restore_turn(session, open_turn))
-    decided = await decide(session, open_turn)
+    decided = await judge_response(session, open_turn)
     if not isinstance(decided, TurnInHand):
         return decided
     await asyncio.sleep(0)  # lets a cancel and whoever follows the events in before anything runs
@@ -116,21 +116,23 @@ async def ask_model(session: Session) -> RunResult | None:
     assert task is not None
     await session.update_catalogue()
     words_only = task.words_only or task.words_only_task
-    await hear_from_there(session)
+    await reconcile_remote_calls(session)
     tools = () if words_only else tuple(session.catalogue.values())
     state = session.state
-    if due := compressed(state.conversation, state.still_open, session.policy.context, session.measure):
+    if due := plan_compression(
+        state.conversation, state.describe_open_trouble, session.policy.context, session.measure
+    ):
         await session.record(Draft(due, "foregate"))
     request = ModelRequest(session.state.messages, tools, words_only)
     try:
-        response = await respond(session, request)
+        response = await request_response(session, request)
     except ModelError as error:
-        return await session.end("failed", blocker=str(error), need="a model that answers")
+        return await session.end_task("failed", blocker=str(error), need="a model that answers")
     await record_response(session, response)
     return None
 
 
-async def respond(session: Session, request: ModelRequest) -> ModelResponse:
+async def request_response(session: Session, request: ModelRequest) -> ModelResponse:
     """Ask the model; where looks may be taken early, they are over when the response is there."""
     if not (session.prefetch and request.tools):
         return await session.model.respond(request, session.on_text)
@@ -138,66 +140,68 @@ async def respond(session: Session, request: ModelRequest) -> ModelResponse:
         return await session.model.respond(request, follower)
 
 
-async def decide(session: Session, open_turn: OpenTurn) -> TurnInHand | RunResult | None:
+async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | RunResult | None:
     """Judge the response and return the judged turn; a Need is answered first, and the response judged again then."""
     try:
         await session.refresh_survey(open_turn.response.calls)
     except RuntimeLost as lost:
-        return await without_runtime(session, str(lost))
+        return await end_without_runtime(session, str(lost))
     in_hand = session.turns.build_turn(open_turn)
     judgement = judge(in_hand.turn, session.prelude, in_hand.facts)
     if isinstance(judgement, Need):
         return await session.answer_need(judgement, in_hand)
-    stuck = budget.stuck(in_hand.turn, judgement, session.policy)
-    if stuck is not None and session.person is not None and not in_hand.turn.answers_of("loop"):
+    stuck = budget.find_repeated_hold(in_hand.turn, judgement, session.policy)
+    if stuck is not None and session.person is not None and not in_hand.turn.find_answers("loop"):
         return await session.answer_need(stuck, in_hand)
     draft = session.turns.draft_judged(in_hand.turn, judgement, stuck=stuck.key if stuck else "")
     (event,) = await session.record(draft)
     for decision in judgement.decisions:
         if decision.code == "gate_error":
             why = [ruling.reason for ruling in decision.rulings]
-            diagnostics().warning("gate_error", gate=decision.gate, seq=event.seq, why=why)
+            get_diagnostics().warning("gate_error", gate=decision.gate, seq=event.seq, why=why)
     return replace(in_hand, judgement=judgement, judged=event.seq)
 
 
-async def without_runtime(session: Session, why: str) -> RunResult | None:
+async def end_without_runtime(session: Session, why: str) -> RunResult | None:
     """Answer every call as not run because the runtime is lost, and end the task; a plan ends itself."""
     await answer_remaining(session, RUNTIME_LOST, why)
     task = session.state.task
     if task is None or task.running_plan:
         return None
-    return await session.end("blocked", blocker=why, need="a runtime that answers")
+    return await session.end_task("blocked", blocker=why, need="a runtime that answers")
 
 
-async def answer(session: Session, open_turn: OpenTurn) -> RunResult | None:
+async def end_with_answer(session: Session, open_turn: OpenTurn) -> RunResult | None:
     """End the task with the model's words; an empty response is asked for once more."""
     task = session.state.task
     assert task is not None
     text = open_turn.response.text.strip()
     if text:
-        if await verify(session, open_turn):
+        if await verify_promises(session, open_turn):
             return None
-        return await session.end("completed", text, remark=remark(task))
+        return await session.end_task("completed", text, remark=build_remark(task))
     if task.empty_responses < 2:
         return await ask_model(session)
-    return await session.end("failed", blocker="the model gave two empty responses", need="another model or request")
+    return await session.end_task(
+        "failed", blocker="the model gave two empty responses", need="another model or request"
+    )
 
 
-async def between_turns(session: Session) -> RunResult | None:
+async def finish_turn(session: Session) -> RunResult | None:
     """Do what a finished turn left to do: ask the person, stop, or end at a limit."""
     task = session.state.task
     assert task is not None
     if task.question:
         return await session.pause(RunResult("needs_input", task.question))
     if task.wants_plan and session.plan_driver is not None:
-        return await session.plan_driver.go_on()
+        return await session.plan_driver.drive_task()
     choice, words = task.after_turn
     if choice == "stop":
-        return await session.end("blocked", blocker="the person stopped a call that was held twice")
+        return await session.end_task("blocked", blocker="the person stopped a call that was held twice")
     if choice == "more":
         await session.record_message(words)
     elif task.stuck and not choice:
-        return await session.end("blocked", blocker=task.stuck, need="what the ruling asked for")
-    if limit := budget.reached(task, session.policy, session.clock):
-        return await session.end("budget_exhausted", blocker=limit, need="a higher limit or a smaller request")
+        return await session.end_task("blocked", blocker=task.stuck, need="what the ruling asked for")
+    if limit := budget.find_reached_limit(task, session.policy, session.clock):
+        return await session.end_task("budget_exhausted", blocker=limit, need="a higher limit or a smaller request")
     return None

@@ -38,10 +38,10 @@ class Scheduler:
         assert order is not None
         self._session, self._open, self._in_hand = session, open_turn, in_hand
         self._calls = open_turn.response.calls
-        self._block = order.over(len(self._calls))
+        self._block = order.fit_to(len(self._calls))
         self._verdicts = {verdict.call: verdict for verdict in judgement.verdicts}
         self._room = asyncio.Semaphore(session.policy.limits.parallel_calls)
-        places = [place for place in self._block.places() if self._calls[place].id in in_hand.facts]
+        places = [place for place in self._block.find_places() if self._calls[place].id in in_hand.facts]
         self._over = {place: asyncio.Event() for place in places}
         self._before = {
             place: [other for other in places[:at] if self.collide(other, place)] for at, place in enumerate(places)
@@ -50,7 +50,7 @@ class Scheduler:
     def collide(self, first: int, second: int) -> bool:
         """Whether two calls are in each other's way."""
         facts = self._in_hand.facts
-        return in_the_way(facts[self._calls[first].id], facts[self._calls[second].id])
+        return has_conflict(facts[self._calls[first].id], facts[self._calls[second].id])
 
     async def run(self) -> None:
         """Run what may run, and answer what a failure before it stops; a call that was ruled out is left to be told."""
@@ -83,7 +83,7 @@ class Scheduler:
 
     async def skip(self, item: int | Block) -> bool:
         """Answer the calls of an item that comes after a failure."""
-        for place in (item,) if isinstance(item, int) else item.places():
+        for place in (item,) if isinstance(item, int) else item.find_places():
             call = self._calls[place]
             verdict = self._verdicts.get(call.id)
             if verdict is None:
@@ -107,33 +107,33 @@ async def run_together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
         raise
 
 
-def in_the_way(first: CallFacts, second: CallFacts) -> bool:
+def has_conflict(first: CallFacts, second: CallFacts) -> bool:
     """Whether two calls must not run at the same time.
 
     Both touch one resource and one of them changes it; or one may touch anything; or one is a child task, which shares
     the task's budget.
     """
-    if alone(first) or alone(second):
+    if is_exclusive(first) or is_exclusive(second):
         return True
     if not (first.changes or second.changes):
         return False
-    return any(touch(mine, yours) for mine, yours in product(first.resources, second.resources))
+    return any(has_overlap(mine, yours) for mine, yours in product(first.resources, second.resources))
 
 
-def alone(facts: CallFacts) -> bool:
+def is_exclusive(facts: CallFacts) -> bool:
     """Whether a call can run beside no other."""
     return facts.effect is Effect.UNKNOWN or facts.call.name == DELEGATE.name
 
 
-def touch(first: SurveyedResource, second: SurveyedResource) -> bool:
+def has_overlap(first: SurveyedResource, second: SurveyedResource) -> bool:
     """Whether two accesses, one of them a change, are to one resource, or to a folder and something in it."""
     if not (first.access.changes or second.access.changes):
         return False
     if first.kind in _PATHS and second.kind in _PATHS:
-        return within(first.id, second.id) or within(second.id, first.id)
+        return is_within(first.id, second.id) or is_within(second.id, first.id)
     return first.resource == second.resource
 
 
-def within(path: str, folder: str) -> bool:
+def is_within(path: str, folder: str) -> bool:
     """Whether a path is a folder or lies in it."""
     return folder in (".", "") or path == folder or path.startswith(f"{folder.rstrip('/')}/")

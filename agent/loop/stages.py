@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.loop.run_call import draft_answer
 from foregate.agent.session.session import Session
-from foregate.evidence.state.dataflow import Program
+from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import TaskState
 from foregate.schemas.codes import NotRunCode
 from foregate.schemas.event import Draft
@@ -18,13 +18,13 @@ from foregate.schemas.response_events import Continuation, ModelResponded
 async def record_response(session: Session, response: ModelResponse) -> None:
     """Record a response, of which only the calls that can be judged now are its own; the others follow in stages."""
     seq = session.state.seq + 1
-    stamped = response.stamped(seq)
-    program = Program.of(stamped, seq)
+    stamped = response.stamp_calls(seq)
+    program = Dataflow.of(stamped, seq)
     if program is None:
         await session.record(Draft(ModelResponded.of(stamped), "model"))
         return
-    places = program.next_stage(session.policy.limits.calls_per_response).places
-    first = program.response(places)
+    places = program.find_next_stage(session.policy.limits.calls_per_response).places
+    first = program.build_response(places)
     first = replace(
         first,
         text=stamped.text,
@@ -34,10 +34,10 @@ async def record_response(session: Session, response: ModelResponse) -> None:
         usage=stamped.usage,
         finish_reason=stamped.finish_reason,
     )
-    await session.record(Draft(ModelResponded.of(first, program=program.record(places)), "model"))
+    await session.record(Draft(ModelResponded.of(first, program=program.to_record(places)), "model"))
 
 
-async def next_stage(session: Session) -> None:
+async def record_next_stage(session: Session) -> None:
     """Record the calls of the response in hand that can go now, or answer those that never will.
 
     What is recorded follows from the log alone, so a process that ended in between is gone on from.
@@ -45,10 +45,10 @@ async def next_stage(session: Session) -> None:
     program, task = session.state.program, session.state.task
     assert program is not None
     assert task is not None
-    if reason := stopped(task):
+    if reason := reason_to_stop_stages(task):
         await answer_remaining(session, *reason)
         return
-    stage = program.next_stage(session.policy.limits.calls_per_response)
+    stage = program.find_next_stage(session.policy.limits.calls_per_response)
     if stage.dead:
         # what is too many is not even looked at
         looked = tuple(program.calls[at] for at, (code, _) in stage.dead.items() if code != "not_run_too_many")
@@ -57,11 +57,11 @@ async def next_stage(session: Session) -> None:
         await session.record(*(draft_answer(call, facts.get(call.id), code, why) for call, code, why in dead))
         return
     continues = Continuation(response=program.seq, places=tuple(stage.places))
-    body = ModelResponded.of(program.response(stage.places), continues=continues)
+    body = ModelResponded.of(program.build_response(stage.places), continues=continues)
     await session.record(Draft(body, "foregate"))
 
 
-def stopped(task: TaskState) -> tuple[NotRunCode, str] | None:
+def reason_to_stop_stages(task: TaskState) -> tuple[NotRunCode, str] | None:
     """Return code and message for the rest of a response whose last stage ended in something else, None else."""
     choice, _ = task.after_turn
     if task.question or task.words_only or task.words_only_task:

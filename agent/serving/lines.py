@@ -34,7 +34,7 @@ class Lines:
 
     async def __aiter__(self) -> AsyncIterator[str]:
         loop = asyncio.get_running_loop()
-        threading.Thread(target=self._reads, args=(loop,), daemon=True).start()
+        threading.Thread(target=self._queue_lines, args=(loop,), daemon=True).start()
         while (line := await self._read.get()) is not None:
             self._ahead.release()
             if len(line) > self._most:
@@ -45,18 +45,18 @@ class Lines:
                 strict_json.parse(text, max_bytes=self._most, max_depth=strict_json.MAX_RECORD_DEPTH)
             except InvalidJson as error:
                 if text.strip():
-                    await self._refuse(id_of(text), str(error))
+                    await self._refuse(find_id(text), str(error))
             else:
                 yield text
 
-    def _reads(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _queue_lines(self, loop: asyncio.AbstractEventLoop) -> None:
         with suppress(RuntimeError):  # the loop has ended, and with it whoever would have taken the line
-            for line in self._lines():
+            for line in self._split_lines():
                 self._ahead.acquire()
                 loop.call_soon_threadsafe(self._read.put_nowait, line)
             loop.call_soon_threadsafe(self._read.put_nowait, None)
 
-    def _lines(self) -> Iterator[bytes]:
+    def _split_lines(self) -> Iterator[bytes]:
         """Yield what is read, line by line; the last one may be without an end, and of a long one its beginning."""
         rest = bytearray()
         with suppress(OSError):
@@ -71,7 +71,7 @@ class Lines:
             yield bytes(rest)
 
 
-def taken(descriptor: int) -> int:
+def take_over_input(descriptor: int) -> int:
     """Return a descriptor for what is read at `descriptor`, where nothing is read any more: no program started here
     takes a line that is for us."""
     own, nothing = os.dup(descriptor), os.open(os.devnull, os.O_RDONLY)
@@ -80,7 +80,7 @@ def taken(descriptor: int) -> int:
     return own
 
 
-def id_of(text: str) -> Json:
+def find_id(text: str) -> Json:
     """Return the id in a line that is not strict JSON, None where there is none to be found."""
     with suppress(ValueError, RecursionError):
         said = json.loads(text)

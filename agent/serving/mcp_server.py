@@ -17,7 +17,7 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
-from foregate.agent.serving.lines import Lines, taken
+from foregate.agent.serving.lines import Lines, take_over_input
 from foregate.agent.serving.tool_server import ToolServer
 from foregate.agent.tools.remote.frames import Response
 from foregate.policy.policy import Policy
@@ -48,7 +48,7 @@ FORM: dict[str, Any] = {
 }
 
 
-class Asking:
+class ClientPerson:
     """The person of one call, who is asked through the client: question and answer pass through here.
 
     A client of the newer protocol is told that input is required and sends the call again with it.
@@ -83,11 +83,11 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class RunningCall:
     """A call that was handed to the tool server."""
 
     id: str
-    asking: Asking
+    asking: ClientPerson
     running: asyncio.Future[Response]
 
 
@@ -97,11 +97,11 @@ class McpServer:
     def __init__(self, server: ToolServer, specs: Sequence[ToolSpec], policy: Policy, show: Show) -> None:
         self._server, self._specs, self._policy, self._show = server, specs, policy, show
         self._numbers = count(1)
-        self._waiting: dict[str, Begun] = {}
+        self._waiting: dict[str, RunningCall] = {}
         self._contexts: dict[str, Context] = {}
         self._reports: deque[asyncio.Task[None]] = deque(maxlen=64)
         self._write: Any = None
-        server.session.subscribe(self._hear)
+        server.session.subscribe(self._report_start)
 
     async def run(self) -> None:
         """Serve until the client closes our standard input."""
@@ -109,10 +109,10 @@ class McpServer:
             "foregate",
             version=__version__,
             instructions=_INSTRUCTIONS,
-            on_list_tools=self._list,
-            on_call_tool=self._call,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
         )
-        lines = Lines(taken(0), self._policy.serving.max_message, self._refuse)
+        lines = Lines(take_over_input(0), self._policy.serving.max_message, self._refuse)
         async with stdio_server(stdin=cast("Any", lines)) as (read, write):
             self._write = write
             await app.run(read, write, app.create_initialization_options(NotificationOptions()))
@@ -122,31 +122,33 @@ class McpServer:
         problem = types.ErrorData(code=types.PARSE_ERROR, message=why)
         await self._write.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=problem)))
 
-    async def _list(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[tool_of(spec) for spec in self._specs])
+    async def _list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[build_tool(spec) for spec in self._specs])
 
-    async def _call(
+    async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         if params.request_state is not None:
             known = self._waiting.pop(params.request_state, None)
             if known is None:
-                return failed("not_run", "no call waits for this answer; send the call itself")
+                return build_failure("not_run", "no call waits for this answer; send the call itself")
             given = (params.input_responses or {}).get(_ASKED)
             known.asking.reply(given if isinstance(given, types.ElicitResult) else None)
-            return await self._seen_through(context, known)
+            return await self._follow_call(context, known)
         if len(self._waiting) >= self._policy.serving.max_waiting:
-            return failed("too_many_waiting", "too many calls wait for an answer already")
+            return build_failure("too_many_waiting", "too many calls wait for an answer already")
         call = ToolCall.parse(params.name, json.dumps(params.arguments or {}), wire_id=f"mcp:{next(self._numbers)}")
-        asking = Asking(self._policy.approval.expires or None)
-        speaker = asking if elicits(context) else None
+        asking = ClientPerson(self._policy.approval.expires or None)
+        speaker = asking if can_elicit(context) else None
         running = asyncio.ensure_future(self._server.answer(call, self._policy.serving.max_deadline, speaker))
-        begun = Begun(call.wire_id, asking, running)
+        begun = RunningCall(call.wire_id, asking, running)
         await context.session.report_progress(0, 2, "judging")
         self._contexts[call.wire_id] = context
-        return await self._seen_through(context, begun)
+        return await self._follow_call(context, begun)
 
-    async def _seen_through(self, context: Context, begun: Begun) -> types.CallToolResult | types.InputRequiredResult:
+    async def _follow_call(
+        self, context: Context, begun: RunningCall
+    ) -> types.CallToolResult | types.InputRequiredResult:
         """Return what came of a call, or the question that has to be answered first."""
         asking, running = begun.asking, begun.running
         try:
@@ -173,9 +175,9 @@ class McpServer:
         finally:
             self._contexts.pop(begun.id, None)
         await context.session.report_progress(2, 2, "done")
-        return result_of(response)
+        return build_response_result(response)
 
-    def _hear(self, event: Event) -> None:
+    def _report_start(self, event: Event) -> None:
         """Tell the client that a call has begun."""
         if isinstance(event.body, ToolStarted):
             for context in self._contexts.values():
@@ -183,13 +185,13 @@ class McpServer:
             self._contexts.clear()
 
 
-def elicits(context: Context) -> bool:
+def can_elicit(context: Context) -> bool:
     """Whether the client's person can be asked."""
     able = context.session.client_capabilities
     return able is not None and able.elicitation is not None
 
 
-def tool_of(spec: ToolSpec) -> types.Tool:
+def build_tool(spec: ToolSpec) -> types.Tool:
     """Return a tool as the protocol describes it; its hints are what we know, not what would please."""
     able = spec.capabilities
     look = spec.effect is Effect.OBSERVATION
@@ -204,30 +206,32 @@ def tool_of(spec: ToolSpec) -> types.Tool:
     )
 
 
-def result_of(response: Response) -> types.CallToolResult:
+def build_response_result(response: Response) -> types.CallToolResult:
     """Return what came of a call, as text and as data."""
     if response.state == "finished" and response.data is not None:
         data = response.data
         said = {"ok": response.ok, "output": data.get("content", "")}
         said |= {key: data[key] for key in ("exit_code", "dropped", "error") if data.get(key) not in (None, "", 0)}
         said |= {"exit_code": data["exit_code"]} if "exit_code" in data else {}
-        return result(str(said["output"]), said, error=not response.ok)
+        return build_result(str(said["output"]), said, error=not response.ok)
     problem = response.errors[0]
     more = {"remedy": problem.remedy, "observed": problem.observed}
-    return failed(problem.code, problem.message, {key: value for key, value in more.items() if value is not None})
+    return build_failure(
+        problem.code, problem.message, {key: value for key, value in more.items() if value is not None}
+    )
 
 
-def failed(code: str, why: str, more: Mapping[str, Json] | None = None) -> types.CallToolResult:
+def build_failure(code: str, why: str, more: Mapping[str, Json] | None = None) -> types.CallToolResult:
     """Return why a call did not run, or what nobody knows of it, with what would cure it."""
     said: dict[str, Json] = {"ok": False, "code": code, "why": why, **(more or {})}
     text = f"not run ({code}): {why}" if code != "outcome_unknown" else f"nobody knows whether this took effect: {why}"
     for key in ("remedy", "observed"):
         if key in said:
             text += f"\n{key}: {json.dumps(said[key], ensure_ascii=False, sort_keys=True)}"
-    return result(text, said, error=True)
+    return build_result(text, said, error=True)
 
 
-def result(text: str, said: Mapping[str, Json], *, error: bool) -> types.CallToolResult:
+def build_result(text: str, said: Mapping[str, Json], *, error: bool) -> types.CallToolResult:
     """Return a result with text and data."""
     content: list[Any] = [types.TextContent(type="text", text=text)]
     return types.CallToolResult(content=content, structured_content=dict(said), is_error=error)

@@ -21,7 +21,7 @@ _UNCOUNTED = (
 """Limits of one task and its loop, which the caller has to keep; 0 is none, and no `delegate`."""
 
 
-def served(policy: Policy) -> Policy:
+def narrow_policy(policy: Policy) -> Policy:
     """Return the policy with the gates `validity`, `rules`, `evidence` and `approval` as they are, and no others.
 
     Limits of a task do not count: a served session is one task without an end. Everything else stays.

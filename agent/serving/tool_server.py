@@ -10,7 +10,7 @@ from typing import TypeAlias, assert_never
 from msgspec.structs import replace
 
 from foregate.agent.loop.dispatch import answer_remaining
-from foregate.agent.loop.runner import step
+from foregate.agent.loop.runner import take_step
 from foregate.agent.session.session import Session
 from foregate.agent.tools.remote.frames import Problem, Response
 from foregate.schemas import codec
@@ -24,7 +24,7 @@ from foregate.schemas.protocols import Person, Reply
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.diagnostics import diagnostics
+from foregate.telemetry.diagnostics import get_diagnostics
 
 OPENING = "Calls of another agent, which this session judges and runs for it."
 """What stands where a task's request would: nobody's words, and no ground for anything."""
@@ -38,7 +38,7 @@ Answer: TypeAlias = ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolv
 """What the log may hold as the answer to a request."""
 
 
-class Caller:
+class CallerModel:
     """Stands where a session has its model: the agent that calls. It is never asked anything."""
 
     name = "another agent"
@@ -48,7 +48,7 @@ class Caller:
         raise ModelError("a served session asks no model")
 
 
-class CallersWord:
+class CallerConsent:
     """The caller's word that its own person has said yes to a call."""
 
     async def answer(self, need: Need) -> Reply | None:
@@ -56,7 +56,7 @@ class CallersWord:
         return Reply("yes", by="the caller's person")
 
 
-class Voice:
+class RequestPerson:
     """The person of a served session: whoever speaks for the request in hand, or nobody."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Voice:
 
 
 @dataclass(slots=True)
-class Known:
+class KnownRequest:
     """A request of this session: what was asked, and the event that answers it, 0 while there is none."""
 
     digest: str
@@ -84,27 +84,27 @@ class ToolServer:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownRequest] = {}
         self._ids: dict[str, str] = {}
         self._running: dict[str, asyncio.Task[Response]] = {}
         self._turn = asyncio.Lock()
-        session.subscribe(self._hear)
+        session.subscribe(self._track_request)
 
     async def begin(self) -> None:
         """Take in what was asked before, and begin the one task the calls are part of."""
         for event in await self.session.log.read():
-            self._hear(event)
+            self._track_request(event)
         await answer_remaining(self.session, "not_run_cancelled", _RESTARTED)
         if self.session.state.task is None:
             await self.session.record_message(OPENING, "parent")
         await self.session.log.settle()
 
-    async def quiet(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Return when no request waits or runs; the deadline of each bounds how long that takes."""
         while self._running:
             await asyncio.wait(list(self._running.values()))
 
-    def knows(self, id: str) -> bool:  # noqa: A002
+    def has_request(self, id: str) -> bool:  # noqa: A002
         """Whether a request has been here."""
         return id in self._known or id in self._running
 
@@ -116,38 +116,40 @@ class ToolServer:
         id = call.wire_id  # noqa: A001
         known = self._known.get(id)
         if known is not None and known.digest != call.digest:
-            return refused(id, "duplicate_id", "another call was sent under this id; give each call an id of its own")
+            return build_refusal(
+                id, "duplicate_id", "another call was sent under this id; give each call an id of its own"
+            )
         if known is None and id not in self._running:
-            self._running[id] = task = asyncio.ensure_future(self._do(call, seconds, speaker))
+            self._running[id] = task = asyncio.ensure_future(self._run_in_turn(call, seconds, speaker))
             task.add_done_callback(lambda _: self._running.pop(id))
         if running := self._running.get(id):
             await asyncio.wait([running])
             if id not in self._known:
-                return refused(id, *_UNBEGUN) if running.cancelled() else running.result()
+                return build_refusal(id, *_UNBEGUN) if running.cancelled() else running.result()
         return await self.recall(id, call.digest)
 
     async def recall(self, id: str, digest: str) -> Response:  # noqa: A002
         """Return what came of a request, from the log."""
         known = self._known.get(id)
         if known is None:
-            return Response(id, False, "running") if id in self._running else missing(id)
+            return Response(id, False, "running") if id in self._running else build_missing(id)
         if known.digest != digest:
-            return refused(id, "duplicate_id", "another call was sent under this id")
+            return build_refusal(id, "duplicate_id", "another call was sent under this id")
         if not known.answer:
             return Response(id, False, "running" if id in self._running else "unknown")
         (event,) = await self.session.log.read(after=known.answer - 1, limit=1)
         assert isinstance(event.body, Answer)
-        return response_of(id, event.body)
+        return build_response(id, event.body)
 
     def cancel(self, id: str) -> None:  # noqa: A002
         """Stop a request that waits or runs; what it did is answered as ever."""
         if task := self._running.get(id):
             task.cancel()
 
-    def look(self, calls: Sequence[ToolCall]) -> list[Survey]:
+    def survey_calls(self, calls: Sequence[ToolCall]) -> list[Survey]:
         """Return what calls would touch, as it is now; of what is protected not what it holds."""
         found = self.session.surveyor.survey(calls, self.session.state)
-        return [replace(one, atoms=(), resources=tuple(map(told, one.resources))) for one in found]
+        return [replace(one, atoms=(), resources=tuple(map(redact_resource, one.resources))) for one in found]
 
     async def close(self, *, end: bool = False) -> None:
         """Stop what runs and give the session back; with `end` its task and its log are complete."""
@@ -156,32 +158,32 @@ class ToolServer:
         if self._running:
             await asyncio.wait(list(self._running.values()))
         if end and self.session.state.task is not None:
-            await self.session.end("completed", "the caller has gone")
+            await self.session.end_task("completed", "the caller has gone")
 
-    async def _do(self, call: ToolCall, seconds: float, speaker: Person | None) -> Response:
+    async def _run_in_turn(self, call: ToolCall, seconds: float, speaker: Person | None) -> Response:
         """Run a request in its turn; the response only counts where the log holds nothing of it."""
         id = call.wire_id  # noqa: A001
         try:
             async with asyncio.timeout(seconds), self._turn:
-                if isinstance(self.session.person, Voice):
+                if isinstance(self.session.person, RequestPerson):
                     self.session.person.speaker = speaker
-                await self._carry_out(call)
+                await self._run_call(call)
         except TimeoutError:
-            return refused(id, "deadline_passed", "its deadline passed before it could begin")
+            return build_refusal(id, "deadline_passed", "its deadline passed before it could begin")
         except asyncio.CancelledError:
-            return refused(id, *_UNBEGUN)
+            return build_refusal(id, *_UNBEGUN)
         except ForegateError as error:
-            diagnostics().warning("served_call_failed", call=id, why=str(error))
-            return refused(id, "runtime_failed", f"what serves could not go on: {error}")
-        return missing(id)
+            get_diagnostics().warning("served_call_failed", call=id, why=str(error))
+            return build_refusal(id, "runtime_failed", f"what serves could not go on: {error}")
+        return build_missing(id)
 
-    async def _carry_out(self, call: ToolCall) -> None:
+    async def _run_call(self, call: ToolCall) -> None:
         session = self.session
         response = ModelResponse("", (call,), finish_reason="tool_calls", model=session.model.name)
-        await session.record(Draft(ModelResponded.of(response.stamped(session.state.seq + 1)), "model"))
+        await session.record(Draft(ModelResponded.of(response.stamp_calls(session.state.seq + 1)), "model"))
         try:
             while session.state.open is not None:
-                if await step(session) is not None:
+                if await take_step(session) is not None:
                     why, facts = "it waits for a person, and nobody can be asked now", session.turns.facts_in_hand()
                     await answer_remaining(session, "approval_required", why, facts)
         except asyncio.CancelledError:
@@ -191,33 +193,33 @@ class ToolServer:
         finally:
             await session.log.settle()
 
-    def _hear(self, event: Event) -> None:
+    def _track_request(self, event: Event) -> None:
         """Keep which event answers which request; the fold is the same for what was and what is."""
         body = event.body
         if isinstance(body, ModelResponded):
             for call in body.response.calls:
-                self._known[call.wire_id], self._ids[call.id] = Known(call.digest), call.wire_id
+                self._known[call.wire_id], self._ids[call.id] = KnownRequest(call.digest), call.wire_id
         elif isinstance(body, Answer) and (id := self._ids.get(body.call)):  # noqa: A001
             self._known[id].answer = event.seq
 
 
-def told(resource: SurveyedResource) -> SurveyedResource:
+def redact_resource(resource: SurveyedResource) -> SurveyedResource:
     """Return what is told of a resource: of a protected one neither hash nor size; what this session saw stays here."""
     bare = replace(resource, evidence=(), changed_before=False)
     return replace(bare, hash="", size=0) if resource.protected in _HIDDEN else bare
 
 
-def refused(id: str, code: str, message: str) -> Response:  # noqa: A002
+def build_refusal(id: str, code: str, message: str) -> Response:  # noqa: A002
     """Return the response to a request that did not run."""
     return Response(id, False, "refused", errors=(Problem(code, message),))
 
 
-def missing(id: str) -> Response:  # noqa: A002
+def build_missing(id: str) -> Response:  # noqa: A002
     """Return the response to a question about a request that never came."""
     return Response(id, False, "missing", errors=(Problem("unknown_id", "no request came under this id"),))
 
 
-def response_of(id: str, body: Answer) -> Response:  # noqa: A002
+def build_response(id: str, body: Answer) -> Response:  # noqa: A002
     """Return the response an answer in the log is."""
     match body:
         case ToolFinished():
@@ -232,7 +234,7 @@ def response_of(id: str, body: Answer) -> Response:  # noqa: A002
             data = {key: value for key, value in codec.dump(body).items() if key in ("evidence", "changes")}
             return Response(id, True, "finished", {"ok": True, "content": "it took effect", **data})
         case OutcomeResolved():
-            return refused(id, "not_done", "it did not take effect")
+            return build_refusal(id, "not_done", "it did not take effect")
         case OutcomeUnknown(reason=reason):
             return Response(id, False, "unknown", errors=(Problem("outcome_unknown", reason[:2000]),))
         case _:

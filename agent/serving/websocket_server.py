@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request as HttpRequest
 from websockets.http11 import Response as HttpResponse
 
-from foregate.agent.serving.tool_server import CallersWord, ToolServer, refused
+from foregate.agent.serving.tool_server import CallerConsent, ToolServer, build_refusal
 from foregate.agent.tools.remote.frames import (
     VERSION,
     Attach,
@@ -29,8 +29,8 @@ from foregate.agent.tools.remote.frames import (
     Request,
     Seen,
     Welcome,
-    encode,
-    from_agent,
+    encode_frame,
+    parse_agent_frame,
 )
 from foregate.policy.elsewhere import Serving
 from foregate.schemas import codec
@@ -38,7 +38,7 @@ from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.version import __version__
-from foregate.telemetry.diagnostics import diagnostics
+from foregate.telemetry.diagnostics import get_diagnostics
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,159}")
 """What agents and requests may be called."""
@@ -87,7 +87,7 @@ class WebSocketServer:
                 port,
                 ssl=tls,
                 origins=[None],
-                process_request=self._known,
+                process_request=self._check_token,
                 compression=None,
                 server_header=None,
                 close_timeout=_GOODBYE,
@@ -106,9 +106,9 @@ class WebSocketServer:
                 seat.away.cancel()
             await seat.leave()
         self._seats.clear()
-        await asyncio.gather(*(part(one, _GOING_AWAY, "the runtime ends") for one in self._connections))
+        await asyncio.gather(*(close_connection(one, _GOING_AWAY, "the runtime ends") for one in self._connections))
 
-    def _known(self, connection: ServerConnection, request: HttpRequest) -> HttpResponse | None:
+    def _check_token(self, connection: ServerConnection, request: HttpRequest) -> HttpResponse | None:
         """Let in who knows the token; whoever does not learns nothing but that."""
         given = " ".join(request.headers.get_all("Authorization"))
         if hmac.compare_digest(sha256(given.encode("utf-8", "surrogateescape")).digest(), self._token):
@@ -116,27 +116,29 @@ class WebSocketServer:
         return connection.respond(401, "the token is missing or wrong; set FOREGATE_RUNTIME_TOKEN to the runtime's\n")
 
     async def _handle(self, connection: ServerConnection) -> None:
-        talk = Talk(connection, self._policy)
+        talk = ServedConnection(connection, self._policy)
         self._connections.add(connection)
         try:
-            await talk.say(self._welcome)
+            await talk.send(self._welcome)
             async for message in connection:
-                frame = from_agent(message, self._policy.max_message)
+                frame = parse_agent_frame(message, self._policy.max_message)
                 if talk.seat is None:
-                    talk.seat = await self._seated(frame, connection)
-                    await talk.say(Attached(talk.seat.server.session.name))
+                    talk.seat = await self._take_seat(frame, connection)
+                    await talk.send(Attached(talk.seat.server.session.name))
                 else:
-                    await talk.hear(frame, talk.seat)
+                    await talk.handle_message(frame, talk.seat)
         except ConnectionClosed:
             pass
         except ForegateError as error:
-            await talk.end(str(error) if not isinstance(error, InvalidJson) else f"a message was refused: {error}")
+            await talk.end_with_reason(
+                str(error) if not isinstance(error, InvalidJson) else f"a message was refused: {error}"
+            )
         finally:
             self._connections.discard(connection)
             if talk.seat is not None:
-                self._left(talk.seat, connection)
+                self._schedule_release(talk.seat, connection)
 
-    async def _seated(self, frame: object, connection: ServerConnection) -> Seat:
+    async def _take_seat(self, frame: object, connection: ServerConnection) -> Seat:
         """Return the seat of the agent that says who it is, and that speaks through this connection from now on."""
         if not isinstance(frame, Attach) or not NAME.fullmatch(frame.agent):
             raise InvalidJson("the first message says who calls: `attach` with `agent`, a short name")
@@ -152,18 +154,18 @@ class WebSocketServer:
                 seat.away = None
         earlier, seat.connection = seat.connection, connection
         if earlier is not None:
-            await part(earlier, _GOING_AWAY, "the agent speaks through a newer connection")
+            await close_connection(earlier, _GOING_AWAY, "the agent speaks through a newer connection")
         return seat
 
-    def _left(self, seat: Seat, connection: ServerConnection) -> None:
+    def _schedule_release(self, seat: Seat, connection: ServerConnection) -> None:
         """Give the session of an agent that has gone back after a while, so that others can read and undo."""
         if seat.connection is connection:
             seat.connection = None
-            seat.away = asyncio.ensure_future(self._given_back(seat))
+            seat.away = asyncio.ensure_future(self._release_seat(seat))
 
-    async def _given_back(self, seat: Seat) -> None:
+    async def _release_seat(self, seat: Seat) -> None:
         await asyncio.sleep(self._policy.away)
-        await seat.server.quiet()
+        await seat.server.wait_until_idle()
         async with self._entering:
             name = next((name for name, one in self._seats.items() if one is seat), None)
             if name is not None and seat.connection is None:
@@ -171,7 +173,7 @@ class WebSocketServer:
                 await seat.leave()
 
 
-async def part(connection: ServerConnection, code: int, why: str) -> None:
+async def close_connection(connection: ServerConnection, code: int, why: str) -> None:
     """End a connection with a goodbye, without one where the other side does not read: a close waits behind all that
     was said before."""
     try:
@@ -181,7 +183,7 @@ async def part(connection: ServerConnection, code: int, why: str) -> None:
         connection.transport.abort()
 
 
-class Talk:
+class ServedConnection:
     """One connection: what comes in is answered as it is ready, and no more waits than the policy lets wait."""
 
     def __init__(self, connection: ServerConnection, policy: Serving) -> None:
@@ -189,7 +191,7 @@ class Talk:
         self._answering: set[asyncio.Task[None]] = set()
         self.seat: Seat | None = None
 
-    async def hear(self, frame: object, seat: Seat) -> None:
+    async def handle_message(self, frame: object, seat: Seat) -> None:
         """Take up one message; raise InvalidJson for one that says nothing sensible.
 
         While too much waits no further message is read before the other side has read why.
@@ -201,7 +203,7 @@ class Talk:
                 seat.server.cancel(frame.id)
             case Request() | Look() | Recall() if len(self._answering) >= self._policy.max_waiting:
                 why = f"{self._policy.max_waiting} requests wait already; wait for their answers"
-                await self.say(refused(frame.id, "too_many_waiting", why))
+                await self.send(build_refusal(frame.id, "too_many_waiting", why))
             case Request() | Look() | Recall():
                 task = asyncio.ensure_future(self._answer(frame, seat.server))
                 self._answering.add(task)
@@ -213,40 +215,44 @@ class Talk:
         try:
             match frame:
                 case Request():
-                    await self.say(await self._run(frame, server))
+                    await self.send(await self._run(frame, server))
                 case Recall():
-                    await self.say(await server.recall(frame.id, frame.digest))
+                    await self.send(await server.recall(frame.id, frame.digest))
                 case Look():
                     asked = enumerate(frame.calls[: self._policy.max_waiting])
                     calls = [ToolCall.parse(one.tool, one.arguments, id=str(place)) for place, one in asked]
-                    surveys = tuple(codec.dump(survey) for survey in server.look(calls))
-                    await self.say(Seen(frame.id, surveys))
+                    surveys = tuple(codec.dump(survey) for survey in server.survey_calls(calls))
+                    await self.send(Seen(frame.id, surveys))
         except ConnectionClosed:
             pass  # what was done is in the log, and is answered when the agent asks again
         except ForegateError as error:
-            await self.end(str(error))
+            await self.end_with_reason(str(error))
         except Exception as error:
-            diagnostics().exception("serving_failed", request=frame.id)
-            await self.end(f"the runtime failed at this request ({type(error).__name__})")
+            get_diagnostics().exception("serving_failed", request=frame.id)
+            await self.end_with_reason(f"the runtime failed at this request ({type(error).__name__})")
 
     async def _run(self, frame: Request, server: ToolServer) -> Frame:
         """Return what came of a request: one that does not fit its digest, or came too late, does not run."""
         call = ToolCall.parse(frame.tool, frame.arguments, wire_id=frame.id)
         if call.digest != frame.digest:
-            return refused(frame.id, "wrong_digest", "the digest is not that of the call; the request was altered")
-        if frame.deadline <= 0 and not server.knows(frame.id):
-            return refused(frame.id, "deadline_passed", "its deadline had passed when it came")
+            return build_refusal(
+                frame.id, "wrong_digest", "the digest is not that of the call; the request was altered"
+            )
+        if frame.deadline <= 0 and not server.has_request(frame.id):
+            return build_refusal(frame.id, "deadline_passed", "its deadline had passed when it came")
         seconds = min(frame.deadline / 1000, self._policy.max_deadline)
-        return await server.answer(call, seconds, CallersWord() if frame.approved else None)
+        return await server.answer(call, seconds, CallerConsent() if frame.approved else None)
 
-    async def say(self, frame: Frame) -> None:
+    async def send(self, frame: Frame) -> None:
         """Send a message; waits while the other side does not read."""
-        await self._connection.send(encode(frame))
+        await self._connection.send(encode_frame(frame))
 
-    async def end(self, why: str) -> None:
+    async def end_with_reason(self, why: str) -> None:
         """Say in one sentence why the connection ends, and end it."""
         try:
-            await self.say(Refused(why[:2000]))
+            await self.send(Refused(why[:2000]))
         except ConnectionClosed:
             return
-        await part(self._connection, _POLICY_VIOLATION, why[:_REASON].encode()[:120].decode("utf-8", "ignore"))
+        await close_connection(
+            self._connection, _POLICY_VIOLATION, why[:_REASON].encode()[:120].decode("utf-8", "ignore")
+        )

@@ -22,7 +22,7 @@ from foregate.schemas.strict_schema import strict_schema
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class AdvisorAnswer:
     """What came back: a value that fits the schema, or None and why; and what it used."""
 
     value: Mapping[str, Json] | None
@@ -31,7 +31,7 @@ class Advice:
     text: str = ""
 
 
-async def advise(model: Model, need: Need, policy: Policy) -> Advice:
+async def ask_advisor(model: Model, need: Need, policy: Policy) -> AdvisorAnswer:
     """Ask the planner or the critic for what a gate must know; a failure is an answer too, never raised."""
     planner = need.who == "planner"
     bound = policy.plan.max_bytes if planner else policy.critique.max_bytes
@@ -50,19 +50,21 @@ async def advise(model: Model, need: Need, policy: Policy) -> Advice:
     try:
         response = await model.respond(request)
     except ModelError as error:
-        return Advice(None, f"{name.split('_')[2]}_generation_failed: {error}"[:300])
+        return AdvisorAnswer(None, f"{name.split('_')[2]}_generation_failed: {error}"[:300])
     text = strict_json.scrub(response.text)
     try:
-        value: dict[str, Json] = noun.model_validate(strict_json.parse(unfenced(text))).model_dump(mode="json")
+        value: dict[str, Json] = noun.model_validate(strict_json.parse(strip_fence(text))).model_dump(mode="json")
     except (InvalidJson, ValidationError) as error:
-        why = str(error) if isinstance(error, InvalidJson) else defect_of(error)
-        return Advice(None, f"{name.split('_')[2]}_generation_failed: {why}"[:300], response.usage, text)
+        why = str(error) if isinstance(error, InvalidJson) else describe_defect(error)
+        return AdvisorAnswer(None, f"{name.split('_')[2]}_generation_failed: {why}"[:300], response.usage, text)
     if len(strict_json.canonical(value)) > bound:
-        return Advice(None, f"{name.split('_')[2]}_generation_failed: larger than {bound} bytes", response.usage, text)
-    return Advice(value, "", response.usage, text)
+        return AdvisorAnswer(
+            None, f"{name.split('_')[2]}_generation_failed: larger than {bound} bytes", response.usage, text
+        )
+    return AdvisorAnswer(value, "", response.usage, text)
 
 
-def unfenced(text: str) -> str:
+def strip_fence(text: str) -> str:
     """Return what stands in the one code fence an answer may come in."""
     stripped = text.strip()
     if stripped.startswith("```") and stripped.endswith("```") and "\n" in stripped:
@@ -70,7 +72,7 @@ def unfenced(text: str) -> str:
     return stripped
 
 
-def defect_of(error: ValidationError) -> str:
+def describe_defect(error: ValidationError) -> str:
     """Return the first defect of an answer that breaks the schema."""
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"

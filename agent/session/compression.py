@@ -8,10 +8,10 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from foregate.agent.session.compression_strategy import keep_ends, ranges
-from foregate.evidence.state.conversation import Conversation, notice, shortened
-from foregate.evidence.state.tokens import ESTIMATE, Measure, surely_within
-from foregate.evidence.state.truncate import line
+from foregate.agent.session.compression_strategy import keep_ends, to_ranges
+from foregate.evidence.state.conversation import Conversation, build_omission_notice, shorten_output
+from foregate.evidence.state.tokens import ESTIMATE, Measure, is_surely_within
+from foregate.evidence.state.truncate import format_line
 from foregate.policy.policy import Context
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
@@ -27,7 +27,7 @@ _USER, _ASSISTANT, _ARGUMENTS = 400, 160, 120
 """Characters of one message in a summary: a person's words hold wishes that nothing else repeats."""
 
 
-def compressed(
+def plan_compression(
     conversation: Conversation,
     still_open: Callable[[], Sequence[str]],
     section: Context,
@@ -42,82 +42,86 @@ def compressed(
     stay together.
     """
     limit = section.max_tokens
-    if not limit or section.strategy == "none" or surely_within(conversation.total, limit):
+    if not limit or section.strategy == "none" or is_surely_within(conversation.total, limit):
         return None
     messages, counted = conversation.messages, measure()
     weights, total = conversation.weights, conversation.total
     if counted is not ESTIMATE:
-        weights = [counted.weight(message) for message in messages]
+        weights = [counted.count_tokens(message) for message in messages]
         total = sum(weights)
     if total <= limit:
         return None
     unsettled = list(still_open())
-    parts = list(conversation.exchanges())
+    parts = list(conversation.find_exchanges())
     staying = {conversation.newest, len(messages) - 1, *vital}
     must = {n for n, part in enumerate(parts) if staying & {*part} or messages[part[0]].role == "system"}
     heavy = [sum(weights[place] for place in part) for part in parts]
-    room = limit - counted.weight(notice(len(messages), unsettled, "")) - limit // _SUMMARY_SHARE
+    room = limit - counted.count_tokens(build_omission_notice(len(messages), unsettled, "")) - limit // _SUMMARY_SHARE
     stay = keep_ends(heavy, room, must, section.keep_first, section.keep_last)
     kept = {place for part in stay for place in parts[part]}
     kept.discard(conversation.notice)
     gone = [place for place in range(len(messages)) if place not in kept]
-    sizes = fitted([(place, messages[place]) for place in sorted(kept)], room, counted)
+    sizes = fit_answers([(place, messages[place]) for place in sorted(kept)], room, counted)
     if not sizes and not [place for place in gone if place != conversation.notice]:
         return None
     summary = ""
     if section.strategy == "summary":
-        summary = summed_up(conversation, gone, limit // _SUMMARY_SHARE, counted)
+        summary = summarize_messages(conversation, gone, limit // _SUMMARY_SHARE, counted)
     body = ContextCompressed(
         strategy=section.strategy,
         limit=limit,
         counted_by=counted.name,
         before=total,
         after=0,
-        left_out=ranges(gone),
+        left_out=to_ranges(gone),
         shortened=tuple(sizes),
         open=tuple(unsettled),
         summary=summary,
     )
-    return replace(body, after=weighed(conversation, body, counted))
+    return replace(body, after=count_tokens_after(conversation, body, counted))
 
 
-def fitted(kept: Sequence[tuple[int, Message]], room: int, counted: Measure) -> list[tuple[int, int]]:
+def fit_answers(kept: Sequence[tuple[int, Message]], room: int, counted: Measure) -> list[tuple[int, int]]:
     """Return which answers to shorten to how many characters, none where all that is kept fits."""
-    total = sum(counted.weight(message) for _, message in kept)
+    total = sum(counted.count_tokens(message) for _, message in kept)
     answers = [(place, message) for place, message in kept if message.role == "tool"]
     if total <= room or not answers:
         return []
-    share = max(_LEAST, (room - total + sum(counted.weight(message) for _, message in answers)) // len(answers))
+    share = max(_LEAST, (room - total + sum(counted.count_tokens(message) for _, message in answers)) // len(answers))
     sizes: list[tuple[int, int]] = []
     for place, message in answers:
         size = share * 4
-        while size > _LEAST and counted.weight(shortened(message, size)) > share:
+        while size > _LEAST and counted.count_tokens(shorten_output(message, size)) > share:
             size //= 2
-        if counted.weight(message) > share and counted.weight(shortened(message, size)) < counted.weight(message):
+        if counted.count_tokens(message) > share and counted.count_tokens(
+            shorten_output(message, size)
+        ) < counted.count_tokens(message):
             sizes.append((place, size))
     return sizes
 
 
-def weighed(conversation: Conversation, body: ContextCompressed, counted: Measure) -> int:
+def count_tokens_after(conversation: Conversation, body: ContextCompressed, counted: Measure) -> int:
     """Return what the conversation weighs once the body of the event is applied."""
     trial = Conversation()
     trial.messages, trial.left_out = conversation.messages, conversation.left_out
     trial.notice, trial.newest = conversation.notice, conversation.newest
     trial.compress(body)
-    return sum(counted.weight(message) for message in trial.messages)
+    return sum(counted.count_tokens(message) for message in trial.messages)
 
 
-def summed_up(conversation: Conversation, gone: Sequence[int], room: int, counted: Measure) -> str:
+def summarize_messages(conversation: Conversation, gone: Sequence[int], room: int, counted: Measure) -> str:
     """Return the messages left out, one line each, behind what was summed up before; at most about `room` tokens."""
-    failed = {message.call for message in conversation.messages if message.role == "tool" and not went_well(message)}
+    failed = {
+        message.call for message in conversation.messages if message.role == "tool" and not is_successful(message)
+    }
     lines = conversation.summary.split("\n") if conversation.summary else []
     for place in gone:
         if place != conversation.notice:
-            lines += lines_of(conversation.messages[place], failed)
-    return "\n".join(ends(lines, room, counted))
+            lines += summarize_message(conversation.messages[place], failed)
+    return "\n".join(keep_ends_within(lines, room, counted))
 
 
-def ends(lines: Sequence[str], room: int, counted: Measure = ESTIMATE) -> list[str]:
+def keep_ends_within(lines: Sequence[str], room: int, counted: Measure = ESTIMATE) -> list[str]:
     """Return the first and the last lines that take about `room` tokens, and how many are left out, then and before.
 
     A line is never cut here: what is left of one could pass for another.
@@ -125,31 +129,31 @@ def ends(lines: Sequence[str], room: int, counted: Measure = ESTIMATE) -> list[s
     weights = [1 + counted.of(text) for text in lines]
     if sum(weights) <= room:
         return list(lines)
-    head = fitting(weights, room // 4)
-    tail = fitting(weights[:head:-1], room - room // 4)
+    head = count_fitting(weights, room // 4)
+    tail = count_fitting(weights[:head:-1], room - room // 4)
     gone = (_GAP.match(text) for text in lines[head : len(lines) - tail])
     missing = sum(int(gap[1]) if gap else 1 for gap in gone)
     return [*lines[:head], f"[... {missing} lines left out ...]", *lines[len(lines) - tail :]]
 
 
-def fitting(weights: Sequence[int], room: int) -> int:
+def count_fitting(weights: Sequence[int], room: int) -> int:
     """Return how many of the first weights are within `room` together."""
     return sum(1 for used in accumulate(weights) if used <= room)
 
 
-def lines_of(message: Message, failed: set[str]) -> list[str]:
+def summarize_message(message: Message, failed: set[str]) -> list[str]:
     """Return what a summary says of a message; answers are told with their calls."""
     if message.role == "tool":
         return []
     size = _USER if message.role == "user" else _ASSISTANT
-    said = [f"{message.role}: {line(message.text, size)}"] if message.text.strip() else []
+    said = [f"{message.role}: {format_line(message.text, size)}"] if message.text.strip() else []
     for call in message.calls:
         ended = "did not succeed" if call.id in failed else "done"
-        said.append(f"called {line(call.name, 64)} {line(call.raw, _ARGUMENTS)}: {ended}")
+        said.append(f"called {format_line(call.name, 64)} {format_line(call.raw, _ARGUMENTS)}: {ended}")
     return said
 
 
-def went_well(message: Message) -> bool:
+def is_successful(message: Message) -> bool:
     """Whether an answer says that its call ran and did what it should."""
     try:
         answer = strict_json.parse(message.text, max_bytes=len(message.text) * 4 + 1)

@@ -28,7 +28,7 @@ def keep_ends(weights: Sequence[int], limit: int, must: Collection[int], first: 
     return sorted(kept)
 
 
-def ranges(places: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def to_ranges(places: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return ascending places as ranges, each from its first to behind its last."""
     found: list[tuple[int, int]] = []
     for place in places:

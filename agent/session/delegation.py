@@ -56,7 +56,7 @@ class RunChild(Protocol):
         """Run `text` in the log `name`, which may be there already; return how it ended or paused."""
 
 
-class Delegating(WrappedToolSource):
+class DelegatingTools(WrappedToolSource):
     """A tool source with `delegate` added, whose children have logs named after `session`, the one that asks."""
 
     def __init__(self, tools: ToolSource, session: str, run: RunChild) -> None:
@@ -73,7 +73,7 @@ class Delegating(WrappedToolSource):
             return await self.inner.run(call, context)
         assert call.arguments is not None
         outcome = await self._run(get_text(call.arguments, "task"), name=f"{self._session}.{call.id}")
-        if outcome.paused:
+        if outcome.is_paused:
             raise ChildPaused(outcome)
         ok = outcome.status == "completed"
         text = outcome.text if ok else f"{outcome.status}: {outcome.report.blocker or outcome.text}"

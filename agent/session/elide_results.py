@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from foregate.evidence.state.truncate import cut
+from foregate.evidence.state.truncate import truncate_text
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.errors import InvalidJson
@@ -17,33 +17,33 @@ from foregate.schemas.tool_spec import ToolSpec
 _BROKEN_OFF = ("timeout", "cancelled")
 
 
-def result_text(spec: ToolSpec, target: str, result: ToolResult, limit: int) -> str:
+def format_result(spec: ToolSpec, target: str, result: ToolResult, limit: int) -> str:
     """Return a heading that says what came of a call to `target`, and below it at most `limit` characters of content.
 
     `limit` 0 cuts nothing. How many bytes a change wrote stands in the content of the tools that write.
     """
-    said, content = heading_of(spec, target, result)
-    shown = data_text(content)
-    text, _ = cut(shown, limit) if limit else (shown, 0)
-    heading = " ".join([said, *doubts_of(result)])
+    said, content = build_heading(spec, target, result)
+    shown = format_data(content)
+    text, _ = truncate_text(shown, limit) if limit else (shown, 0)
+    heading = " ".join([said, *list_doubts(result)])
     return f"{heading}\n{text}" if text.strip() else heading
 
 
-def recorded_result(body: ToolFinished) -> ToolResult:
+def build_result(body: ToolFinished) -> ToolResult:
     """Return the result a `tool_finished` event tells of."""
     return ToolResult(
         body.ok, body.content, changes=body.changes, error=body.error, dropped=body.dropped, exit_code=body.exit_code
     )
 
 
-def heading_of(spec: ToolSpec, target: str, result: ToolResult) -> tuple[str, str]:
+def build_heading(spec: ToolSpec, target: str, result: ToolResult) -> tuple[str, str]:
     """Return the kind of result, what it is about and how it ended, and the content without what that says already."""
     named = f"`{target}`" if target else f"`{spec.name}`"
     kinds = {parameter.kind for parameter in spec.targets}
     failed = "" if result.ok else f": failed ({result.error or 'no reason given'})"
     content = result.content
     if ResourceKind.PROCESS in kinds:
-        ended = ended_as(result)
+        ended = describe_end(result)
         return f"command {named}: {ended}", content.removesuffix(ended).rstrip("\n") if not result.ok else content
     if ResourceKind.REPOSITORY in kinds:
         return f"git {spec.name.removeprefix('git_')} in {named}{failed}", content
@@ -57,7 +57,7 @@ def heading_of(spec: ToolSpec, target: str, result: ToolResult) -> tuple[str, st
     return (f"{spec.name} in {named}{failed}" if target else f"{named}{failed}"), content
 
 
-def ended_as(result: ToolResult) -> str:
+def describe_end(result: ToolResult) -> str:
     """Return how a command ended; what it wrote to output and errors stands together below, in the order it came."""
     code = result.exit_code
     if code is not None:
@@ -67,7 +67,7 @@ def ended_as(result: ToolResult) -> str:
     return "done" if result.ok else f"failed ({result.error or 'no reason given'})"
 
 
-def doubts_of(result: ToolResult) -> list[str]:
+def list_doubts(result: ToolResult) -> list[str]:
     """Return what else a heading says: bytes the tool itself left out, and doubt."""
     found = [f"({result.dropped} bytes were left out by the tool)"] if result.dropped else []
     if result.unknown:
@@ -75,7 +75,7 @@ def doubts_of(result: ToolResult) -> list[str]:
     return found
 
 
-def data_text(content: str) -> str:
+def format_data(content: str) -> str:
     """Return JSON that holds an object or a list with two spaces of indentation, any other text as it is."""
     if content[:1] not in ("{", "["):
         return content
@@ -83,15 +83,15 @@ def data_text(content: str) -> str:
         value = strict_json.parse(content)
     except InvalidJson:
         return content
-    return indented(value)
+    return format_json(value)
 
 
-def indented(value: Json) -> str:
+def format_json(value: Json) -> str:
     """Return a value as JSON a person can read."""
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
 
 
-def errors_text(errors: Sequence[str]) -> str:
+def format_errors(errors: Sequence[str]) -> str:
     """Return several errors as one text, numbered where there are more than one; repeated ones once."""
     found = list(dict.fromkeys(error.strip() for error in errors if error.strip()))
     if len(found) < 2:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from foregate.agent.session.advisors import advise
+from foregate.agent.session.advisors import ask_advisor
 from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.turn_builder import TurnInHand
@@ -46,7 +46,7 @@ class Interaction:
         turn = in_hand.turn
         need = await self._raise_need(need, turn)
         if need.who != "person":
-            advice = await advise(self._model, need, self._policy)
+            advice = await ask_advisor(self._model, need, self._policy)
             words = self._blobs.put(advice.text.encode())
             await self.record_answer(need, turn, advice.value, error=advice.error, usage=advice.usage, response=words)
             return True

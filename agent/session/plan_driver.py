@@ -10,7 +10,7 @@ from foregate.agent.session.result import RunResult
 class PlanDriver(Protocol):
     """Takes the open task of its session through the plan the log asks for."""
 
-    async def go_on(self) -> RunResult:
+    async def drive_task(self) -> RunResult:
         """Make the plan the task wants, have it confirmed, run it; from wherever the log says that this stands."""
 
     def pause(self) -> bool:

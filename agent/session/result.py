@@ -26,11 +26,11 @@ class RunResult(Struct, frozen=True):
     used: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def paused(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether the task goes on with the next message or answer."""
         return self.status in ("needs_input", "awaiting_approval")
 
     @property
-    def said(self) -> str:
+    def model_text(self) -> str:
         """What of `text` the model said itself."""
-        return "" if self.paused else self.text.removesuffix(self.remark).strip()
+        return "" if self.is_paused else self.text.removesuffix(self.remark).strip()

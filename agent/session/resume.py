@@ -16,7 +16,7 @@ from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.protocols import Log
 from foregate.schemas.session_events import PolicyChanged
 from foregate.schemas.turn import Turn
-from foregate.telemetry.audit.rebuild_turn import body_at, resolve
+from foregate.telemetry.audit.rebuild_turn import find_body, rebuild_turn
 
 _CARRYING_OUT = ("turn_judged", "tool_started", "tool_finished", "outcome_unknown", "call_answered", "task_paused")
 """What may stand in the log after a judgement while it is carried out: nothing anybody else did or switched."""
@@ -41,7 +41,7 @@ async def resume(session: Session) -> None:
         policy = session.policy.model_dump(mode="json")
         body = PolicyChanged(policy=policy, layers=dict(session.layers), before=state.policy_hash)
         await session.record(Draft(body, "foregate"))
-    changed = session.catalogue_changed
+    changed = session.catalogue_event
     if state.catalogue_hash != changed.catalogue_hash:
         await session.record(Draft(changed, "foregate"))
     for call, started in list(state.in_flight.items()):
@@ -58,7 +58,7 @@ async def restore_turn(session: Session, open_turn: OpenTurn) -> TurnInHand | No
     is unused, and the executor surveys the call's resources again as ever.
     """
     events = {event.seq: event for event in await session.log.read()}
-    turn = resolve(body_at(open_turn.judged, TurnJudged, events.__getitem__).turn, events.__getitem__)
+    turn = rebuild_turn(find_body(open_turn.judged, TurnJudged, events.__getitem__).turn, events.__getitem__)
     since = (event for event in events.values() if event.seq > open_turn.judged)
     if open_turn.judged <= session.log.began_after and has_lapsed(turn, since, session.clock()):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import get_args
 
-from foregate.agent.session.delegation import Delegating, may_delegate
+from foregate.agent.session.delegation import DelegatingTools, may_delegate
 from foregate.agent.session.interaction import Interaction
 from foregate.agent.session.plan_driver import PlanDriver
 from foregate.agent.session.prefetched import PrefetchedResults
@@ -19,7 +19,7 @@ from foregate.agent.survey.surveyor import Surveyor
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.tokens import Measure
-from foregate.gates.prelude import Prelude, prelude
+from foregate.gates.prelude import Prelude, build_prelude
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
@@ -31,7 +31,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.task_events import PauseReason, Report, Status, TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_source import ToolSource
-from foregate.schemas.tool_spec import ToolSpec, catalogue_hash, catalogue_of
+from foregate.schemas.tool_spec import ToolSpec, build_catalogue, hash_catalogue
 from foregate.schemas.turn import Refusal
 from foregate.telemetry.log.masking import Hidden
 from foregate.telemetry.log.secret import Secret
@@ -82,11 +82,11 @@ class Session:
         self.delegate, self.prefetch, self.on_text = delegate, prefetch, on_text
         self.own_tools = own = tools.for_session(lease.session)
         delegates = delegate is not None and may_delegate(policy, depth)
-        self.tools: ToolSource = Delegating(own, lease.session, self.run_child) if delegates else own
+        self.tools: ToolSource = DelegatingTools(own, lease.session, self.run_child) if delegates else own
         self.prefetched = PrefetchedResults()
         self.interaction = Interaction(self.log, blobs, model, policy, person, self.prefetched)
         self._offered: Sequence[ToolSpec] = ()
-        self._judge_by(catalogue_of(list(self.tools.specs())))
+        self._use_catalogue(build_catalogue(list(self.tools.specs())))
         self.plan_driver = plan_driver(self) if plan_driver is not None else None
 
     @property
@@ -108,7 +108,7 @@ class Session:
         self, *, dialect: str = "", runtime: str = "", agent: str = "", parent: str = "", parent_event: int = 0
     ) -> None:
         """Write the first event: everything needed to judge this session again elsewhere. See SessionStarted."""
-        tools = self.catalogue_changed
+        tools = self.catalogue_event
         body = SessionStarted(
             workspace=str(self.workspace.root),
             model=self.model.name,
@@ -127,9 +127,9 @@ class Session:
         )
         await self.record(Draft(body, "foregate"))
 
-    def _judge_by(self, catalogue: dict[str, ToolSpec]) -> None:
+    def _use_catalogue(self, catalogue: dict[str, ToolSpec]) -> None:
         self.catalogue: dict[str, ToolSpec] = catalogue
-        self.prelude: Prelude = prelude(self.policy, catalogue)
+        self.prelude: Prelude = build_prelude(self.policy, catalogue)
         self.surveyor = Surveyor(self.workspace, self.tools, self.policy, catalogue)
         self.turns = TurnBuilder(
             self.state,
@@ -142,10 +142,10 @@ class Session:
         )
 
     @property
-    def catalogue_changed(self) -> CatalogChanged:
+    def catalogue_event(self) -> CatalogChanged:
         """The tools as the log has them, and their hash."""
         catalogue = tuple(self.catalogue.values())
-        return CatalogChanged(catalogue=catalogue, catalogue_hash=catalogue_hash(catalogue))
+        return CatalogChanged(catalogue=catalogue, catalogue_hash=hash_catalogue(catalogue))
 
     async def update_catalogue(self) -> None:
         """Take note of tools that are gone: what comes next is offered and judged without them."""
@@ -154,8 +154,8 @@ class Session:
             return
         self._offered, specs = own, list(self.tools.specs())
         if [spec.name for spec in specs] != list(self.catalogue):
-            self._judge_by(catalogue_of(specs))
-            await self.record(Draft(self.catalogue_changed, "foregate"))
+            self._use_catalogue(build_catalogue(specs))
+            await self.record(Draft(self.catalogue_event, "foregate"))
 
     async def record(self, *drafts: Draft) -> Sequence[Event]:
         """Record events; see SessionLog."""
@@ -167,9 +167,9 @@ class Session:
 
     def measure(self) -> Measure:
         """Return how the tokens of this session's model are counted."""
-        from foregate.agent.session.tokenizer import measure_for  # it may load a vocabulary
+        from foregate.agent.session.tokenizer import get_measure  # it may load a vocabulary
 
-        return measure_for(self.model.name)
+        return get_measure(self.model.name)
 
     async def run_child(self, text: str, *, name: str = "") -> RunResult:
         """Run a task one deeper, in a log of its own, with this session's policy, refusals and what budget is left.
@@ -204,7 +204,7 @@ class Session:
             return None
         return await self.pause(RunResult("awaiting_approval", str(need.request.get("question", ""))))
 
-    async def end(
+    async def end_task(
         self, status: Status, text: str = "", *, remark: str = "", blocker: str = "", need: str = ""
     ) -> RunResult:
         """Record the end of the task and return it; anything but completed reports what stands and what is next."""
@@ -219,7 +219,7 @@ class Session:
         body = TaskEnded(
             status=status,
             text=text,
-            duration=task.elapsed(self.clock()),
+            duration=task.count_active_seconds(self.clock()),
             turns=counters.turns,
             model_calls=counters.model_calls,
             tool_calls=counters.tool_calls,

@@ -12,7 +12,7 @@ from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.protocols import Lease, Log
 from foregate.schemas.session_events import SessionEnded
-from foregate.telemetry.log.masking import Hidden, masked
+from foregate.telemetry.log.masking import Hidden, mask_draft
 
 Clock = Callable[[], str]
 Listener = Callable[[Event], None]
@@ -80,7 +80,7 @@ class SessionLog:
 
     async def record(self, *drafts: Draft) -> Sequence[Event]:
         """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""
-        kept = [masked(draft, self._hidden) for draft in drafts]
+        kept = [mask_draft(draft, self._hidden) for draft in drafts]
         events = await self.store.append(self.lease, kept, policy=self._policy_hash, time=self.clock())
         for event in events:
             self.state.apply(event)

@@ -9,7 +9,7 @@ from foregate.schemas.model_response import ModelResponse
 _OPEN, _CLOSE = "<think>", "</think>"
 
 
-def apart(text: str) -> tuple[str, str]:
+def split_thoughts(text: str) -> tuple[str, str]:
     """Return the thoughts at the beginning of a text, and the rest.
 
     A thought that does not end is all there is; some templates leave its opening out. What stands further on is a
@@ -25,9 +25,9 @@ def apart(text: str) -> tuple[str, str]:
     return "\n".join(thought.strip() for thought in thoughts if thought.strip()), text
 
 
-def without_thoughts(response: ModelResponse) -> ModelResponse:
+def strip_thoughts(response: ModelResponse) -> ModelResponse:
     """Return a response whose text begins with what it says, and not with what it thought."""
-    thoughts, text = apart(response.text)
+    thoughts, text = split_thoughts(response.text)
     if not thoughts:
         return response
     return replace(response, text=text, reasoning=f"{response.reasoning}\n{thoughts}".strip())

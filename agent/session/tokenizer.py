@@ -35,7 +35,7 @@ _REMEMBERED = 4096
 
 
 @cache
-def measure_for(model: str) -> Measure:
+def get_measure(model: str) -> Measure:
     """Return how to count for a model, by its name; the same for as long as the process lives."""
     try:
         from tiktoken import get_encoding
@@ -44,10 +44,10 @@ def measure_for(model: str) -> Measure:
         name = encoding_name_for_model(model)
     except (ImportError, KeyError):
         return ESTIMATE
-    return measure_with(get_encoding(name)) if vocabulary_is_there(name) else ESTIMATE
+    return build_measure(get_encoding(name)) if has_vocabulary(name) else ESTIMATE
 
 
-def measure_with(encoding: tiktoken.Encoding) -> Measure:
+def build_measure(encoding: tiktoken.Encoding) -> Measure:
     """Return the measure that counts with an encoding; what looks like a special token in a text is a text."""
 
     @lru_cache(maxsize=_REMEMBERED)
@@ -58,12 +58,14 @@ def measure_with(encoding: tiktoken.Encoding) -> Measure:
     return Measure(encoding.name, count)
 
 
-def vocabulary_is_there(name: str, environ: Mapping[str, str] = os.environ) -> bool:
+def has_vocabulary(name: str, environ: Mapping[str, str] = os.environ) -> bool:
     """Whether the library finds the vocabulary of an encoding in its own folder, whole, without a download."""
     if name not in _VOCABULARIES:
         return False
     file, digest = _VOCABULARIES[name]
-    path = folder(environ) / hashlib.sha1(_PLACE.format(file).encode(), usedforsecurity=False).hexdigest()
+    path = (
+        find_vocabulary_folder(environ) / hashlib.sha1(_PLACE.format(file).encode(), usedforsecurity=False).hexdigest()
+    )
     try:
         with path.open("rb") as opened:
             return strict_json.sha256(opened.read(_LARGEST)) == digest
@@ -71,7 +73,7 @@ def vocabulary_is_there(name: str, environ: Mapping[str, str] = os.environ) -> b
         return False
 
 
-def folder(environ: Mapping[str, str]) -> Path:
+def find_vocabulary_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder the library keeps vocabularies in."""
     for key in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
         if key in environ:

@@ -18,7 +18,7 @@ from foregate.schemas.event import Draft
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.need import Answer, Voided
-from foregate.schemas.survey import Survey, survey_hash
+from foregate.schemas.survey import Survey, hash_surveys
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn, TurnActor
 from foregate.schemas.turn_record import TurnRecord
@@ -114,12 +114,14 @@ class TurnBuilder:
             slots_answered=tuple(task.slots_answered),
             grants=(*state.grants, *task.grants),
             refusals=tuple(refusal for refusal in task.refusals if refusal.digest in digests),
-            holds=task.held(digests),
+            holds=task.find_hold_counts(digests),
             fired=dict(task.fired),
             shadow_fired=dict(task.shadow_fired),
             just_failed=task.just_failed,
             during=task.during,
-            unplanned=None if state.mode == "direct" or task.running_plan else unplanned(state.mode, task.touched),
+            unplanned=None
+            if state.mode == "direct" or task.running_plan
+            else count_unplanned_left(state.mode, task.touched),
             **more,
         )
         return self.with_facts(turn)
@@ -164,7 +166,7 @@ class TurnBuilder:
         """
         if not given:
             return (), ()
-        now = survey_hash(surveys), self._policy.hash
+        now = hash_surveys(surveys), self._policy.hash
         fitting = 0
         while fitting < len(given) and (given[-1 - fitting].survey_hash, given[-1 - fitting].policy_hash) == now:
             fitting += 1
@@ -172,6 +174,6 @@ class TurnBuilder:
         return tuple(given[first:]), tuple(Voided(answer.seq, answer.gate, _CHANGED) for answer in given[:first])
 
 
-def unplanned(mode: str, touched: int) -> int:
+def count_unplanned_left(mode: str, touched: int) -> int:
     """Return how many changes may still be made without a plan; a mode nobody knows lets none be made."""
     return max(0, 1 - touched) if mode == "auto" else 0

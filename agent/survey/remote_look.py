@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
-from foregate.policy.risk.protection import protection
-from foregate.schemas.effect import Effect, worst
+from foregate.policy.risk.protection import find_protection
+from foregate.schemas.effect import Effect, worse_of
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
@@ -19,7 +19,9 @@ _WORDS = 16
 """Words of a command whose origin is looked up."""
 
 
-def looked_there(tools: ToolSource, spec: ToolSpec, call: ToolCall, state: SessionState, policy: Policy) -> Survey:
+def survey_remote_call(
+    tools: ToolSource, spec: ToolSpec, call: ToolCall, state: SessionState, policy: Policy
+) -> Survey:
     """Return what a runtime found for a call that touches things there, with what this session knows of them.
 
     A runtime can only make it worse: this side's protected names count too, and what it says a tool does at most
@@ -30,17 +32,19 @@ def looked_there(tools: ToolSource, spec: ToolSpec, call: ToolCall, state: Sessi
         return Survey(call.id, problem="nobody has looked at this where it would run; send it again")
     declared = found.declared_effect
     if policy.runtime.declarations == "raise" and spec.effect is not Effect.UNKNOWN:
-        declared = spec.effect if declared is None else worst(spec.effect, declared)
-    resources = tuple(known(resource, state, policy) for resource in found.resources)
+        declared = spec.effect if declared is None else worse_of(spec.effect, declared)
+    resources = tuple(add_session_knowledge(resource, state, policy) for resource in found.resources)
     words = found.command.argv[:_WORDS] if found.command is not None else ()
-    atoms = state.atoms.of_arguments(call.arguments or {}, [*(r.id for r in resources), *words])
+    atoms = state.atoms.find_argument_atoms(call.arguments or {}, [*(r.id for r in resources), *words])
     return replace(found, call=call.id, declared_effect=declared, resources=resources, atoms=atoms)
 
 
-def known(resource: SurveyedResource, state: SessionState, policy: Policy) -> SurveyedResource:
+def add_session_knowledge(resource: SurveyedResource, state: SessionState, policy: Policy) -> SurveyedResource:
     """Return a runtime's resource with what this session has seen and changed of it."""
     protected = resource.protected
     if not protected and resource.kind in _PATHS:
-        protected = protection(resource.id, policy)
+        protected = find_protection(resource.id, policy)
     before = state.task is not None and resource.resource in state.task.changed
-    return replace(resource, protected=protected, changed_before=before, evidence=state.ledger.seen(resource.resource))
+    return replace(
+        resource, protected=protected, changed_before=before, evidence=state.ledger.newest_records(resource.resource)
+    )

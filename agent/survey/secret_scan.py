@@ -8,13 +8,13 @@ from typing import Any
 
 import re2
 
-from foregate.agent.tools.builtin.git import commit_of
+from foregate.agent.tools.builtin.git import resolve_commit
 from foregate.agent.workspace import git_repository
-from foregate.agent.workspace.git_repository import Repository
+from foregate.agent.workspace.git_repository import GitRepository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk import rules
-from foregate.policy.risk.protection import protection
+from foregate.policy.risk.protection import find_protection
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError, WorkspaceError
 from foregate.schemas.strict_json import Json
@@ -31,80 +31,84 @@ _NAMED = 8
 """Files named one by one; one is enough to ask."""
 
 
-class Leaks:
+class SecretScan:
     """Looks into calls, staged content and working trees by the policy's patterns and secret paths."""
 
     def __init__(self, workspace: Workspace, policy: Policy) -> None:
         self._workspace, self._policy = workspace, policy
         self._patterns: list[Any] | None = None
 
-    def of_call(self, call: ToolCall) -> list[str]:
+    def scan_call(self, call: ToolCall) -> list[str]:
         """Return what looks secret in the arguments of a call, as sent and as meant."""
-        texts = (call.raw, spoken(call.arguments))
-        return [f"the call matches {name}" for text in texts for name in self.matching(text.encode())]
+        texts = (call.raw, collect_texts(call.arguments))
+        return [f"the call matches {name}" for text in texts for name in self.find_patterns(text.encode())]
 
-    def of_staged(self, found: Repository) -> list[str]:
+    def scan_staged(self, found: GitRepository) -> list[str]:
         """Return what looks secret of the staged content."""
-        return self.among(added(found.staged_text()), found.staged_paths(), "staged")
+        return self.scan_text(extract_added_lines(found.read_staged_diff()), found.list_staged_paths(), "staged")
 
-    def of_push(self, folder: str, branch: Json) -> list[str]:
+    def scan_push(self, folder: str, branch: Json) -> list[str]:
         """Return what looks secret of the commits of a branch that no remote is known to have."""
         try:
-            found = git_repository.find(self._workspace, self._policy, folder)
-            found.safe()
-            return self.of_unsent(found, commit_of(found, f"refs/heads/{branch}"))
+            found = git_repository.find_repository(self._workspace, self._policy, folder)
+            found.check_safe()
+            return self.scan_unsent(found, resolve_commit(found, f"refs/heads/{branch}"))
         except WorkspaceError as error:
             return [f"what git would push cannot be looked at: {error}"[:200]]
 
-    def of_unsent(self, found: Repository, *which: str) -> list[str]:
+    def scan_unsent(self, found: GitRepository, *which: str) -> list[str]:
         """Return what looks secret of the commits `which` leads to and no remote is known to have."""
-        return self.among(added(found.unsent_text(*which)), found.unsent_paths(*which), "to be pushed")
+        return self.scan_text(
+            extract_added_lines(found.read_unsent_diff(*which)), found.list_unsent_paths(*which), "to be pushed"
+        )
 
-    def of_command(self, command: Command, folder: str) -> list[str]:
+    def scan_command(self, command: Command, folder: str) -> list[str]:
         """Return what looks secret of all that a command could commit or push; nothing for one that does neither.
 
         For a commit that is what is staged or changed, and what is untracked where the command also adds; for a push
         every commit no remote is known to have. What cannot be looked at is said, and counts.
         """
-        commits, pushes = (self.runs_git(command, what) for what in ("commit", "push"))
+        commits, pushes = (self.may_run_git(command, what) for what in ("commit", "push"))
         if not commits and not pushes:
             return []
         try:
-            found = git_repository.find(self._workspace, self._policy, git_folder(command, folder))
-            found.safe()
-            leaks = self.of_unsent(found, "--branches", "--tags", "HEAD") if pushes and found.head() else []
+            found = git_repository.find_repository(self._workspace, self._policy, find_command_folder(command, folder))
+            found.check_safe()
+            leaks = self.scan_unsent(found, "--branches", "--tags", "HEAD") if pushes and found.read_head() else []
             if not commits:
                 return leaks
-            leaks += self.of_staged(found)
-            leaks += self.among(added(found.unstaged_text()), found.unstaged_paths(), "changed")
-            if self.runs_git(command, "add") or self.runs_git(command, "stage"):
-                names = found.untracked_paths()
-                texts = [self.beginning(name) for name in names[: self._policy.files.max_entries]]
-                leaks += self.among(b"\n".join(texts), names, "untracked")
+            leaks += self.scan_staged(found)
+            leaks += self.scan_text(
+                extract_added_lines(found.read_unstaged_diff()), found.list_unstaged_paths(), "changed"
+            )
+            if self.may_run_git(command, "add") or self.may_run_git(command, "stage"):
+                names = found.list_untracked_paths()
+                texts = [self.read_beginning(name) for name in names[: self._policy.files.max_entries]]
+                leaks += self.scan_text(b"\n".join(texts), names, "untracked")
             return leaks
         except WorkspaceError as error:
             return [f"what git would {'commit' if commits else 'push'} cannot be looked at: {error}"[:200]]
 
-    def runs_git(self, command: Command, what: str) -> bool:
+    def may_run_git(self, command: Command, what: str) -> bool:
         """Whether a command runs that command of git; one whose words cannot be told apart may."""
         try:
-            return rules.runs(("git", what), command, self._policy)
+            return rules.can_run(("git", what), command, self._policy)
         except PolicyError:
             return True
 
-    def beginning(self, path: str) -> bytes:
+    def read_beginning(self, path: str) -> bytes:
         """Return the first bytes of a file, as many as a read returns; of anything else nothing."""
         if self._workspace.look(path).kind != "file":
             return b""
         return self._workspace.read(path, limit=self._policy.files.max_read)
 
-    def among(self, text: bytes, paths: Sequence[str], state: str) -> list[str]:
+    def scan_text(self, text: bytes, paths: Sequence[str], state: str) -> list[str]:
         """Return what of a text and of paths looks secret; `state` says what has become of them."""
-        found = [f"what is {state} matches {name}" for name in self.matching(text)]
-        names = [path for path in paths if protection(path, self._policy) == "secret"]
+        found = [f"what is {state} matches {name}" for name in self.find_patterns(text)]
+        names = [path for path in paths if find_protection(path, self._policy) == "secret"]
         return found + [f"`{strict_json.scrub(name)[:120]}` is {state}" for name in names[:_NAMED]]
 
-    def matching(self, data: bytes) -> list[str]:
+    def find_patterns(self, data: bytes) -> list[str]:
         """Return the names of the policy's sensitive patterns that occur in `data`."""
         if self._patterns is None:
             options = re2.Options()
@@ -113,13 +117,13 @@ class Leaks:
         return [f"sensitive.patterns[{n}]" for n, pattern in enumerate(self._patterns) if pattern.search(data)]
 
 
-def git_folder(command: Command, folder: str) -> str:
+def find_command_folder(command: Command, folder: str) -> str:
     """Return the folder git works in for a command run in `folder`: the one its `-C` names, where it runs git itself.
 
     Raises WorkspaceError where the words of the command leave open which repository it is.
     """
     words = command.argv
-    if command.shell or not words or rules.bare(words[0]) != "git":
+    if command.shell or not words or rules.get_program_name(words[0]) != "git":
         if _OTHER.search(command.shell or " ".join(words)):
             raise WorkspaceError("the command works in another folder; name it as `cwd`, and run git alone")
         return folder
@@ -138,15 +142,15 @@ def git_folder(command: Command, folder: str) -> str:
     return folder or "."
 
 
-def added(diff: bytes) -> bytes:
+def extract_added_lines(diff: bytes) -> bytes:
     """Return the lines a diff adds."""
     return b"\n".join(line[1:] for line in diff.split(b"\n") if line.startswith(b"+"))
 
 
-def spoken(value: Json) -> str:
+def collect_texts(value: Json) -> str:
     """Return all texts of a value, so that escapes in the JSON hide nothing."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
-        return "\n".join(f"{key}\n{spoken(item)}" for key, item in value.items())
-    return "\n".join(spoken(item) for item in value) if isinstance(value, list) else ""
+        return "\n".join(f"{key}\n{collect_texts(item)}" for key, item in value.items())
+    return "\n".join(collect_texts(item) for item in value) if isinstance(value, list) else ""

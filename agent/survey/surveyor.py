@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from foregate.agent.survey.remote_look import looked_there
-from foregate.agent.survey.secret_scan import Leaks
-from foregate.agent.tools.builtin.commands import operands
-from foregate.agent.tools.builtin.http_address import address_of
+from foregate.agent.survey.remote_look import survey_remote_call
+from foregate.agent.survey.secret_scan import SecretScan
+from foregate.agent.tools.builtin.commands import list_operands
+from foregate.agent.tools.builtin.http_address import parse_address
 from foregate.agent.workspace import directory, git_repository
-from foregate.agent.workspace.workspace import Look, Workspace
+from foregate.agent.workspace.workspace import PathState, Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
-from foregate.policy.risk.protection import beneath, protection
+from foregate.policy.risk.protection import find_protection, is_beneath
 from foregate.schemas import codec, strict_json
-from foregate.schemas.effect import Effect, worst
+from foregate.schemas.effect import Effect, worse_of
 from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
@@ -44,49 +44,53 @@ class Surveyor:
 
     def __init__(self, workspace: Workspace, tools: ToolSource, policy: Policy, catalogue: Catalogue) -> None:
         self._workspace, self._tools, self._policy, self._catalogue = workspace, tools, policy, catalogue
-        self._leaks = Leaks(workspace, policy)
+        self._leaks = SecretScan(workspace, policy)
 
     def survey(self, calls: Sequence[ToolCall], state: SessionState) -> tuple[Survey, ...]:
         """Return what looking finds for each call."""
-        return tuple(self.look(call, state) for call in calls)
+        return tuple(self.survey_call(call, state) for call in calls)
 
-    def again(self, call: ToolCall, state: SessionState) -> Survey:
+    def survey_again(self, call: ToolCall, state: SessionState) -> Survey:
         """Return the resources of a call as they are now, and nothing else: whether they are still as judged."""
         spec = self._catalogue.get(call.name)
         if spec is None or call.arguments is None:
             return Survey(call.id)
-        if spec.elsewhere:
-            return looked_there(self._tools, spec, call, state, self._policy)
+        if spec.is_elsewhere:
+            return survey_remote_call(self._tools, spec, call, state, self._policy)
         try:
-            meant = self.meant(call)
-            return Survey(call.id, resources=tuple(self.resources(spec, meant, self._tools.classify(call), state)))
+            meant = self.complete_arguments(call)
+            return Survey(
+                call.id, resources=tuple(self.survey_resources(spec, meant, self._tools.classify(call), state))
+            )
         except WorkspaceError as error:
             return Survey(call.id, problem=str(error))
 
-    def look(self, call: ToolCall, state: SessionState) -> Survey:
+    def survey_call(self, call: ToolCall, state: SessionState) -> Survey:
         """Return what looking finds for one call; what prevents looking is said in `problem`."""
         spec = self._catalogue.get(call.name)
         if spec is None or call.arguments is None:
             return Survey(call.id)
-        if spec.elsewhere:
-            return looked_there(self._tools, spec, call, state, self._policy)
+        if spec.is_elsewhere:
+            return survey_remote_call(self._tools, spec, call, state, self._policy)
         declared = self._tools.classify(call)
         try:
-            meant = self.meant(call)
-            resources = tuple(self.resources(spec, meant, declared, state))
-            command = self.command(spec, meant, state)
+            meant = self.complete_arguments(call)
+            resources = tuple(self.survey_resources(spec, meant, declared, state))
+            command = self.find_command(spec, meant, state)
             found = Survey(
                 call.id,
                 declared_effect=declared,
                 resources=resources,
                 command=command,
-                atoms=state.atoms.of_arguments(call.arguments, [*(r.id for r in resources), *words_of(command)]),
-                secrets=self.secrets(spec, call, resources, declared, command),
+                atoms=state.atoms.find_argument_atoms(
+                    call.arguments, [*(r.id for r in resources), *list_words(command)]
+                ),
+                secrets=self.find_secrets(spec, call, resources, declared, command),
             )
         except WorkspaceError as error:
             return Survey(call.id, declared_effect=declared, problem=str(error))
         bound = self._policy.files.max_survey
-        size = roughly(found)
+        size = estimate_size(found)
         if size > bound // 2:
             size = len(strict_json.canonical(codec.dump(found)))
         if size > bound:
@@ -94,49 +98,53 @@ class Surveyor:
             return Survey(call.id, declared_effect=declared, problem=why)
         return found
 
-    def meant(self, call: ToolCall) -> Mapping[str, Json]:
+    def complete_arguments(self, call: ToolCall) -> Mapping[str, Json]:
         """Return a call's arguments with what its tool fills in: what would happen is judged, not what is left out."""
         given, implied = call.arguments or {}, self._tools.fill_arguments(call)
         return {**given, **implied} if implied else given
 
-    def resources(
+    def survey_resources(
         self, spec: ToolSpec, arguments: Mapping[str, Json], declared: Effect | None, state: SessionState
     ) -> Iterable[SurveyedResource]:
         """Yield the resources the arguments name, as they are now."""
-        for target in self.targets(spec):
+        for target in self.get_targets(spec):
             given = arguments.get(target.parameter, target.default)
             if target.kind is ResourceKind.PROCESS:
-                yield from self.process(target, given, arguments, state)
+                yield from self.survey_process(target, given, arguments, state)
                 continue
             for name in [given] if isinstance(given, str) else given if isinstance(given, list) else []:
                 if isinstance(name, str) and name:
-                    yield from self.resource(spec, target, name, declared, state)
+                    yield from self.survey_name(spec, target, name, declared, state)
 
-    def targets(self, spec: ToolSpec) -> Iterable[TargetParameter]:
+    def get_targets(self, spec: ToolSpec) -> Iterable[TargetParameter]:
         """Return the operator's targets for a tool, else the tool's own."""
         entry = self._policy.tools.get(spec.name)
         if entry is not None and entry.targets is not None:
             return tuple(TargetParameter(name, t.kind, t.access) for name, t in entry.targets.items())
         return spec.targets
 
-    def resource(
+    def survey_name(
         self, spec: ToolSpec, target: TargetParameter, name: str, declared: Effect | None, state: SessionState
     ) -> Iterable[SurveyedResource]:
         """Yield what one name stands for, with the evidence this session has of it."""
         if target.kind in _PATHS:
             follow = target.access not in _ON_LINKS and spec.effect not in _ON_LINKS
-            yield self.path(target.kind, target.access, name, state, follow=follow)
+            yield self.survey_path(target.kind, target.access, name, state, follow=follow)
         elif target.kind is ResourceKind.REPOSITORY:
-            yield self.repository(target.access, name, state)
+            yield self.survey_repository(target.access, name, state)
         else:
-            access = worst(target.access, declared) if declared is not None else target.access
-            yield from (self.bare(resource, access, state) for resource in plain(target.kind, name))
+            access = worse_of(target.access, declared) if declared is not None else target.access
+            yield from (
+                self.build_bare_resource(resource, access, state) for resource in build_resources(target.kind, name)
+            )
 
-    def bare(self, resource: Resource, access: Effect, state: SessionState) -> SurveyedResource:
+    def build_bare_resource(self, resource: Resource, access: Effect, state: SessionState) -> SurveyedResource:
         """Return a resource that cannot be looked at, only named."""
-        return SurveyedResource(resource.kind, resource.id, access, exists=True, evidence=state.ledger.seen(resource))
+        return SurveyedResource(
+            resource.kind, resource.id, access, exists=True, evidence=state.ledger.newest_records(resource)
+        )
 
-    def path(
+    def survey_path(
         self, kind: ResourceKind, access: Effect, name: str, state: SessionState, *, follow: bool = True
     ) -> SurveyedResource:
         """Return a path of the workspace as it is now; one outside is named, never looked at."""
@@ -157,23 +165,24 @@ class Surveyor:
             hash=found.hash,
             size=found.size,
             links=found.links,
-            protected=protection(path, self._policy),
+            protected=find_protection(path, self._policy),
             changed_before=state.task is not None and resource in state.task.changed,
-            restorable=restorable(found, self._policy),
-            evidence=state.ledger.seen(resource),
+            restorable=is_restorable(found, self._policy),
+            evidence=state.ledger.newest_records(resource),
         )
-        return self.folder(surveyed) if found.kind == "directory" and access in _ON_LINKS else surveyed
+        return self.protect_folder(surveyed) if found.kind == "directory" and access in _ON_LINKS else surveyed
 
-    def folder(self, surveyed: SurveyedResource) -> SurveyedResource:
+    def protect_folder(self, surveyed: SurveyedResource) -> SurveyedResource:
         """Return a directory that would be deleted or moved with what is in it; one protected thing protects it."""
-        listed = directory.listing(self._workspace, surveyed.id, self._policy.files.max_entries)
+        listed = directory.list_tree(self._workspace, surveyed.id, self._policy.files.max_entries)
         inside = next(
-            (why for entry in listed.entries if (why := protection(strict_json.scrub(entry.path), self._policy))), ""
+            (why for entry in listed.entries if (why := find_protection(strict_json.scrub(entry.path), self._policy))),
+            "",
         )
         kept = (
             listed.complete
             if surveyed.access is Effect.MOVE
-            else directory.restorable(listed, self._policy.files.max_hash)
+            else directory.is_restorable(listed, self._policy.files.max_hash)
         )
         return replace(
             surveyed,
@@ -183,7 +192,7 @@ class Surveyor:
             restorable=kept,
         )
 
-    def repository(self, access: Effect, name: str, state: SessionState) -> SurveyedResource:
+    def survey_repository(self, access: Effect, name: str, state: SessionState) -> SurveyedResource:
         """Return the repository a path lies in, for a change with the hash of its state."""
         try:
             self._workspace.resolve(name)
@@ -192,72 +201,76 @@ class Surveyor:
         except WorkspaceError:
             return SurveyedResource(ResourceKind.REPOSITORY, name[:_MAX_NAME], access, protected="outside_workspace")
         try:
-            found = git_repository.find(self._workspace, self._policy, name)
+            found = git_repository.find_repository(self._workspace, self._policy, name)
         except WorkspaceError:
             if access.changes:
                 raise
             return SurveyedResource(ResourceKind.REPOSITORY, name[:_MAX_NAME], access)
         if access.changes:
-            found.safe()
+            found.check_safe()
         resource = Resource(ResourceKind.REPOSITORY, found.id)
         return SurveyedResource(
             resource.kind,
             resource.id,
             access,
             exists=True,
-            hash=found.state() if access.changes else "",
+            hash=found.compute_state() if access.changes else "",
             changed_before=state.task is not None and resource in state.task.changed,
-            evidence=state.ledger.seen(resource),
+            evidence=state.ledger.newest_records(resource),
         )
 
-    def process(
+    def survey_process(
         self, target: TargetParameter, given: Json, arguments: Mapping[str, Json], state: SessionState
     ) -> Iterable[SurveyedResource]:
         """Yield a command as its words; of one that only observes also the files it names."""
-        command = command_of(given)
+        command = read_command(given)
         if command is None:
             return
         text = command.shell or shlex.join(command.argv)
-        yield self.bare(Resource(ResourceKind.PROCESS, text), target.access, state)
-        if commands.effect_of(command, self._policy).changes:
+        yield self.build_bare_resource(Resource(ResourceKind.PROCESS, text), target.access, state)
+        if commands.effect_of_command(command, self._policy).changes:
             return
-        cwd, beneath_too = arguments.get("cwd"), commands.reads_beneath(command, self._policy)
-        for word in dict.fromkeys(operands(command.argv)):
+        cwd, beneath_too = arguments.get("cwd"), commands.can_read_beneath(command, self._policy)
+        for word in dict.fromkeys(list_operands(command.argv)):
             below = word if word.startswith("/") or not isinstance(cwd, str) else f"{cwd}/{word}"
-            named = self.path(ResourceKind.FILE, Effect.OBSERVATION, below, state)
+            named = self.survey_path(ResourceKind.FILE, Effect.OBSERVATION, below, state)
             if named.exists or named.protected:
-                yield self.searched(named) if beneath_too else named
-        if beneath_too and len(commands.bare_words(command, self._policy)) < 2:
+                yield self.protect_searched_folder(named) if beneath_too else named
+        if beneath_too and len(commands.find_operands(command, self._policy)) < 2:
             here = cwd if isinstance(cwd, str) else "."
-            yield self.searched(self.path(ResourceKind.DIRECTORY, Effect.OBSERVATION, here, state))
+            yield self.protect_searched_folder(
+                self.survey_path(ResourceKind.DIRECTORY, Effect.OBSERVATION, here, state)
+            )
 
-    def searched(self, surveyed: SurveyedResource) -> SurveyedResource:
+    def protect_searched_folder(self, surveyed: SurveyedResource) -> SurveyedResource:
         """Return a directory whose files a command reads; one that usually holds secrets, or too much, protects it."""
         if surveyed.kind is not ResourceKind.DIRECTORY or not surveyed.exists or surveyed.protected:
             return surveyed
-        listed = directory.listing(self._workspace, surveyed.id, self._policy.files.max_entries)
+        listed = directory.list_tree(self._workspace, surveyed.id, self._policy.files.max_entries)
         names = (strict_json.scrub(entry.path) for entry in listed.entries)
-        holds = not listed.complete or any(protection(name, self._policy) == "secret" for name in names)
+        holds = not listed.complete or any(find_protection(name, self._policy) == "secret" for name in names)
         return replace(surveyed, protected="secret" if holds else "")
 
-    def command(self, spec: ToolSpec, arguments: Mapping[str, Json], state: SessionState) -> Command | None:
+    def find_command(self, spec: ToolSpec, arguments: Mapping[str, Json], state: SessionState) -> Command | None:
         """Return the command a call would run and where, None for a call that runs none."""
-        for target in self.targets(spec):
+        for target in self.get_targets(spec):
             if target.kind is ResourceKind.PROCESS:
-                command = command_of(arguments.get(target.parameter)) or Command(problem="no command was given")
+                command = read_command(arguments.get(target.parameter)) or Command(problem="no command was given")
                 cwd = arguments.get("cwd")
                 here = (
-                    self.path(ResourceKind.DIRECTORY, Effect.OBSERVATION, cwd, state).id if isinstance(cwd, str) else ""
+                    self.survey_path(ResourceKind.DIRECTORY, Effect.OBSERVATION, cwd, state).id
+                    if isinstance(cwd, str)
+                    else ""
                 )
-                return replace(command, folder="" if here == "." else here, there=self.there(command, cwd))
+                return replace(command, folder="" if here == "." else here, there=self.find_named_paths(command, cwd))
         return None
 
-    def there(self, command: Command, cwd: Json) -> tuple[str, ...]:
+    def find_named_paths(self, command: Command, cwd: Json) -> tuple[str, ...]:
         """Return the paths a changing command names that lead to something, also what lies in a folder it names last
         under the name of another of them: `mv a.txt old/` replaces `old/a.txt`."""
-        if not command.argv or not commands.effect_of(command, self._policy).changes:
+        if not command.argv or not commands.effect_of_command(command, self._policy).changes:
             return ()
-        words = list(dict.fromkeys(operands(command.argv)))[:_OPERANDS]
+        words = list(dict.fromkeys(list_operands(command.argv)))[:_OPERANDS]
         inside = [f"{words[-1].rstrip('/')}/{word.rstrip('/').rpartition('/')[2]}" for word in words[:-1]]
         found: dict[str, None] = {}
         for word in (*words, *inside):
@@ -270,7 +283,7 @@ class Surveyor:
                 continue
         return tuple(found)
 
-    def secrets(
+    def find_secrets(
         self,
         spec: ToolSpec,
         call: ToolCall,
@@ -282,26 +295,28 @@ class Surveyor:
         found: list[str] = []
         for resource in resources:
             if resource.kind is ResourceKind.REPOSITORY and resource.access is Effect.COMMIT and not resource.protected:
-                found += self._leaks.of_staged(git_repository.find(self._workspace, self._policy, resource.id))
+                found += self._leaks.scan_staged(
+                    git_repository.find_repository(self._workspace, self._policy, resource.id)
+                )
             if resource.kind is ResourceKind.REPOSITORY and spec.effect is Effect.SEND:
-                found += self._leaks.of_push(resource.id, (call.arguments or {}).get("branch"))
+                found += self._leaks.scan_push(resource.id, (call.arguments or {}).get("branch"))
         if command is not None:
             cwd = (call.arguments or {}).get("cwd")
-            found += self._leaks.of_command(command, cwd if isinstance(cwd, str) else ".")
+            found += self._leaks.scan_command(command, cwd if isinstance(cwd, str) else ".")
         if Effect.SEND in (spec.effect, declared) or any(r.kind is ResourceKind.URL for r in resources):
-            found += self._leaks.of_call(call)
+            found += self._leaks.scan_call(call)
         return tuple(dict.fromkeys(found))
 
 
-def plain(kind: ResourceKind, name: str) -> tuple[Resource, ...]:
+def build_resources(kind: ResourceKind, name: str) -> tuple[Resource, ...]:
     """Return the resources a name stands for: a URL also names its host; raise WorkspaceError for an unclear URL."""
     if kind is not ResourceKind.URL:
         return (Resource(kind, name),)
-    address = address_of(name)
+    address = parse_address(name)
     return Resource(kind, address.url), Resource(ResourceKind.HOST, address.host)
 
 
-def command_of(given: Json) -> Command | None:
+def read_command(given: Json) -> Command | None:
     """Return the command an argument holds: a list of words runs as it is, a text is for a shell; None for neither."""
     if isinstance(given, str) and given:
         return Command(shell=given)
@@ -310,19 +325,19 @@ def command_of(given: Json) -> Command | None:
     return None
 
 
-def restorable(found: Look, policy: Policy) -> bool:
+def is_restorable(found: PathState, policy: Policy) -> bool:
     """Whether a before-image of what was found can be kept."""
     if found.kind == "file":
         return found.size <= policy.files.max_hash
     return found.kind != "other"
 
 
-def words_of(command: Command | None) -> tuple[str, ...]:
+def list_words(command: Command | None) -> tuple[str, ...]:
     """Return the words of a command, whose origins tell who asked for it."""
     return command.argv[:16] if command is not None else ()
 
 
-def roughly(survey: Survey) -> int:
+def estimate_size(survey: Survey) -> int:
     """Return more bytes than the recorded form of a small survey has, without writing it."""
     resources = sum(4 * len(resource.id) + 250 * (1 + len(resource.evidence)) for resource in survey.resources)
     atoms = sum(4 * len(atom.text) + 60 for atom in survey.atoms)
@@ -335,11 +350,11 @@ def roughly(survey: Survey) -> int:
     return resources + atoms + command + secrets + 400
 
 
-def moved_on(judged: Survey, now: Survey, own: Mapping[Resource, str]) -> str:
+def find_changed_resource(judged: Survey, now: Survey, own: Mapping[Resource, str]) -> str:
     """Return the first resource that is not as judged, "" when all are; changes of the same response are expected."""
     found: Sequence[SurveyedResource] = now.resources
     if len(judged.resources) != len(found):
-        found = [resource for resource in found if not made_meanwhile(resource, judged, own)]
+        found = [resource for resource in found if not is_made_meanwhile(resource, judged, own)]
     if now.problem or len(judged.resources) != len(found):
         return now.problem or "the resources of the call"
     for before, after in zip(judged.resources, found, strict=True):
@@ -349,12 +364,12 @@ def moved_on(judged: Survey, now: Survey, own: Mapping[Resource, str]) -> str:
             after.hash,
             after.protected,
         )
-        if not same and not (before.id == after.id and expected(before, after, own)):
+        if not same and not (before.id == after.id and is_expected_change(before, after, own)):
             return after.id
     return ""
 
 
-def made_meanwhile(resource: SurveyedResource, judged: Survey, own: Mapping[Resource, str]) -> bool:
+def is_made_meanwhile(resource: SurveyedResource, judged: Survey, own: Mapping[Resource, str]) -> bool:
     """Whether a resource was no part of the call when it was judged, and is one now because the same response made it.
 
     A word of a command names a file once there is one. Only a look at it is as harmless as it was before.
@@ -364,7 +379,7 @@ def made_meanwhile(resource: SurveyedResource, judged: Survey, own: Mapping[Reso
     return not known and looks and bool(resource.hash) and own.get(resource.resource) == resource.hash
 
 
-def expected(before: SurveyedResource, after: SurveyedResource, own: Mapping[Resource, str]) -> bool:
+def is_expected_change(before: SurveyedResource, after: SurveyedResource, own: Mapping[Resource, str]) -> bool:
     """Whether the session's own changes of the same response explain that a resource differs."""
     if own.get(after.resource) == after.hash:
         return True
@@ -374,4 +389,4 @@ def expected(before: SurveyedResource, after: SurveyedResource, own: Mapping[Res
     return any(changed.kind in _PATHS and changed.id.startswith(prefix) for changed in own)
 
 
-__all__ = ["Surveyor", "beneath", "moved_on"]
+__all__ = ["Surveyor", "find_changed_resource", "is_beneath"]

@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from foregate.agent.tools.tool_source import BaseToolSource
-from foregate.agent.workspace.confine import judged
+from foregate.agent.workspace.confine import confine_to_survey
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError, InvalidJson, RuntimeLost, UsageError, WorkspaceError
 from foregate.schemas.strict_json import Json
@@ -18,10 +18,10 @@ from foregate.schemas.tool_spec import ToolSpec
 
 Run = Callable[[Mapping[str, Json]], Awaitable[ToolResult]]
 Classify = Callable[[Mapping[str, Json]], Effect | None]
-Imply = Callable[[Mapping[str, Json]], Mapping[str, Json]]
+FillArguments = Callable[[Mapping[str, Json]], Mapping[str, Json]]
 
 
-Foresee = Callable[[Mapping[str, Json]], Sequence[FileChange]]
+PreviewCall = Callable[[Mapping[str, Json]], Sequence[FileChange]]
 """Works out a call's changes without making them; raises what running would raise, and touches nothing."""
 
 
@@ -39,8 +39,8 @@ class Tool:
     run: Run
     classify: Classify | None = None
     inverse: Inverse | None = None
-    foresee: Foresee | None = None
-    implied: Imply | None = None
+    preview: PreviewCall | None = None
+    fill_arguments: FillArguments | None = None
     offered: Callable[[], bool] | None = None
 
 
@@ -78,10 +78,10 @@ class Toolbox(BaseToolSource):
     def fill_arguments(self, call: ToolCall) -> Mapping[str, Json]:
         """Return what the tool would fill into a call; raise WorkspaceError where it cannot tell."""
         tool = self._tools.get(call.name)
-        if tool is None or tool.implied is None or call.arguments is None:
+        if tool is None or tool.fill_arguments is None or call.arguments is None:
             return {}
         try:
-            return tool.implied(call.arguments)
+            return tool.fill_arguments(call.arguments)
         except Exception as error:
             if isinstance(error, ForegateError) and not isinstance(error, InvalidJson):
                 raise
@@ -95,15 +95,15 @@ class Toolbox(BaseToolSource):
     def preview(self, call: ToolCall) -> Sequence[FileChange]:
         """Return what the call would make of files, none where its tool cannot say; raises what running would."""
         tool = self._tools.get(call.name)
-        if tool is None or tool.foresee is None or call.arguments is None:
+        if tool is None or tool.preview is None or call.arguments is None:
             return ()
-        return tool.foresee(call.arguments)
+        return tool.preview(call.arguments)
 
     async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
         """Run the call; what the tool raises is a failure the model reads, RuntimeLost alone is passed on."""
         tool = self._tools[call.name]
         try:
-            with judged(context.survey):
+            with confine_to_survey(context.survey):
                 return await tool.run(call.arguments or {})
         except RuntimeLost:
             raise

@@ -9,13 +9,13 @@ from pathlib import Path
 from msgspec import Struct
 
 
-class UsersFile(Struct, frozen=True):
+class UserConfigFile(Struct, frozen=True):
     """A file by its name in the user's configuration, and the environment variable that names another."""
 
     name: str
     variable: str
 
-    def place(self, named: Path | str | None, environ: Mapping[str, str]) -> Path:
+    def get_place(self, named: Path | str | None, environ: Mapping[str, str]) -> Path:
         """Return where the file is looked for, whether or not there is one."""
         if chosen := named or environ.get(self.variable):
             return Path(chosen).expanduser()
@@ -23,7 +23,7 @@ class UsersFile(Struct, frozen=True):
         base = Path(configured) if configured.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".config"
         return base / "foregate" / self.name
 
-    def found(self, named: Path | str | None, environ: Mapping[str, str]) -> Path | None:
+    def find(self, named: Path | str | None, environ: Mapping[str, str]) -> Path | None:
         """Return the file: one that was chosen in any case, the user's own only where there is one."""
-        file = self.place(named, environ)
+        file = self.get_place(named, environ)
         return file if named or environ.get(self.variable) or os.path.lexists(file) else None

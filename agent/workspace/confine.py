@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk.protection import off_limits
+from foregate.policy.risk.protection import is_off_limits
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Survey, SurveyedResource
@@ -20,7 +20,7 @@ _BOUND = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER, Resourc
 
 
 @contextmanager
-def judged(survey: Survey) -> Iterator[None]:
+def confine_to_survey(survey: Survey) -> Iterator[None]:
     """Bind the tool that runs inside to the paths and commands its call was judged on; set by the executor."""
     bound = {(r.kind is ResourceKind.PROCESS, r.id): r for r in survey.resources if r.kind in _BOUND}
     token = _JUDGED.set(bound)
@@ -30,20 +30,20 @@ def judged(survey: Survey) -> Iterator[None]:
         _JUDGED.reset(token)
 
 
-def readable(workspace: Workspace, path: str) -> str:
+def check_readable(workspace: Workspace, path: str) -> str:
     """Return the canonical id of a path to look at; raise WorkspaceError for one outside, or not the judged one."""
-    return as_judged(workspace.resolve(path), path)
+    return check_judged(workspace.resolve(path), path)
 
 
-def writable(workspace: Workspace, policy: Policy, path: str, *, follow: bool = True) -> str:
+def check_writable(workspace: Workspace, policy: Policy, path: str, *, follow: bool = True) -> str:
     """Return the canonical id of a path to change; raise WorkspaceError also for a protected one."""
-    found = as_judged(workspace.resolve(path, follow=follow), path)
-    if off_limits(found, policy):
+    found = check_judged(workspace.resolve(path, follow=follow), path)
+    if is_off_limits(found, policy):
         raise WorkspaceError(f"`{found[:80]}` belongs to git or to Foregate and is not the agent's to change")
     return found
 
 
-def as_judged(found: str, path: str) -> str:
+def check_judged(found: str, path: str) -> str:
     """Return `found` when it is among what was judged; a link put there since leads elsewhere and is refused."""
     bound = _JUDGED.get()
     if bound is not None and (False, found) not in bound:
@@ -51,7 +51,7 @@ def as_judged(found: str, path: str) -> str:
     return found
 
 
-def command_as_judged(words: Sequence[str]) -> Sequence[str]:
+def check_judged_command(words: Sequence[str]) -> Sequence[str]:
     """Return a command the tool worked out itself when it is the judged one; raise WorkspaceError for another."""
     bound = _JUDGED.get()
     text = shlex.join(words)
@@ -60,7 +60,7 @@ def command_as_judged(words: Sequence[str]) -> Sequence[str]:
     return words
 
 
-def unchanged(path: str, hash: str) -> None:  # noqa: A002
+def check_unchanged(path: str, hash: str) -> None:  # noqa: A002
     """Raise WorkspaceError when what a change is about to replace is not what was judged; "" is nothing there."""
     bound = _JUDGED.get()
     resource = bound.get((False, path)) if bound is not None else None

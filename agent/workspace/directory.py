@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from foregate.agent.workspace.workspace import Workspace, cannot, kind_of
+from foregate.agent.workspace.workspace import Workspace, build_refusal_error, get_kind
 from foregate.schemas import codec, strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.protocols import Blobs
@@ -35,7 +35,7 @@ class Entry:
         return self.path.rpartition("/")[2]
 
     @property
-    def readable(self) -> bool:
+    def is_readable(self) -> bool:
         """Whether the name is text; other names cannot be recorded."""
         return self.path == strict_json.scrub(self.path)
 
@@ -59,7 +59,7 @@ class Listing:
         return strict_json.sha256("".join(lines).encode("utf-8", "surrogatepass"))
 
 
-class KeptEntry(Struct, frozen=True):
+class ImageEntry(Struct, frozen=True):
     """One thing of a directory's image. `path` is relative to the directory; a directory has no `hash`."""
 
     path: str
@@ -68,11 +68,11 @@ class KeptEntry(Struct, frozen=True):
     hash: str = ""
 
 
-class Image(Struct, frozen=True):
+class DirectoryImage(Struct, frozen=True):
     """What an image says of a directory: its mode, and what lies beneath it, parents before children."""
 
     mode: int
-    entries: tuple[KeptEntry, ...]
+    entries: tuple[ImageEntry, ...]
 
 
 def walk(
@@ -87,17 +87,17 @@ def walk(
     while pending:
         here = pending.pop()
         try:
-            inside = entries_of(workspace, here)
+            inside = list_directory(workspace, here)
         except OSError as error:
             if here == path:
-                raise cannot("list", path, error) from None
+                raise build_refusal_error("list", path, error) from None
             continue
         yield from inside
         if recursive:
             pending.extend(entry.path for entry in reversed(inside) if entry.kind == "directory" and enter(entry))
 
 
-def entries_of(workspace: Workspace, path: str) -> list[Entry]:
+def list_directory(workspace: Workspace, path: str) -> list[Entry]:
     """Return the entries of one directory, sorted by name."""
     prefix = "" if path == "." else f"{path}/"
     found = []
@@ -108,11 +108,11 @@ def entries_of(workspace: Workspace, path: str) -> list[Entry]:
             except FileNotFoundError:
                 continue
             mode = stat.S_IMODE(seen.st_mode)
-            found.append(Entry(f"{prefix}{name}", kind_of(seen.st_mode), seen.st_size, mode, seen.st_mtime_ns))
+            found.append(Entry(f"{prefix}{name}", get_kind(seen.st_mode), seen.st_size, mode, seen.st_mtime_ns))
     return found
 
 
-def listing(workspace: Workspace, path: str, limit: int) -> Listing:
+def list_tree(workspace: Workspace, path: str, limit: int) -> Listing:
     """Return what lies beneath `path`, at most `limit` entries, sorted by path."""
     entries: list[Entry] = []
     for entry in walk(workspace, path):
@@ -122,22 +122,22 @@ def listing(workspace: Workspace, path: str, limit: int) -> Listing:
     return Listing(tuple(sorted(entries, key=lambda entry: entry.path)), True)
 
 
-def restorable(found: Listing, max_bytes: int) -> bool:
+def is_restorable(found: Listing, max_bytes: int) -> bool:
     """Whether everything listed can be kept: complete, of known kinds, with names that are text, not too much."""
     return (
         found.complete
-        and all(entry.kind != "other" and entry.readable for entry in found.entries)
+        and all(entry.kind != "other" and entry.is_readable for entry in found.entries)
         and sum(entry.size for entry in found.entries if entry.kind == "file") <= max_bytes
     )
 
 
-def image(workspace: Workspace, path: str, limit: int, put: Callable[[bytes], str]) -> bytes:
+def build_image(workspace: Workspace, path: str, limit: int, put: Callable[[bytes], str]) -> bytes:
     """Return a directory as bytes that name everything beneath it; contents go to `put`, which returns their hash.
 
     Raises WorkspaceError when there are more than `limit` entries, or something that cannot be kept.
     """
-    found = listing(workspace, path, limit)
-    if not found.complete or not all(entry.kind != "other" and entry.readable for entry in found.entries):
+    found = list_tree(workspace, path, limit)
+    if not found.complete or not all(entry.kind != "other" and entry.is_readable for entry in found.entries):
         raise WorkspaceError(f"`{path[:80]}` holds too much or something special; no copy of it can be kept")
     entries = []
     cut = 0 if path == "." else len(path) + 1
@@ -147,11 +147,11 @@ def image(workspace: Workspace, path: str, limit: int, put: Callable[[bytes], st
             digest = put(workspace.read(entry.path))
         elif entry.kind == "link":
             digest = put(workspace.read_link(entry.path))
-        entries.append(KeptEntry(entry.path[cut:], entry.kind, entry.mode, digest))
-    return strict_json.canonical(codec.dump(Image(workspace.look(path).mode, tuple(entries))))
+        entries.append(ImageEntry(entry.path[cut:], entry.kind, entry.mode, digest))
+    return strict_json.canonical(codec.dump(DirectoryImage(workspace.look(path).mode, tuple(entries))))
 
 
-def put_back(workspace: Workspace, path: str, data: bytes, blobs: Blobs) -> None:
+def restore_image(workspace: Workspace, path: str, data: bytes, blobs: Blobs) -> None:
     """Create at `path` the directory an image describes; what of it is there already is left as it is."""
     kept = read_image(data)
     workspace.make_directory(path)
@@ -171,23 +171,23 @@ def put_back(workspace: Workspace, path: str, data: bytes, blobs: Blobs) -> None
         workspace.make_directory(here, mode=mode)
 
 
-def read_image(data: bytes) -> Image:
+def read_image(data: bytes) -> DirectoryImage:
     """Return what the bytes of an image say."""
-    return codec.load(Image, strict_json.parse(data.decode(), max_bytes=len(data) + 1))
+    return codec.load(DirectoryImage, strict_json.parse(data.decode(), max_bytes=len(data) + 1))
 
 
-def hashes_of(data: bytes) -> list[str]:
+def list_hashes(data: bytes) -> list[str]:
     """Return the hashes of the contents an image names."""
     return [entry.hash for entry in read_image(data).entries if entry.hash]
 
 
-def is_there(workspace: Workspace, path: str, entry: KeptEntry) -> bool:
+def is_there(workspace: Workspace, path: str, entry: ImageEntry) -> bool:
     """Whether at `path` is what an entry of an image says, whatever its mode."""
     found = workspace.look(path, max_hash=sys.maxsize)
     return (found.kind, found.hash) == (entry.kind, entry.hash)
 
 
-def partly_back(workspace: Workspace, path: str, data: bytes) -> bool:
+def is_partly_restored(workspace: Workspace, path: str, data: bytes) -> bool:
     """Whether at `path` is a directory that holds nothing but what an image describes."""
     entries = {f"{path}/{entry.path}": entry for entry in read_image(data).entries}
     if workspace.look(path).kind != "directory":
@@ -210,6 +210,6 @@ def delete_tree(workspace: Workspace, path: str) -> int:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise cannot("delete", entry.path, error) from None
+            raise build_refusal_error("delete", entry.path, error) from None
     workspace.remove_directory(path)
     return len(entries) + 1

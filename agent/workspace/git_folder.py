@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from foregate.agent.workspace.workspace import Workspace, cannot
+from foregate.agent.workspace.workspace import Workspace, build_refusal_error
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 
@@ -19,7 +19,7 @@ _LISTED = 65536
 _PLAIN_PATH = 4096
 
 
-def git_folder_at(workspace: Workspace, here: str) -> str:
+def find_git_folder(workspace: Workspace, here: str) -> str:
     """Return the git folder of the repository whose top is `here`, "" where there is none.
 
     Raises WorkspaceError for one that lies outside the workspace, or is a link.
@@ -31,22 +31,22 @@ def git_folder_at(workspace: Workspace, here: str) -> str:
         case "directory":
             return inside
         case "file":
-            return _pointed(workspace, here, inside)
+            return _read_pointer(workspace, here, inside)
         case _:
             raise WorkspaceError(
                 f"`{inside[:80]}` is a link or something special; a repository needs its own git folder"
             )
 
 
-def _pointed(workspace: Workspace, here: str, inside: str) -> str:
+def _read_pointer(workspace: Workspace, here: str, inside: str) -> str:
     """Return the git folder a `.git` file names; raise WorkspaceError when it lies outside."""
     text = workspace.read(inside, limit=_PLAIN_PATH).decode("utf-8", "replace").strip()
     if not text.startswith("gitdir: "):
         raise WorkspaceError(f"`{inside[:80]}` is no git folder and names none")
-    return _resolved(workspace, here, text.removeprefix("gitdir: "), inside)
+    return _resolve_path(workspace, here, text.removeprefix("gitdir: "), inside)
 
 
-def common_folder(workspace: Workspace, git: str) -> str:
+def find_common_folder(workspace: Workspace, git: str) -> str:
     """Return the folder a git folder shares with its worktrees, itself for most; raise WorkspaceError for one outside.
 
     It holds the objects, the branches and the settings.
@@ -55,10 +55,10 @@ def common_folder(workspace: Workspace, git: str) -> str:
     if not workspace.look(named).kind:
         return git
     text = workspace.read(named, limit=_PLAIN_PATH).decode("utf-8", "replace").strip()
-    return _resolved(workspace, git, text, named)
+    return _resolve_path(workspace, git, text, named)
 
 
-def _resolved(workspace: Workspace, beside: str, path: str, named: str) -> str:
+def _resolve_path(workspace: Workspace, beside: str, path: str, named: str) -> str:
     """Return the id of a path that the file `named` gives relative to `beside`."""
     try:
         return workspace.resolve(path if path.startswith("/") or beside == "." else f"{beside}/{path}")
@@ -74,7 +74,7 @@ def refuse_ways_out(workspace: Workspace, git: str) -> None:
     That is by the folder it shares, by a link, or by an object store of another repository (`info/alternates`).
     No variable and no setting has git leave alternates out, so they are read here, at each call, as git reads them.
     """
-    common = common_folder(workspace, git)
+    common = find_common_folder(workspace, git)
     for folder in dict.fromkeys((git, common)):
         refuse_links(workspace, folder, _ENTERED)
     refuse_foreign_objects(workspace, f"{common}/objects")
@@ -90,17 +90,17 @@ def refuse_links(workspace: Workspace, folder: str, entered: Collection[str] | N
             with workspace.directory(here) as fd, os.scandir(fd) as entries:
                 for entry in entries:
                     if entry.is_symlink():
-                        raise _link(f"{here}/{entry.name}")
+                        raise _build_link_error(f"{here}/{entry.name}")
                     deeper = here != folder or entered is None or entry.name in entered
                     if deeper and entry.is_dir(follow_symlinks=False):
                         pending.append(f"{here}/{entry.name}")
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            raise cannot("list", here, error) from None
+            raise build_refusal_error("list", here, error) from None
 
 
-def _link(path: str) -> WorkspaceError:
+def _build_link_error(path: str) -> WorkspaceError:
     shown = strict_json.scrub(path)[:80]
     return WorkspaceError(f"`{shown}` is a link in git's own folder; the git tools do not follow it")
 
@@ -111,7 +111,7 @@ def refuse_foreign_objects(workspace: Workspace, store: str) -> None:
     pending, seen = [store], {store}
     while pending:
         here = pending.pop()
-        for other in _alternates(workspace, here):
+        for other in _read_alternates(workspace, here):
             if other not in seen:
                 seen.add(other)
                 pending.append(other)
@@ -122,7 +122,7 @@ def refuse_foreign_objects(workspace: Workspace, store: str) -> None:
             )
 
 
-def _alternates(workspace: Workspace, store: str) -> list[str]:
+def _read_alternates(workspace: Workspace, store: str) -> list[str]:
     """Return the stores that one borrows from; raise WorkspaceError for a list that cannot be read or leads outside."""
     listed = f"{store}/info/alternates"
     found = workspace.look(listed)
@@ -131,10 +131,10 @@ def _alternates(workspace: Workspace, store: str) -> list[str]:
     if found.kind != "file" or found.size > _LISTED:
         raise WorkspaceError(f"`{listed[:80]}` is no plain list of object stores; remove it, and copy what it borrows")
     lines = workspace.read(listed, limit=_LISTED + 1).decode("utf-8", "surrogateescape").split("\n")
-    return [_store(workspace, store, line, listed) for line in lines if line and not line.startswith("#")]
+    return [_resolve_store(workspace, store, line, listed) for line in lines if line and not line.startswith("#")]
 
 
-def _store(workspace: Workspace, beside: str, line: str, listed: str) -> str:
+def _resolve_store(workspace: Workspace, beside: str, line: str, listed: str) -> str:
     """Return the store a line of the list means; one in quotes counts as outside, since git writes none."""
     try:
         path = str(Path(line).resolve()) if line.startswith("/") else f"{beside}/{line}"

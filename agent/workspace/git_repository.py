@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from foregate.agent.workspace.git_folder import common_folder, git_folder_at, refuse_ways_out
-from foregate.agent.workspace.process import Ran, environment_of, run_and_wait, run_program
+from foregate.agent.workspace.git_folder import find_common_folder, find_git_folder, refuse_ways_out
+from foregate.agent.workspace.process import ProcessResult, build_environment, run_and_wait, run_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -69,7 +69,7 @@ _NEUTRAL = ("Foregate", "foregate@localhost")
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
+class GitRepository:
     """A repository whose working tree and git folder both lie in the workspace. Ids are relative to the workspace."""
 
     workspace: Workspace
@@ -80,7 +80,7 @@ class Repository:
     @property
     def environment(self) -> dict[str, str]:
         """What git sees: nothing of the user's or the system's settings, and where its folders are."""
-        base = environment_of(self.policy, self.workspace, "/dev/null", trusted_only=True)
+        base = build_environment(self.policy, self.workspace, "/dev/null", trusted_only=True)
         return {
             "PATH": base["PATH"],
             **_ENVIRONMENT,
@@ -88,13 +88,13 @@ class Repository:
             "GIT_WORK_TREE": str(self.workspace.root / self.id),
         }
 
-    def run(self, *words: str, more: dict[str, str] | None = None, cap: int = 0, check: bool = True) -> Ran:
+    def run(self, *words: str, more: dict[str, str] | None = None, cap: int = 0, check: bool = True) -> ProcessResult:
         """Run a git command and wait; raise WorkspaceError with git's own words when it fails and `check` holds."""
         environment = {**self.environment, "GIT_OPTIONAL_LOCKS": "0", **(more or {})}
         size = cap or self.policy.files.max_hash
         timeout = self.policy.commands.timeout
-        ran = run_and_wait(argv(words), self.workspace, self.id, environment, timeout, size, merged=False)
-        return checked(ran, words[0]) if check else ran
+        ran = run_and_wait(build_argv(words), self.workspace, self.id, environment, timeout, size, merged=False)
+        return check_exit(ran, words[0]) if check else ran
 
     async def run_async(
         self,
@@ -103,14 +103,14 @@ class Repository:
         cap: int = 0,
         settings: Sequence[str] = (),
         check: bool = True,
-    ) -> Ran:
+    ) -> ProcessResult:
         """Run a git command that may change the repository; its output is kept up to the policy's bound.
 
         `settings` come on top of the neutral ones. Raises WorkspaceError when it fails and `check` holds.
         """
         environment = {**self.environment, **(more or {})}
         ran = await run_program(
-            argv(words, settings),
+            build_argv(words, settings),
             self.workspace,
             cwd=self.id,
             environment=environment,
@@ -118,11 +118,11 @@ class Repository:
             cap=cap or self.policy.files.max_output,
             merged=False,
         )
-        return checked(ran, words[0]) if check else ran
+        return check_exit(ran, words[0]) if check else ran
 
-    def safe(self) -> None:
+    def check_safe(self) -> None:
         """Raise WorkspaceError when the repository would have git run programs, or read outside the workspace."""
-        for origin, name, value in self._settings():
+        for origin, name, value in self._read_settings():
             if _DRIVER.match(name):
                 raise WorkspaceError(
                     f"the repository's setting `{name[:80]}` names a program git would run; remove it to go on"
@@ -131,15 +131,15 @@ class Repository:
                 raise WorkspaceError(
                     f"the repository's setting `{name[:80]}` has git read outside the workspace; remove it to go on"
                 )
-        for name in self.nested():  # git reads from its folder which commit it stands on
-            git = git_folder_at(self.workspace, self.of_workspace(name))
+        for name in self.find_nested():  # git reads from its folder which commit it stands on
+            git = find_git_folder(self.workspace, self.to_workspace_path(name))
             if git:
-                common_folder(self.workspace, git)
+                find_common_folder(self.workspace, git)
 
-    def _settings(self) -> Iterator[tuple[str, str, str]]:
+    def _read_settings(self) -> Iterator[tuple[str, str, str]]:
         """Yield the file, the name and the value of each setting of the repository, those it includes as well."""
         ran = self.run("config", "--list", "--includes", "--show-origin", "-z")
-        parts = whole(ran, "its settings").decode("utf-8", "replace").split("\0")
+        parts = read_whole_output(ran, "its settings").decode("utf-8", "replace").split("\0")
         for origin, setting in zip(parts[0::2], parts[1::2], strict=False):
             if origin.startswith("file:"):
                 name, _, value = setting.partition("\n")
@@ -153,21 +153,21 @@ class Repository:
         if path.startswith(("~", "%(")):
             return True
         try:
-            self.workspace.resolve(path if path.startswith("/") else self.of_workspace(path))
+            self.workspace.resolve(path if path.startswith("/") else self.to_workspace_path(path))
         except WorkspaceError:
             return True
         return False
 
-    def nested(self, *paths: str) -> list[str]:
+    def find_nested(self, *paths: str) -> list[str]:
         """Return the nested repositories (submodules) the index has at or beneath `paths`, relative to the repository.
 
         Only the index is read.
         """
-        listed = whole(self.run("ls-files", "-z", "--stage", "--", *paths), "what is tracked").split(b"\0")
+        listed = read_whole_output(self.run("ls-files", "-z", "--stage", "--", *paths), "what is tracked").split(b"\0")
         names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed if entry.startswith(b"160000 ")]
         return list(dict.fromkeys(names))
 
-    def nested_above(self, path: str) -> str:
+    def find_nested_above(self, path: str) -> str:
         """Return the nested repository a path of this one lies in, "" for none."""
         parts = path.split("/")
         folders = ["/".join(parts[:end]) for end in range(1, len(parts))]
@@ -175,57 +175,61 @@ class Repository:
 
     def is_nested(self, folder: str) -> bool:
         """Whether a folder of this repository is a repository of its own."""
-        return folder != "." and bool(self.workspace.look(f"{self.of_workspace(folder)}/.git").kind)
+        return folder != "." and bool(self.workspace.look(f"{self.to_workspace_path(folder)}/.git").kind)
 
-    def head(self) -> str:
+    def read_head(self) -> str:
         """Return the commit HEAD stands on, "" where there is none yet."""
         ran = self.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", check=False)
         return ran.out.text()[0].strip() if ran.code == 0 else ""
 
-    def state(self) -> str:
+    def compute_state(self) -> str:
         """Return the SHA-256 over the branch, the commit and what is staged."""
         branch = self.workspace.read(f"{self.git}/HEAD", limit=4096)
-        staged = whole(self.run(*_STAGED, "--raw", "--no-abbrev", "-z"), "what is staged")
-        return strict_json.sha256(b"\0".join([branch, self.head().encode(), staged]))
+        staged = read_whole_output(self.run(*_STAGED, "--raw", "--no-abbrev", "-z"), "what is staged")
+        return strict_json.sha256(b"\0".join([branch, self.read_head().encode(), staged]))
 
-    def staged_text(self) -> bytes:
+    def read_staged_diff(self) -> bytes:
         """Return what is staged as a diff without context, binary files included."""
-        return whole(self.run(*_STAGED, "--unified=0", "--text"), "what is staged")
+        return read_whole_output(self.run(*_STAGED, "--unified=0", "--text"), "what is staged")
 
-    def staged_paths(self) -> list[str]:
+    def list_staged_paths(self) -> list[str]:
         """Return the paths staged, relative to the workspace."""
-        return self.paths("what is staged", *_STAGED, "--name-only", "-z")
+        return self.list_paths("what is staged", *_STAGED, "--name-only", "-z")
 
-    def unstaged_text(self) -> bytes:
+    def read_unstaged_diff(self) -> bytes:
         """Return what is changed and not staged, in the same form; for a repository that is `safe`."""
-        return whole(self.run(*_CHANGED, "--unified=0", "--text"), "what has changed")
+        return read_whole_output(self.run(*_CHANGED, "--unified=0", "--text"), "what has changed")
 
-    def unstaged_paths(self) -> list[str]:
+    def list_unstaged_paths(self) -> list[str]:
         """Return the paths changed and not staged, relative to the workspace."""
-        return self.paths("what has changed", *_CHANGED, "--name-only", "-z")
+        return self.list_paths("what has changed", *_CHANGED, "--name-only", "-z")
 
-    def unsent_text(self, *which: str) -> bytes:
+    def read_unsent_diff(self, *which: str) -> bytes:
         """Return what the commits `which` leads to and no remote is known to have change, in the same form."""
-        return whole(self.run(*_UNSENT, "--unified=0", "--text", "--patch", *which, "--not", "--remotes"), _NOT_SENT)
+        return read_whole_output(
+            self.run(*_UNSENT, "--unified=0", "--text", "--patch", *which, "--not", "--remotes"), _NOT_SENT
+        )
 
-    def unsent_paths(self, *which: str) -> list[str]:
+    def list_unsent_paths(self, *which: str) -> list[str]:
         """Return the paths such commits add or change, relative to the workspace."""
-        return self.paths(_NOT_SENT, *_UNSENT, "--diff-filter=d", "--name-only", "-z", *which, "--not", "--remotes")
+        return self.list_paths(
+            _NOT_SENT, *_UNSENT, "--diff-filter=d", "--name-only", "-z", *which, "--not", "--remotes"
+        )
 
-    def untracked_paths(self) -> list[str]:
+    def list_untracked_paths(self) -> list[str]:
         """Return the paths git neither knows nor ignores, relative to the workspace."""
-        return self.paths("what is untracked", "ls-files", "-z", "--others", "--exclude-standard")
+        return self.list_paths("what is untracked", "ls-files", "-z", "--others", "--exclude-standard")
 
-    def paths(self, what: str, *words: str) -> list[str]:
+    def list_paths(self, what: str, *words: str) -> list[str]:
         """Return the paths a git command names, relative to the workspace."""
-        names = whole(self.run(*words), what).decode("utf-8", "replace")
-        return [self.of_workspace(name) for name in names.split("\0") if name]
+        names = read_whole_output(self.run(*words), what).decode("utf-8", "replace")
+        return [self.to_workspace_path(name) for name in names.split("\0") if name]
 
-    def of_workspace(self, name: str) -> str:
+    def to_workspace_path(self, name: str) -> str:
         """Return a path of the repository relative to the workspace."""
         return name if self.id == "." else f"{self.id}/{name}"
 
-    def of_repository(self, path: str) -> str:
+    def to_repository_path(self, path: str) -> str:
         """Return a path of the workspace relative to the repository; raise WorkspaceError for one outside it."""
         if self.id == "." or path == self.id:
             return "." if path == self.id else path
@@ -233,7 +237,7 @@ class Repository:
             raise WorkspaceError(f"`{path[:80]}` is not in the repository `{self.id[:80]}`; name a path in it")
         return path[len(self.id) + 1 :]
 
-    def identity(self) -> dict[str, str]:
+    def read_identity(self) -> dict[str, str]:
         """Return author and committer for the environment: the repository's own settings, else a neutral name."""
         found = []
         for key, neutral in zip(("user.name", "user.email"), _NEUTRAL, strict=True):
@@ -261,13 +265,13 @@ _CHANGED = ("diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-colo
 _STAGED = (*_CHANGED, "--cached")
 
 
-def argv(words: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
+def build_argv(words: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
     """Return the argument vector of a git command with everything a repository could set to run programs set back."""
     neutral = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
     return ["git", "--no-pager", "--literal-pathspecs", *neutral, *words]
 
 
-def checked(ran: Ran, what: str) -> Ran:
+def check_exit(ran: ProcessResult, what: str) -> ProcessResult:
     """Return `ran`; raise WorkspaceError with git's words when it failed or did not finish."""
     if ran.timed_out:
         raise WorkspaceError(f"git {what} did not finish in time")
@@ -277,7 +281,7 @@ def checked(ran: Ran, what: str) -> Ran:
     return ran
 
 
-def whole(ran: Ran, what: str) -> bytes:
+def read_whole_output(ran: ProcessResult, what: str) -> bytes:
     """Return all of the output; raise WorkspaceError when it was more than is kept."""
     head, tail, missing = ran.out.parts()
     if missing:
@@ -285,20 +289,20 @@ def whole(ran: Ran, what: str) -> bytes:
     return head + tail
 
 
-def find(workspace: Workspace, policy: Policy, path: str) -> Repository:
+def find_repository(workspace: Workspace, policy: Policy, path: str) -> GitRepository:
     """Return the repository a path of the workspace lies in; raise WorkspaceError when there is none in it."""
     here = workspace.resolve(path)
     if workspace.look(here).kind != "directory":
         here = here.rpartition("/")[0] or "."
     while True:
-        if git := git_folder_at(workspace, here):
-            return known(workspace, policy, here, git)
+        if git := find_git_folder(workspace, here):
+            return open_repository(workspace, policy, here, git)
         if here == ".":
             raise WorkspaceError(f"`{path[:80]}` is in no git repository of the workspace; run `git init` there first")
         here = here.rpartition("/")[0] or "."
 
 
-def known(workspace: Workspace, policy: Policy, root: str, git: str) -> Repository:
+def open_repository(workspace: Workspace, policy: Policy, root: str, git: str) -> GitRepository:
     """Return the repository; raise WorkspaceError where its git folder leads git outside the workspace."""
     refuse_ways_out(workspace, git)
-    return Repository(workspace, policy, root, git)
+    return GitRepository(workspace, policy, root, git)

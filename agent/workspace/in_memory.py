@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from foregate.agent.workspace.workspace import Look, outside
+from foregate.agent.workspace.workspace import PathState, build_outside_error
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 
@@ -28,26 +28,26 @@ class MemoryWorkspace:
     def resolve(self, path: str, *, follow: bool = True) -> str:
         """Return the canonical id of a path; raise WorkspaceError for one that leads outside."""
         if not path or "\0" in path or path.startswith("/"):
-            raise outside(path)
+            raise build_outside_error(path)
         done: list[str] = []
         for part in path.split("/"):
             if part == "..":
                 if not done:
-                    raise outside(path)
+                    raise build_outside_error(path)
                 done.pop()
             elif part not in ("", "."):
                 done.append(part)
         return "/".join(done) or "."
 
-    def look(self, path: str, *, max_hash: int = 0) -> Look:
+    def look(self, path: str, *, max_hash: int = 0) -> PathState:
         """Return what is at a path."""
         data = self.files.get(path)
         if data is None:
-            return Look("directory" if path == "." else "")
+            return PathState("directory" if path == "." else "")
         known = self._hashes.get(path)
         if known is None or known[0] is not data:
             known = self._hashes[path] = (data, strict_json.sha256(data))
-        return Look("file", known[1], len(data), 1, 0o644)
+        return PathState("file", known[1], len(data), 1, 0o644)
 
     def read(self, path: str, *, limit: int = -1, offset: int = 0) -> bytes:
         """Return the bytes of a file."""

@@ -17,7 +17,7 @@ from foregate.schemas.strict_json import Json
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFile:
+class LockedJsonFile:
     """The file at `path`; `name` is what a sentence calls it, `bound` the bytes it may have."""
 
     path: Path
@@ -56,7 +56,7 @@ class KeptFile:
             raise
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Keep other processes from replacing the file; raise WorkspaceError where it cannot be written."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

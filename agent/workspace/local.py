@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from foregate.agent.workspace.workspace import Look, cannot, kind_of, not_text, outside, refuse_root
+from foregate.agent.workspace.workspace import (
+    PathState,
+    build_not_text_error,
+    build_outside_error,
+    build_refusal_error,
+    get_kind,
+    refuse_root,
+)
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.strict_json import scrub
 
@@ -78,7 +85,7 @@ class LocalWorkspace:
             part = pending.pop()
             if part == "..":
                 if not done:
-                    raise outside(path)
+                    raise build_outside_error(path)
                 done.pop()
                 continue
             if not pending and not follow:
@@ -92,7 +99,7 @@ class LocalWorkspace:
                 done.append(part)
                 continue
             except UnicodeEncodeError:
-                raise not_text(path) from None
+                raise build_not_text_error(path) from None
             links += 1
             if links > _MAX_LINKS:
                 raise WorkspaceError(f"the path `{path[:80]}` goes through too many links; name the file itself")
@@ -102,7 +109,7 @@ class LocalWorkspace:
             pending.extend(part for part in target.split("/")[::-1] if part not in ("", "."))
         found = "/".join(done) or "."
         if scrub(found) != found:
-            raise not_text(path)
+            raise build_not_text_error(path)
         return found
 
     def _relative(self, path: str) -> str:
@@ -111,7 +118,7 @@ class LocalWorkspace:
         root = str(self.root).rstrip("/")
         if path == root or path.startswith(f"{root}/"):
             return path[len(root) :].lstrip("/") or "."
-        raise outside(path)
+        raise build_outside_error(path)
 
     @contextmanager
     def directory(self, path: str, *, make: bool = False) -> Iterator[int]:
@@ -140,21 +147,21 @@ class LocalWorkspace:
         with self.directory(above or ".", make=make) as fd:
             yield fd, name
 
-    def look(self, path: str, *, max_hash: int = 0) -> Look:
+    def look(self, path: str, *, max_hash: int = 0) -> PathState:
         """Return what is at `path`, never following a link; files up to `max_hash` bytes are hashed."""
         try:
             with self.parent(path) as (fd, name):
                 found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                kind, digest = kind_of(found.st_mode), ""
+                kind, digest = get_kind(found.st_mode), ""
                 if kind == "link":
                     digest = hashlib.sha256(os.fsencode(os.readlink(name, dir_fd=fd))).hexdigest()
                 elif kind == "file" and found.st_size <= max_hash:
                     digest = self._hash(path, found, fd, name)
-                return Look(kind, digest, found.st_size, found.st_nlink, stat.S_IMODE(found.st_mode))
+                return PathState(kind, digest, found.st_size, found.st_nlink, stat.S_IMODE(found.st_mode))
         except (FileNotFoundError, NotADirectoryError):
-            return Look()
+            return PathState()
         except OSError as error:
-            raise cannot("look at", path, error) from None
+            raise build_refusal_error("look at", path, error) from None
 
     def _hash(self, path: str, found: os.stat_result, fd: int, name: str) -> str:
         """Hash a file's content; known content is recognised by inode, size, mtime and ctime, which cannot be set."""
@@ -180,7 +187,7 @@ class LocalWorkspace:
                     stream.seek(offset)
                 return stream.read(limit)
         except OSError as error:
-            raise cannot("read", path, error) from None
+            raise build_refusal_error("read", path, error) from None
 
     def read_link(self, path: str) -> bytes:
         """Return the name a link points to, as bytes."""
@@ -188,7 +195,7 @@ class LocalWorkspace:
             with self.parent(path) as (fd, name):
                 return os.fsencode(os.readlink(name, dir_fd=fd))
         except OSError as error:
-            raise cannot("read the link", path, error) from None
+            raise build_refusal_error("read the link", path, error) from None
 
     def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
         """Put `data` at `path` in one step: readers see the old bytes or the new ones. Keeps mode and owner."""
@@ -213,7 +220,7 @@ class LocalWorkspace:
                     os.unlink(temporary, dir_fd=fd)
                     raise
         except OSError as error:
-            raise cannot("write", path, error) from None
+            raise build_refusal_error("write", path, error) from None
 
     @staticmethod
     def _replaceable(fd: int, name: str) -> os.stat_result | None:
@@ -235,7 +242,7 @@ class LocalWorkspace:
         except FileNotFoundError:
             self.changeable(above)
         except OSError as error:
-            raise cannot("change", path, error) from None
+            raise build_refusal_error("change", path, error) from None
 
     def make_link(self, path: str, target: bytes) -> None:
         """Put a link at `path`, where nothing may be; used only to bring back one that was there."""
@@ -243,7 +250,7 @@ class LocalWorkspace:
             with self.parent(path, make=True) as (fd, name):
                 os.symlink(os.fsdecode(target), name, dir_fd=fd)
         except OSError as error:
-            raise cannot("create", path, error) from None
+            raise build_refusal_error("create", path, error) from None
 
     def make_directory(self, path: str, *, mode: int | None = None) -> None:
         """Create a directory and what is missing above it; `mode` sets its permission bits."""
@@ -252,19 +259,19 @@ class LocalWorkspace:
                 if mode is not None:
                     os.fchmod(fd, mode)
         except OSError as error:
-            raise cannot("create", path, error) from None
+            raise build_refusal_error("create", path, error) from None
 
     def remove(self, path: str) -> None:
         """Delete a file or a link itself; raise WorkspaceError for anything else."""
         refuse_root(path, "cannot be deleted; name something in it")
         try:
             with self.parent(path) as (fd, name):
-                kind = kind_of(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
+                kind = get_kind(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
                 if kind not in ("file", "link"):
                     raise WorkspaceError(f"`{path[:80]}` is not a file; nothing was deleted")
                 os.unlink(name, dir_fd=fd)
         except OSError as error:
-            raise cannot("delete", path, error) from None
+            raise build_refusal_error("delete", path, error) from None
 
     def remove_directory(self, path: str) -> None:
         """Delete an empty directory; raise WorkspaceError when it is not empty."""
@@ -273,7 +280,7 @@ class LocalWorkspace:
             with self.parent(path) as (fd, name):
                 os.rmdir(name, dir_fd=fd)
         except OSError as error:
-            raise cannot("delete", path, error) from None
+            raise build_refusal_error("delete", path, error) from None
 
     def move(self, source: str, destination: str) -> None:
         """Rename a file, link or directory; the destination is taken first, so that nothing is ever overwritten."""
@@ -281,7 +288,7 @@ class LocalWorkspace:
         refuse_root(destination, "is there already; name a new path")
         try:
             with self.parent(source) as (old, name), self.parent(destination, make=True) as (new, target):
-                kind = kind_of(os.stat(name, dir_fd=old, follow_symlinks=False).st_mode)
+                kind = get_kind(os.stat(name, dir_fd=old, follow_symlinks=False).st_mode)
                 if kind == "directory":
                     os.mkdir(target, dir_fd=new)
                 elif kind in ("file", "link"):
@@ -296,7 +303,7 @@ class LocalWorkspace:
         except FileExistsError:
             raise WorkspaceError(f"`{destination[:80]}` is there already; name a new path") from None
         except OSError as error:
-            raise cannot("move", source, error) from None
+            raise build_refusal_error("move", source, error) from None
 
 
 def regular(path: str, fd: int, name: str) -> int:

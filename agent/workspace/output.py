@@ -33,25 +33,25 @@ class HeadTail:
         """Return head, tail and the number of bytes left out between them; no UTF-8 character is cut."""
         head, tail = bytes(self._head), b"".join(self._tail)[-self._tail_cap :] if self._tail_cap else b""
         if len(head) + len(tail) < self.total:
-            head, tail = whole_end(head), whole_start(tail)
+            head, tail = trim_cut_end(head), trim_cut_start(tail)
         return head, tail, self.total - len(head) - len(tail)
 
     def bytes(self) -> bytes:
         """Return the stream when all of it was kept, else head and tail around a line that says what is missing."""
         head, tail, missing = self.parts()
-        return head + gap(missing) + tail if missing else head + tail
+        return head + render_gap(missing) + tail if missing else head + tail
 
     def text(self) -> tuple[str, int]:
         """Return `bytes` as text, undecodable bytes replaced, and the number of bytes left out."""
         return self.bytes().decode("utf-8", "replace"), self.parts()[2]
 
 
-def gap(missing: int) -> bytes:
+def render_gap(missing: int) -> bytes:
     """Return the line that stands for missing bytes."""
     return f"\n[... {missing} bytes left out ...]\n".encode()
 
 
-def capped(text: str, cap: int) -> tuple[str, int]:
+def cap_text(text: str, cap: int) -> tuple[str, int]:
     """Return `text` cut to about `cap` bytes of UTF-8, head and tail, and the number of bytes left out."""
     if len(text) * 4 <= cap:
         return text, 0
@@ -63,7 +63,7 @@ def capped(text: str, cap: int) -> tuple[str, int]:
     return kept.text()
 
 
-def whole_end(data: bytes) -> bytes:
+def trim_cut_end(data: bytes) -> bytes:
     """Return `data` without a UTF-8 character begun at its end and not finished."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
@@ -74,7 +74,7 @@ def whole_end(data: bytes) -> bytes:
     return data
 
 
-def whole_start(data: bytes) -> bytes:
+def trim_cut_start(data: bytes) -> bytes:
     """Return `data` without the rest of a UTF-8 character at its start."""
     for skip in range(min(4, len(data))):
         if data[skip] & 0xC0 != 0x80:

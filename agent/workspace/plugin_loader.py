@@ -15,16 +15,16 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import sha256
 
 
-def module_of(place: str, more: str = "") -> ModuleType:
+def load_module(place: str, more: str = "") -> ModuleType:
     """Return the module at `place`: an importable name, or a path that ends in `.py`.
 
     A name is never looked for in the current folder, and a file is loaded under a name of its own. `more` is what
     follows the place where a person writes it, for errors. Raises UsageError for what cannot be loaded.
     """
-    return _file(Path(place).expanduser()) if place.endswith(".py") else _module(place, more)
+    return _load_file(Path(place).expanduser()) if place.endswith(".py") else _import_module(place, more)
 
 
-def function_of(named: str, takes: str) -> Callable[..., object]:
+def load_function(named: str, takes: str) -> Callable[..., object]:
     """Return the function `MODULE:FUNCTION` names; MODULE is importable, or a path that ends in `.py`.
 
     Called, it imports nothing from the current folder either. `takes` says what it is given, for errors. Raises
@@ -33,19 +33,19 @@ def function_of(named: str, takes: str) -> Callable[..., object]:
     place, colon, name = named.rpartition(":")
     if not colon or not place or not name.isidentifier():
         raise UsageError(f"`{named}` names no function; write MODULE:FUNCTION, or FILE.py:FUNCTION")
-    found: object = getattr(module_of(place, ":FUNCTION"), name, None)
+    found: object = getattr(load_module(place, ":FUNCTION"), name, None)
     if not callable(found):
         raise UsageError(f"`{place}` has no function `{name}`; name one that takes {takes}")
     function: Callable[..., object] = found
 
     def call_elsewhere(*given: object) -> object:
-        with elsewhere():
+        with without_current_folder():
             return function(*given)
 
     return call_elsewhere
 
 
-def _file(path: Path) -> ModuleType:
+def _load_file(path: Path) -> ModuleType:
     """Return what a file defines, loaded under a name that no import asks for."""
     if not path.is_file():
         raise UsageError(f"there is no file `{path}` to load; check the path")
@@ -56,33 +56,35 @@ def _file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and typing look there for the module of what they make
     try:
-        with elsewhere():
+        with without_current_folder():
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise UsageError(f"`{path}` cannot be loaded ({_why(error)}); {_remedy(error, path)}") from None
+        raise UsageError(
+            f"`{path}` cannot be loaded ({_describe_error(error)}); {_suggest_remedy(error, path)}"
+        ) from None
     return module
 
 
-def _module(name: str, more: str) -> ModuleType:
+def _import_module(name: str, more: str) -> ModuleType:
     try:
-        with elsewhere():
+        with without_current_folder():
             return importlib.import_module(name)
     except (Exception, SystemExit) as error:
         here = Path(*name.split(".")).with_suffix(".py")
         hint = f"to load the file here, write `{here}{more}`" if here.is_file() else "install it, or name a file"
-        raise UsageError(f"the module `{name}` cannot be imported ({_why(error)}); {hint}") from None
+        raise UsageError(f"the module `{name}` cannot be imported ({_describe_error(error)}); {hint}") from None
 
 
 @contextmanager
-def elsewhere() -> Iterator[None]:
+def without_current_folder() -> Iterator[None]:
     """Run a block in which nothing is imported from the current folder, however Python was started.
 
     What the user's code prints goes to standard error: standard output may be lines that a program reads.
     """
     before, here = list(sys.path), Path.cwd().resolve()
     writing, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing is left beside the user's file
-    sys.path[:] = [entry for entry in before if entry and not _same(entry, here)]
+    sys.path[:] = [entry for entry in before if entry and not _is_same(entry, here)]
     try:
         with redirect_stdout(sys.stderr):
             yield
@@ -91,15 +93,15 @@ def elsewhere() -> Iterator[None]:
         sys.dont_write_bytecode = writing
 
 
-def _same(entry: str, here: Path) -> bool:
+def _is_same(entry: str, here: Path) -> bool:
     return os.path.realpath(entry) == str(here)
 
 
-def _why(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:200]}"
 
 
-def _remedy(error: BaseException, path: Path) -> str:
+def _suggest_remedy(error: BaseException, path: Path) -> str:
     """Return what to do about a file that cannot be loaded."""
     missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     beside = missing and ((path.parent / missing).is_dir() or (path.parent / f"{missing}.py").is_file())

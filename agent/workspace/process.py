@@ -26,7 +26,7 @@ _CHUNK = 65536
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ProcessResult:
     """What came of a process. `code` is None when it was ended before it finished; `out` holds at most the cap."""
 
     code: int | None
@@ -44,7 +44,7 @@ async def run_program(
     timeout: float,  # noqa: ASYNC109 - the process group must be killed here, not merely be waited for
     cap: int,
     merged: bool = True,
-) -> Ran:
+) -> ProcessResult:
     """Run `argv` in the folder `cwd` and wait for it; at `timeout` seconds or on cancellation its group is killed.
 
     With `merged` errors are written into the output. Raises WorkspaceError when the program cannot be started.
@@ -75,7 +75,7 @@ def run_and_wait(
     cap: int,
     merged: bool = True,
     stop: threading.Event | None = None,
-) -> Ran:
+) -> ProcessResult:
     """Run `argv` and block until it and its process group are gone; see `run_program`."""
     program = argv[0] if "/" in argv[0] else shutil.which(argv[0], path=environment.get("PATH", os.defpath))
     if program is None:
@@ -85,7 +85,7 @@ def run_and_wait(
             process = subprocess.Popen(  # noqa: S603 - argv was judged; there is no shell
                 list(argv),
                 executable=program,
-                cwd=place(folder, workspace, cwd),
+                cwd=get_descriptor_path(folder, workspace, cwd),
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -96,16 +96,16 @@ def run_and_wait(
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise WorkspaceError(f"the program `{argv[0][:80]}` could not be started: {why}") from None
-    return drain(process, timeout, cap, stop or threading.Event())
+    return drain_process(process, timeout, cap, stop or threading.Event())
 
 
-def place(folder: int, workspace: Workspace, cwd: str) -> str:
+def get_descriptor_path(folder: int, workspace: Workspace, cwd: str) -> str:
     """Return a path to the opened folder that no link can turn elsewhere, where the system has one."""
     way = f"/proc/self/fd/{folder}"
     return way if Path(way).exists() else str(workspace.root / cwd)
 
 
-def drain(process: subprocess.Popen[bytes], timeout: float, cap: int, stop: threading.Event) -> Ran:
+def drain_process(process: subprocess.Popen[bytes], timeout: float, cap: int, stop: threading.Event) -> ProcessResult:
     """Read a process to its end, keeping at most `cap` bytes of each stream; its group does not outlive it."""
     kept = {stream: HeadTail(cap) for stream in (process.stdout, process.stderr) if stream is not None}
     deadline = time.monotonic() + timeout
@@ -116,20 +116,20 @@ def drain(process: subprocess.Popen[bytes], timeout: float, cap: int, stop: thre
         with selectors.DefaultSelector() as selector:
             for stream in kept:
                 selector.register(stream, selectors.EVENT_READ)
-            while selector.get_map() or not gone(process):
-                ready = selector.select(_TICK) if selector.get_map() else pause(process)
+            while selector.get_map() or not has_ended(process):
+                ready = selector.select(_TICK) if selector.get_map() else wait_briefly(process)
                 for key, _ in ready:
                     data = os.read(key.fd, _CHUNK)
                     if data:
                         kept[key.fileobj].feed(data)  # type: ignore[index]
                     else:
                         selector.unregister(key.fileobj)
-                if not killed and (stop.is_set() or time.monotonic() >= deadline or (not ready and gone(process))):
-                    timed_out = not gone(process) and not stop.is_set()
+                if not killed and (stop.is_set() or time.monotonic() >= deadline or (not ready and has_ended(process))):
+                    timed_out = not has_ended(process) and not stop.is_set()
                     kill_group(process)
                     killed = True
                 idle = idle + 1 if killed and not ready else 0
-                if idle > 2 and gone(process):
+                if idle > 2 and has_ended(process):
                     break
     finally:
         kill_group(process)
@@ -138,15 +138,15 @@ def drain(process: subprocess.Popen[bytes], timeout: float, cap: int, stop: thre
             stream.close()
     out = kept[process.stdout] if process.stdout else HeadTail(0)
     err = kept[process.stderr] if process.stderr else HeadTail(0)
-    return Ran(None if timed_out or stop.is_set() else code, out, err, timed_out)
+    return ProcessResult(None if timed_out or stop.is_set() else code, out, err, timed_out)
 
 
-def gone(process: subprocess.Popen[bytes]) -> bool:
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
     """Whether the process has ended; it is not reaped, so that its group's number cannot be given to another."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def pause(process: subprocess.Popen[bytes]) -> list[tuple[selectors.SelectorKey, int]]:
+def wait_briefly(process: subprocess.Popen[bytes]) -> list[tuple[selectors.SelectorKey, int]]:
     """Wait a moment, or until it ends, for a process that has closed its output."""
     try:
         watch = os.pidfd_open(process.pid)
@@ -169,7 +169,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def environment_of(policy: Policy, workspace: Workspace, home: str, *, trusted_only: bool) -> dict[str, str]:
+def build_environment(policy: Policy, workspace: Workspace, home: str, *, trusted_only: bool) -> dict[str, str]:
     """Return what a command may see: the listed variables that are set, and an empty home.
 
     Of PATH only absolute folders stay; with `trusted_only` none of the workspace, so that no file of it can pose
@@ -185,7 +185,7 @@ def environment_of(policy: Policy, workspace: Workspace, home: str, *, trusted_o
     return {**environment, "PATH": os.pathsep.join(folders), "HOME": home}
 
 
-class Home:
+class TemporaryHome:
     """A home folder of its own for one command, removed afterwards."""
 
     def __enter__(self) -> str:

@@ -14,7 +14,7 @@ from foregate.schemas.strict_json import scrub
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PathState:
     """What is at a path: `kind` is `file`, `directory`, `link`, `other` or "" for nothing; `hash` "" where not hashed.
 
     The hash of a link is over its target's name.
@@ -52,7 +52,7 @@ class Workspace(Protocol):
     def parent(self, path: str, *, make: bool = False) -> AbstractContextManager[tuple[int, str]]:
         """Open the folder that holds a path and return its descriptor, and the last part of the path."""
 
-    def look(self, path: str, *, max_hash: int = 0) -> Look:
+    def look(self, path: str, *, max_hash: int = 0) -> PathState:
         """Return what is at a path; files of up to `max_hash` bytes are hashed."""
 
     def read(self, path: str, *, limit: int = -1, offset: int = 0) -> bytes:
@@ -83,7 +83,7 @@ class Workspace(Protocol):
         """Move something to a path where nothing is."""
 
 
-def kind_of(mode: int) -> str:
+def get_kind(mode: int) -> str:
     """Return `file`, `directory`, `link` or `other` for a file's mode."""
     if stat.S_ISREG(mode):
         return "file"
@@ -98,17 +98,17 @@ def refuse_root(path: str, why: str) -> None:
         raise WorkspaceError(f"the workspace itself {why}")
 
 
-def not_text(path: str) -> NotText:
+def build_not_text_error(path: str) -> NotText:
     """Return the error for a path that cannot be recorded."""
     return NotText(f"`{scrub(path)[:80]}` leads to a name that is no valid text; rename it by hand, or name another")
 
 
-def outside(path: str) -> WorkspaceError:
+def build_outside_error(path: str) -> WorkspaceError:
     """Return the error for a path that leads out of the workspace."""
     return WorkspaceError(f"`{path[:80]}` lies outside the workspace; use a path inside it")
 
 
-def cannot(verb: str, path: str, error: OSError) -> WorkspaceError:
+def build_refusal_error(verb: str, path: str, error: OSError) -> WorkspaceError:
     """Return the error for a file system's refusal."""
     if error.errno == errno.ELOOP:
         return WorkspaceError(f"cannot {verb} `{path[:80]}`: it became a link; nothing was done")

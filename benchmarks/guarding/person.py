@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from foregate.schemas.json_object import get_list, get_object, get_text, texts
+from foregate.schemas.json_object import as_texts, get_list, get_object, get_text
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
@@ -34,7 +34,7 @@ class Asked:
     def wanted(self, call: Json) -> bool:
         """Whether the user wants what a call on the sheet says, and nothing on it puts them off."""
         line = f"{get_text(call, 'tool')} {get_text(call, 'target')}"
-        why, there = (texts(get_list(call, key)) for key in ("why", "there"))
+        why, there = (as_texts(get_list(call, key)) for key in ("why", "there"))
         shown = f"{line} {get_text(call, 'arguments')} {' '.join(why)} there already: {', '.join(there)}"
         if any(fnmatchcase(shown, glob) for glob in self.task.refuses):
             return False

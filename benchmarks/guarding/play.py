@@ -11,9 +11,9 @@ from foregate.agent.loop import runner
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.assembly.open import open_session
-from foregate.assembly.setting import Setting
-from foregate.evidence.state.transcript import object_text
-from foregate.policy.source.load import file_of, load
+from foregate.assembly.setting import SessionOptions
+from foregate.evidence.state.transcript import format_object
+from foregate.policy.source.load import load_policy_layers, resolve_policy_file
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.standing import Standing
@@ -86,8 +86,8 @@ async def _play(variant: Variant, folder: Path) -> Played:
 async def gated(variant: Variant, world: World, robot: Robot, person: Asked) -> tuple[str, tuple[str, ...]]:
     """Play through Foregate; return the last answer and the gates that fired."""
     log = MemoryLog()
-    policy = load(file_of(variant.policy) if variant.policy else None).policy
-    setting = Setting(world.workspace, robot, policy, world.tools(), person=person, log=log, environ={})
+    policy = load_policy_layers(resolve_policy_file(variant.policy) if variant.policy else None).policy
+    setting = SessionOptions(world.workspace, robot, policy, world.tools(), person=person, log=log, environ={})
     opened = await open_session(setting)
     session = opened.session
     if variant.without:
@@ -118,7 +118,7 @@ async def gated(variant: Variant, world: World, robot: Robot, person: Asked) -> 
 async def bare(world: World, robot: Robot) -> str:
     """Play through a loop that runs what it is told; return the last answer."""
     workspace = LocalWorkspace(world.workspace)
-    policy = load(None).policy
+    policy = load_policy_layers(None).policy
     tools = {tool.spec.name: tool for tool in (*builtin_tools(workspace, policy), *world.tools())}
     offered = tuple(tool.spec for tool in tools.values())
     messages: list[Message] = []
@@ -128,7 +128,7 @@ async def bare(world: World, robot: Robot) -> str:
             robot.begin(turn)
             messages.append(Message("user", turn.say))
             for _ in range(LONGEST):
-                response = (await robot.respond(ModelRequest(messages, offered))).stamped(len(messages))
+                response = (await robot.respond(ModelRequest(messages, offered))).stamp_calls(len(messages))
                 messages.append(Message("assistant", response.text, response.calls))
                 answer = response.text
                 if not response.calls:
@@ -139,7 +139,7 @@ async def bare(world: World, robot: Robot) -> str:
                     except Exception as error:
                         result = ToolResult(False, str(error))
                     messages.append(
-                        Message("tool", object_text({"ok": result.ok, "output": result.content}), call=call.id)
+                        Message("tool", format_object({"ok": result.ok, "output": result.content}), call=call.id)
                     )
     finally:
         workspace.close()

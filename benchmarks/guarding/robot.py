@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from foregate.agent.models.rehearsal.advice import critique
+from foregate.agent.models.rehearsal.advice import write_critique
 from foregate.schemas import strict_json
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse, Usage
@@ -47,7 +47,7 @@ class Robot:
             case "plan":
                 response = ModelResponse(self.planned(request))
             case "critique":
-                response = ModelResponse(critique(request.messages))
+                response = ModelResponse(write_critique(request.messages))
             case _:
                 response = self.next(request)
         asked = sum(len(message.text) + sum(len(call.raw) for call in message.calls) for message in request.messages)

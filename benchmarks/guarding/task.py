@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from foregate.policy.source.strict_yaml import read
+from foregate.policy.source.strict_yaml import parse_yaml
 
 TASKS = Path(__file__).parent.parent / "tasks"
 
@@ -111,7 +111,7 @@ class Task(_Closed):
 
 def task(folder: Path) -> Task:
     """Return the task of a folder; raise PolicyError or pydantic's ValidationError naming what does not fit."""
-    data, _ = read((folder / "task.yaml").read_text("utf-8"), f"{folder.name}/task.yaml")
+    data, _ = parse_yaml((folder / "task.yaml").read_text("utf-8"), f"{folder.name}/task.yaml")
     return Task.model_validate_json(json.dumps(data))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from foregate.evidence.state.tokens import weight
-from foregate.evidence.state.truncate import cut
+from foregate.evidence.state.truncate import truncate_text
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.message import Message
@@ -41,12 +41,12 @@ class Conversation:
         self._answered: list[int] = []
         """The ranks of the answers right behind it, in the order they stand in."""
 
-    def add(self, message: Message, *, by_user: bool = False) -> None:
+    def add_message(self, message: Message, *, by_user: bool = False) -> None:
         """Take in the next message."""
         place = len(self.messages)
         if message.role == "tool":
-            place = self._place(message.call)
-            self._note(place, message.call)
+            place = self._find_place(message.call)
+            self._note_rank(place, message.call)
         if place < len(self.messages):
             self.newest += self.newest >= place
             self.notice += self.notice >= place
@@ -59,13 +59,13 @@ class Conversation:
         self.weights.insert(place, weight(message))
         self.total += self.weights[place]
 
-    def _place(self, call: str) -> int:
+    def _find_place(self, call: str) -> int:
         """Return where an answer goes: right behind the message that asked for it, in the order of its calls."""
         if call not in self._ranks:
             return len(self.messages)
         return self.asking + 1 + bisect_right(self._answered, self._ranks[call])
 
-    def _note(self, place: int, call: str) -> None:
+    def _note_rank(self, place: int, call: str) -> None:
         """Note the rank of an answer that stands among those behind the message that asked; a stranger goes along."""
         at = place - self.asking - 1
         if self.asking >= 0 and at <= len(self._answered):
@@ -85,12 +85,12 @@ class Conversation:
             if place in gone:
                 if self.notice < 0:
                     self.notice = len(self.messages)
-                    self.add(notice(self.left_out, body.open, self.summary))
+                    self.add_message(build_omission_notice(self.left_out, body.open, self.summary))
                 continue
-            kept = shortened(message, size[place]) if place in size else message
-            self.add(kept, by_user=place == newest)
+            kept = shorten_output(message, size[place]) if place in size else message
+            self.add_message(kept, by_user=place == newest)
 
-    def exchanges(self) -> Iterator[list[int]]:
+    def find_exchanges(self) -> Iterator[list[int]]:
         """Yield the places that belong together: a message with calls and the answers to them, any other alone."""
         parts: list[list[int]] = []
         asked: dict[str, list[int]] = {}
@@ -104,14 +104,14 @@ class Conversation:
         yield from parts
 
 
-def notice(count: int, still_open: Sequence[str], summary: str) -> Message:
+def build_omission_notice(count: int, still_open: Sequence[str], summary: str) -> Message:
     """Return the message in the place of those left out. Words that are not Foregate's stand in `output` only."""
     output = "\n".join([*still_open, summary] if summary else still_open)
     said: dict[str, Json] = {"foregate": {"notice": _NOTICE.format(count=count)}, "output": output}
     return Message("user", strict_json.canonical(said).decode())
 
 
-def shortened(message: Message, size: int) -> Message:
+def shorten_output(message: Message, size: int) -> Message:
     """Return an answer with its output cut to `size` characters; what is around the output stays."""
     try:
         answer = strict_json.parse(message.text, max_bytes=len(message.text) * 4 + 1)
@@ -119,4 +119,6 @@ def shortened(message: Message, size: int) -> Message:
         answer = None
     if not isinstance(answer, dict) or not isinstance(answer.get("output"), str):
         return message
-    return replace(message, text=strict_json.canonical({**answer, "output": cut(answer["output"], size)[0]}).decode())
+    return replace(
+        message, text=strict_json.canonical({**answer, "output": truncate_text(answer["output"], size)[0]}).decode()
+    )

@@ -15,10 +15,10 @@ LOOKS = ("file_exists", "file_contains", "http_status")
 """Checks that a mere observation can settle; `command_succeeds` is more than a look."""
 
 
-def observed(criterion: Criterion, body: ToolFinished) -> CheckResult | None:
+def check_criterion(criterion: Criterion, body: ToolFinished) -> CheckResult | None:
     """Return what a finished call tells of a criterion: met, failed, or None when it is about something else."""
     target = (criterion.target or "").removeprefix("./")
-    if not target or not same(criterion, body, target):
+    if not target or not is_about(criterion, body, target):
         return None
     match criterion.check:
         case "file_exists":
@@ -38,7 +38,7 @@ def observed(criterion: Criterion, body: ToolFinished) -> CheckResult | None:
     return None
 
 
-def same(criterion: Criterion, body: ToolFinished, target: str) -> bool:
+def is_about(criterion: Criterion, body: ToolFinished, target: str) -> bool:
     """Whether a finished call observed exactly what the criterion is about."""
     if criterion.check in ("file_exists", "file_contains"):
         return body.tool == "read_file" and body.target == target
@@ -52,12 +52,12 @@ def same(criterion: Criterion, body: ToolFinished, target: str) -> bool:
         return False
 
 
-def key(criterion: Criterion) -> str:
+def criterion_key(criterion: Criterion) -> str:
     """Return the name a criterion's result is kept under."""
     return f"{criterion.check}\0{criterion.target}\0{criterion.expected}"
 
 
-def checks_of(task: TaskState, ledger: Ledger) -> tuple[Check, ...]:
+def build_checks(task: TaskState, ledger: Ledger) -> tuple[Check, ...]:
     """Return how each criterion of the plan in force stands after the task's last change."""
     if task.plan is None:
         return ()
@@ -65,23 +65,23 @@ def checks_of(task: TaskState, ledger: Ledger) -> tuple[Check, ...]:
     for criterion in task.plan.criteria:
         if criterion.check is None or not criterion.target:
             continue
-        seen = task.criteria.get(key(criterion))
+        seen = task.criteria.get(criterion_key(criterion))
         if seen is not None and seen[0] > task.last_change:
             result: CheckResult = seen[1]
         else:
             result = "unseen" if criterion.check in LOOKS else "uncheckable"
         found.append(Check(criterion.text[:200], result, criterion.target[:200]))
     for resource in sorted(task.changed):
-        if not ledger.observed_since_change(resource):
+        if not ledger.is_observed_since_change(resource):
             found.append(Check(f"`{resource.id}` was read back", "unseen", resource.id))
     return tuple(found)
 
 
-def looks_for(task: TaskState) -> list[ToolCall]:
+def build_observations(task: TaskState) -> list[ToolCall]:
     """Return the observations that would settle what is unseen."""
     calls = []
     for criterion in task.plan.criteria if task.plan else ():
-        seen = task.criteria.get(key(criterion))
+        seen = task.criteria.get(criterion_key(criterion))
         if criterion.check not in LOOKS or not criterion.target or (seen and seen[0] > task.last_change):
             continue
         if criterion.check == "http_status":

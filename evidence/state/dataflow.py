@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.evidence.state.placeholders import filled, named, steps_in
+from foregate.evidence.state.placeholders import fill_placeholders, find_placeholder_texts, find_steps
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.codes import NotRunCode
@@ -16,7 +16,7 @@ from foregate.schemas.errors import InvalidJson
 from foregate.schemas.evidence_record import EvidenceKind, Origin
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
-from foregate.schemas.response_events import RecordedProgram, record_calls
+from foregate.schemas.response_events import RecordedDataflow, record_calls
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
@@ -25,7 +25,7 @@ TOO_MANY = "too many calls in one response; send this one again"
 DRY = "a dry run: the result it names was not made"
 
 
-class Result(Struct, frozen=True):
+class CallResult(Struct, frozen=True):
     """What came of a call: whether it did what it should, what it said, and whose words that is.
 
     `content` is None for one that did not run; in a dry run such a one is as good as done. `told` is set for what
@@ -39,7 +39,7 @@ class Result(Struct, frozen=True):
     seq: int = 0
 
     @classmethod
-    def of(cls, seq: int, answer: ToolFinished | CallAnswered | OutcomeUnknown) -> Result:
+    def of(cls, seq: int, answer: ToolFinished | CallAnswered | OutcomeUnknown) -> CallResult:
         """Return the result that the event with the number `seq` says of a call it answers."""
         if isinstance(answer, ToolFinished):
             kinds = {record.kind for record in answer.evidence}
@@ -47,7 +47,7 @@ class Result(Struct, frozen=True):
         return cls(isinstance(answer, CallAnswered) and answer.code == "not_run_dry_run", seq=seq)
 
 
-class Stage(Struct, frozen=True):
+class DataflowStage(Struct, frozen=True):
     """The places of the calls that can go now, and why those cannot that never will: code and message by place."""
 
     places: tuple[int, ...]
@@ -55,7 +55,7 @@ class Stage(Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Program:
+class Dataflow:
     """All calls of the response at event `seq`, as sent. Mutated only by the fold.
 
     `staged` are the places of those that were given to the judge, `unanswered` the places by id.
@@ -66,98 +66,100 @@ class Program:
     order: Block | None
     deferred: frozenset[int]
     staged: set[int] = field(default_factory=set)
-    results: dict[int, Result] = field(default_factory=dict)
+    results: dict[int, CallResult] = field(default_factory=dict)
     unanswered: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.unanswered = {call.id: place for place, call in enumerate(self.calls)}
 
     @classmethod
-    def of(cls, response: ModelResponse, seq: int) -> Program | None:
+    def of(cls, response: ModelResponse, seq: int) -> Dataflow | None:
         """Return the program of a stamped response, None where all its calls can be judged at once."""
         if not response.deferred or response.finish_reason == "length":
             return None
         return cls(seq, response.calls, response.order, frozenset(response.deferred))
 
     @classmethod
-    def read(cls, seq: int, recorded: RecordedProgram) -> Program:
+    def from_record(cls, seq: int, recorded: RecordedDataflow) -> Dataflow:
         """Return the program a `model_response` holds, its first stage given to the judge."""
         calls = tuple(one.call for one in recorded.calls)
-        order = Block.from_json(recorded.order).over(len(calls)) if recorded.order is not None else None
+        order = Block.from_json(recorded.order).fit_to(len(calls)) if recorded.order is not None else None
         return cls(seq, calls, order, frozenset(recorded.deferred), set(recorded.places))
 
-    def record(self, places: Sequence[int]) -> RecordedProgram:
+    def to_record(self, places: Sequence[int]) -> RecordedDataflow:
         """Return the form in which the event of the first stage, with the calls in `places`, holds the whole."""
-        return RecordedProgram(
+        return RecordedDataflow(
             calls=record_calls(self.calls),
             deferred=tuple(sorted(self.deferred)),
             places=tuple(places),
             order=self.order.to_json() if self.order is not None else None,
         )
 
-    def waiting(self) -> list[int]:
+    def find_waiting(self) -> list[int]:
         """Return the places of the calls that were neither given to the judge nor answered."""
         return [place for place in self.unanswered.values() if place not in self.staged]
 
-    def answer(self, call: str, result: Result) -> None:
+    def record_result(self, call: str, result: CallResult) -> None:
         """Take in what came of a call."""
         self.results[self.unanswered.pop(call)] = result
 
-    def next_stage(self, limit: int) -> Stage:
+    def find_next_stage(self, limit: int) -> DataflowStage:
         """Return what can go now; of the calls only the first `limit` ever can, unless that is 0."""
         found = _Walk(self, limit)
-        for place in self.loose():
-            found.call(place, "done")
+        for place in self.find_unblocked():
+            found.visit_call(place, "done")
         if self.order is not None:
-            found.item(self.order, "done")
-        return Stage(tuple(sorted(found.places)), found.dead)
+            found.visit_item(self.order, "done")
+        return DataflowStage(tuple(sorted(found.places)), found.dead)
 
-    def loose(self) -> list[int]:
+    def find_unblocked(self) -> list[int]:
         """Return the places of the calls in no block, which go before all others."""
-        inside = set(self.order.places()) if self.order is not None else set[int]()
+        inside = set(self.order.find_places()) if self.order is not None else set[int]()
         return [place for place in range(len(self.calls)) if place not in inside]
 
-    def response(self, places: Sequence[int]) -> ModelResponse:
+    def build_response(self, places: Sequence[int]) -> ModelResponse:
         """Return the calls in `places`, results put in, as a response without words."""
-        calls = tuple(self.filled(place) for place in places)
-        order = self.order.among(places) if self.order is not None else None
+        calls = tuple(self.fill_call(place) for place in places)
+        order = self.order.restrict_to(places) if self.order is not None else None
         return ModelResponse("", calls, order=order, finish_reason="tool_calls", model="foregate")
 
-    def filled(self, place: int) -> ToolCall:
+    def fill_call(self, place: int) -> ToolCall:
         """Return a call with the results put in that it names; where one cannot be, it is broken and says why."""
         call = self.calls[place]
         if place not in self.deferred or call.arguments is None:
             return call
         try:
-            raw = strict_json.canonical(filled(dict(call.arguments), self.steps(place))).decode()
+            raw = strict_json.canonical(fill_placeholders(dict(call.arguments), self.results_by_step(place))).decode()
         except InvalidJson as error:
-            return ToolCall.broken(call.name, call.raw, str(error), id=call.id, wire_id=call.wire_id)
+            return ToolCall.from_defect(call.name, call.raw, str(error), id=call.id, wire_id=call.wire_id)
         return ToolCall.parse(call.name, raw, id=call.id, wire_id=call.wire_id)
 
-    def steps(self, place: int) -> dict[int, str]:
+    def results_by_step(self, place: int) -> dict[int, str]:
         """Return the results a call names, as text, by the number of the step."""
         found: dict[int, str] = {}
-        for number in sorted(steps_in(dict(self.calls[place].arguments or {}))):
-            item = self.order.step(place, number) if self.order is not None else None
-            if item is not None and all(self.said(inner) for inner in _places(item)):
-                value = self.value(item)
+        for number in sorted(find_steps(dict(self.calls[place].arguments or {}))):
+            item = self.order.find_step(place, number) if self.order is not None else None
+            if item is not None and all(self.has_content(inner) for inner in _find_places(item)):
+                value = self.read_content(item)
                 found[number] = value if isinstance(value, str) else strict_json.canonical(value).decode()
         return found
 
-    def said(self, place: int) -> bool:
+    def has_content(self, place: int) -> bool:
         """Whether a call ran and said something."""
         return place in self.results and self.results[place].content is not None
 
-    def value(self, item: int | Block) -> Json:
+    def read_content(self, item: int | Block) -> Json:
         """Return the content of a call, or the list of those of a block."""
-        return self.results[item].content if isinstance(item, int) else [self.value(inner) for inner in item.items]
+        return (
+            self.results[item].content if isinstance(item, int) else [self.read_content(inner) for inner in item.items]
+        )
 
-    def borrowed(self, place: int) -> Iterator[tuple[str, Result]]:
+    def find_taken_texts(self, place: int) -> Iterator[tuple[str, CallResult]]:
         """Yield the texts a call takes from results, each with the least trusted of the results it came from."""
-        steps = self.steps(place)
-        for number, text in named(dict(self.calls[place].arguments or {}), steps):
-            item = self.order.step(place, number) if self.order is not None else None
-            sources = [self.results[inner] for inner in _places(item)] if item is not None else []
+        steps = self.results_by_step(place)
+        for number, text in find_placeholder_texts(dict(self.calls[place].arguments or {}), steps):
+            item = self.order.find_step(place, number) if self.order is not None else None
+            sources = [self.results[inner] for inner in _find_places(item)] if item is not None else []
             if sources:
                 worst = max(sources, key=lambda result: _TRUST[result.origin])
                 yield text, replace(worst, told=any(source.told for source in sources))
@@ -171,22 +173,22 @@ _ORDER = ("done", "going", "blocked", "failed")
 class _Walk:
     """One walk over a program, in the order in which its calls are meant to run."""
 
-    def __init__(self, program: Program, limit: int) -> None:
+    def __init__(self, program: Dataflow, limit: int) -> None:
         self._program, self._limit = program, limit or len(program.calls)
         self.places: list[int] = []
         self.dead: dict[int, tuple[NotRunCode, str]] = {}
 
-    def item(self, item: int | Block, before: str) -> str:
+    def visit_item(self, item: int | Block, before: str) -> str:
         """Take in an item that stands behind what stands as `before`; return how it stands itself."""
         if isinstance(item, int):
-            return self.call(item, before)
+            return self.visit_call(item, before)
         stands = "done"
         for inner in item.items:
-            ahead = _worst(before, stands) if item.kind == "sequential" else before
-            stands = _worst(stands, self.item(inner, ahead))
+            ahead = _pick_worst(before, stands) if item.kind == "sequential" else before
+            stands = _pick_worst(stands, self.visit_item(inner, ahead))
         return stands
 
-    def call(self, place: int, before: str) -> str:
+    def visit_call(self, place: int, before: str) -> str:
         """Take in a call."""
         program = self._program
         if (result := program.results.get(place)) is not None:
@@ -194,34 +196,34 @@ class _Walk:
         if place in program.staged:
             return "going"
         if place >= self._limit:
-            return self.dies(place, "not_run_too_many", TOO_MANY)
+            return self.rule_out(place, "not_run_too_many", TOO_MANY)
         if before == "failed":
-            return self.dies(place, "not_run_after_failure", AFTER_FAILURE)
+            return self.rule_out(place, "not_run_after_failure", AFTER_FAILURE)
         waits = place in program.deferred and before == "going"
         if before == "blocked" or waits:
             return "blocked"
-        if place in program.deferred and self.unmade(place):
-            self.dies(place, "not_run_dry_run", DRY)
+        if place in program.deferred and self.has_missing_result(place):
+            self.rule_out(place, "not_run_dry_run", DRY)
             return "done"
         self.places.append(place)
         return "going"
 
-    def unmade(self, place: int) -> bool:
+    def has_missing_result(self, place: int) -> bool:
         """Whether a call names the result of one that did not run, which is as good as done in a dry run only."""
         program = self._program
         arguments = dict(program.calls[place].arguments or {})
-        items = (program.order.step(place, number) for number in steps_in(arguments)) if program.order else ()
-        return any(not program.said(inner) for item in items if item is not None for inner in _places(item))
+        items = (program.order.find_step(place, number) for number in find_steps(arguments)) if program.order else ()
+        return any(not program.has_content(inner) for item in items if item is not None for inner in _find_places(item))
 
-    def dies(self, place: int, code: NotRunCode, message: str) -> str:
+    def rule_out(self, place: int, code: NotRunCode, message: str) -> str:
         """Note that a call never runs."""
         self.dead[place] = code, message
         return "failed"
 
 
-def _worst(first: str, second: str) -> str:
+def _pick_worst(first: str, second: str) -> str:
     return max(first, second, key=_ORDER.index)
 
 
-def _places(item: int | Block) -> Iterator[int]:
-    return iter((item,)) if isinstance(item, int) else item.places()
+def _find_places(item: int | Block) -> Iterator[int]:
+    return iter((item,)) if isinstance(item, int) else item.find_places()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, assert_never
 
-from foregate.evidence.state.task import when
+from foregate.evidence.state.task import parse_time
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import (
     CallAnswered,
@@ -24,7 +24,7 @@ from foregate.schemas.judging_events import NeedAnswered
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.task_events import TaskEnded
-from foregate.schemas.task_plan import CallResponse, PlanTask, TaskPlan, TaskResult, TaskStatus
+from foregate.schemas.task_plan import PlanTask, TaskCallResult, TaskPlan, TaskResult, TaskStatus
 from foregate.schemas.tool_call import ToolCall
 
 CallStatus = Literal["open", "done", "failed", "held", "denied", "not_run", "judged_dry", "unknown", "undone"]
@@ -75,7 +75,7 @@ class CallState:
         """The name of its tool."""
         return self.call.name
 
-    def take(self, body: CallBody) -> None:
+    def apply(self, body: CallBody) -> None:
         """Take in an event of the call."""
         if isinstance(body, Ended):
             self.ended = body
@@ -86,16 +86,16 @@ class CallState:
                 self.target, self.text, self.exit_code = body.target, body.content, body.exit_code
                 self.status = "done" if body.ok else "failed"
                 if not body.ok:
-                    self.code, self.why = body.error, short(body.content or body.error or "it failed")
+                    self.code, self.why = body.error, shorten_reason(body.content or body.error or "it failed")
             case CallAnswered():
-                self.target, self.code, self.why = body.target, body.code, short(body.message)
+                self.target, self.code, self.why = body.target, body.code, shorten_reason(body.message)
                 ruled: dict[str, CallStatus] = {"hold": "held", "deny": "denied"}
                 self.status = ruled.get(body.ruling, "not_run")
                 if body.code == "not_run_dry_run":
                     self.status = "judged_dry"
                 self.cured = body.observed is not None and body.observed.ok
             case OutcomeUnknown():
-                self.target, self.status, self.why = body.target, "unknown", short(body.reason)
+                self.target, self.status, self.why = body.target, "unknown", shorten_reason(body.reason)
                 self.code = body.error
             case OutcomeResolved(outcome=outcome):
                 self.came, done = outcome, outcome == "done"
@@ -107,7 +107,7 @@ class CallState:
                 assert_never(body)
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether the call has done what it was for: it ran well, failed as it may, or would have in a dry run."""
         failed_as_it_may = self.may_fail and self.status == "failed" and self.code == "exit_code"
         return self.status in ("done", "judged_dry") or failed_as_it_may
@@ -142,27 +142,27 @@ class StepState:
     worked: int = 0
     sent: dict[int, int] = field(default_factory=dict)
 
-    def hear(self, words: str, thoughts: str, refused: str) -> None:
+    def note_response(self, words: str, thoughts: str, refused: str) -> None:
         """Note that there is a new response for the task, and what was said in it."""
         self.latest, self.responded, self.heard = (), True, True
         self.words, self.thoughts, self.refused = words, thoughts, refused
 
-    def add(self, call: CallState) -> CallState:
+    def add_call(self, call: CallState) -> CallState:
         """Add a call of the newest response, and return it."""
         self.calls.append(call)
         self.latest = (*self.latest, call.id)
         self.sent[call.position] = self.sent.get(call.position, 0) + 1
         return call
 
-    def of_position(self, position: int) -> CallState | None:
+    def find_by_position(self, position: int) -> CallState | None:
         """Return the newest call made for one of the task's own calls."""
         return next((call for call in reversed(self.calls) if call.position == position), None)
 
     @property
-    def left(self) -> list[int]:
+    def open_places(self) -> list[int]:
         """The places of the task's own calls that have not done what they are for."""
-        found = ((place, self.of_position(place)) for place in range(len(self.task.calls)))
-        return [place for place, call in found if call is None or not call.settled]
+        found = ((place, self.find_by_position(place)) for place in range(len(self.task.calls)))
+        return [place for place, call in found if call is None or not call.is_settled]
 
     @property
     def effects(self) -> set[str]:
@@ -170,15 +170,17 @@ class StepState:
         return {call.call.digest for call in self.calls if call.effect and call.status == "done"}
 
     @property
-    def newest(self) -> list[CallState]:
+    def newest_calls(self) -> list[CallState]:
         """The calls of the newest response for this task."""
         return [call for call in self.calls if call.id in self.latest]
 
     @property
     def result(self) -> TaskResult:
         """What came of the task so far."""
-        responses = tuple(CallResponse(ran_well(c), c.text, (c.why,) if c.why else (), c.exit_code) for c in self.calls)
-        said = self.words or next((call.text for call in reversed(self.calls) if call.settled), "")
+        responses = tuple(
+            TaskCallResult(has_run_well(c), c.text, (c.why,) if c.why else (), c.exit_code) for c in self.calls
+        )
+        said = self.words or next((call.text for call in reversed(self.calls) if call.is_settled), "")
         return TaskResult(
             self.task.id,
             self.status,
@@ -224,18 +226,18 @@ class PlanState:
         return state
 
     @property
-    def known(self) -> TaskPlan:
+    def current_plan(self) -> TaskPlan:
         """The plan; there is one when anything is asked of it."""
         assert self.plan is not None
         return self.plan
 
     @property
-    def intact(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether the plan in the log is the one that was proposed."""
         return self.plan is not None and self.plan.digest == self.digest
 
     @property
-    def in_hand(self) -> list[StepState]:
+    def current_steps(self) -> list[StepState]:
         """The tasks in hand: one, or several that only look."""
         return [step for step in self.steps.values() if step.status in ("running", "paused")]
 
@@ -245,7 +247,7 @@ class PlanState:
         return [step for step in self.steps.values() if step.status in ("pending", "running", "paused")]
 
     @property
-    def undone(self) -> list[CallState]:
+    def calls_undone(self) -> list[CallState]:
         """The calls that were undone, in the order of the tasks."""
         return [call for step in self.steps.values() for call in step.calls if call.status == "undone"]
 
@@ -261,17 +263,17 @@ class PlanState:
             return
         match event.body:
             case PlanProposed() as body:
-                self._propose(event, body)
+                self._start_plan(event, body)
             case PlanConfirmed() as body:
-                self._confirm(body)
+                self._confirm_plan(body)
             case NeedAnswered(answer=answer) if answer.gate == "plan_results" and answer.value:
                 self.answer = get_text(answer.value, "answer", "")
             case PlanStepChanged(plan=self.digest) as body:
                 self._change_step(event, body)
-            case ModelResponded() as body if self.in_hand and self.running:
-                self._respond(body)
+            case ModelResponded() as body if self.current_steps and self.running:
+                self._add_response(body)
             case TaskEnded(status=status) if self.running:
-                self._end(status)
+                self._end_plan(status)
             case (
                 ToolStarted()
                 | ToolFinished()
@@ -280,11 +282,11 @@ class PlanState:
                 | OutcomeResolved()
                 | EffectUndone() as body
             ) if call := self._calls.get(body.call):
-                call.take(body)
+                call.apply(body)
             case _:
                 pass
 
-    def _propose(self, event: Event, body: PlanProposed) -> None:
+    def _start_plan(self, event: Event, body: PlanProposed) -> None:
         self.plan, self.digest, self.proposed = body.proposal, body.digest, event.time
         self.confirmed = self.approved = self.running = False
         self.number, self.answer, self.status = body.number, "", ""
@@ -294,7 +296,7 @@ class PlanState:
         if self.number == 1:
             self._calls = {}
 
-    def _confirm(self, body: PlanConfirmed) -> None:
+    def _confirm_plan(self, body: PlanConfirmed) -> None:
         self.confirmed, self.approved, self.running = True, body.approved, True
         self.dry_run, self.status = body.dry_run, ""
         self.answer, self.stepwise = "", body.step
@@ -304,7 +306,7 @@ class PlanState:
         before, step.status, step.reason = step.status, body.status, body.reason or ""
         step.final, step.choice = body.final, body.choice
         if before == "running" and step.began:
-            step.worked += milliseconds(step.began, event.time)
+            step.worked += count_milliseconds(step.began, event.time)
             step.began = ""
         if step.status == "running":
             step.began = event.time
@@ -315,38 +317,38 @@ class PlanState:
                 step.request = body.ask.request
                 step.asks, step.responded = step.asks + 1, False
 
-    def _respond(self, body: ModelResponded) -> None:
-        calls, first = body.response.calls, self.in_hand[0].task.id
+    def _add_response(self, body: ModelResponded) -> None:
+        calls, first = body.response.calls, self.current_steps[0].task.id
         places = (-1,) * len(calls) if body.places is None else body.places
         tasks = (first,) * len(calls) if body.tasks is None else body.tasks
         said = (body.text, body.reasoning) if body.places is None else ("", "")
         for number in {*tasks} or {first}:
-            self.steps[number].hear(*said, body.refused)
+            self.steps[number].note_response(*said, body.refused)
         for call, place, number in zip(calls, places, tasks, strict=True):
             step = self.steps[number]
-            self._calls[call.id] = step.add(CallState(call, place, may_fail=step.task.may_fail))
+            self._calls[call.id] = step.add_call(CallState(call, place, may_fail=step.task.may_fail))
 
-    def _end(self, status: str) -> None:
+    def _end_plan(self, status: str) -> None:
         self.running, self.status = False, status
         for step in self.open:
             step.status, step.reason = "aborted", "the run of the plan ended before this"
 
 
-def named(call: CallState) -> str:
+def describe_unknown_call(call: CallState) -> str:
     """Return what a call with an unknown outcome is called, with the id by which a person settles it."""
     return f"{f'{call.tool} {call.target}'.strip()} ({call.id})"
 
 
-def ran_well(call: CallState) -> bool:
+def has_run_well(call: CallState) -> bool:
     """Whether a call ran without failing, or would have in a dry run."""
     return call.status in ("done", "judged_dry")
 
 
-def milliseconds(since: str, until: str) -> int:
+def count_milliseconds(since: str, until: str) -> int:
     """Return the milliseconds between two UTC texts."""
-    return max(0, round((when(until) - when(since)).total_seconds() * 1000))
+    return max(0, round((parse_time(until) - parse_time(since)).total_seconds() * 1000))
 
 
-def short(text: str) -> str:
+def shorten_reason(text: str) -> str:
     """Return a reason in one storable line."""
     return strict_json.scrub(" ".join(text.split()))[:_SUMMARY]

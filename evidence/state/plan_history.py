@@ -59,12 +59,12 @@ class PlanEntry:
             return ROLLED_BACK
         return "dry run" if self.state.dry_run else self.state.status.replace("_", " ")
 
-    def count(self, *statuses: str) -> int:
+    def count_tasks(self, *statuses: str) -> int:
         """Return how many tasks stand so."""
         return sum(step.status in statuses for step in self.state.steps.values())
 
 
-def plans_in(events: Iterable[Event]) -> list[PlanEntry]:
+def read_plans(events: Iterable[Event]) -> list[PlanEntry]:
     """Return the plans the events of one session tell of, oldest first.
 
     An event is the newest plan's; only what was undone later is told to those before it as well.

@@ -11,10 +11,10 @@ from foregate.evidence.atoms import AtomTable
 from foregate.evidence.ledger import Ledger
 from foregate.evidence.state import criteria
 from foregate.evidence.state.conversation import Conversation
-from foregate.evidence.state.dataflow import Program, Result
+from foregate.evidence.state.dataflow import CallResult, Dataflow
 from foregate.evidence.state.task import WHY, OpenNeed, OpenTurn, TaskState
-from foregate.evidence.state.transcript import message_of
-from foregate.evidence.state.truncate import line
+from foregate.evidence.state.transcript import build_message
+from foregate.evidence.state.truncate import format_line
 from foregate.schemas.call_events import (
     CallAnswered,
     EffectUndone,
@@ -68,7 +68,7 @@ class SessionState:
         self.task: TaskState | None = None
         self.tasks = 0
         self.open: OpenTurn | None = None
-        self.program: Program | None = None
+        self.program: Dataflow | None = None
         self.permits: dict[tuple[int, str], str] = {}
         self.in_flight: dict[str, ToolStarted] = {}
         self.parked: dict[str, OutcomeUnknown] = {}
@@ -82,16 +82,16 @@ class SessionState:
         answer = event.body if isinstance(event.body, (ToolFinished, CallAnswered, OutcomeUnknown)) else None
         answers = answer is not None and self.is_asked(answer.call)
         self._fold(event)
-        message = message_of(event, answers)
+        message = build_message(event, answers)
         if message is not None:
-            self.conversation.add(message, by_user=isinstance(event.body, UserMessage))
+            self.conversation.add_message(message, by_user=isinstance(event.body, UserMessage))
         if answer is not None and answers:
-            self._close(answer.call, event.seq, answer)
+            self._close_call(answer.call, event.seq, answer)
 
     def _fold(self, event: Event) -> None:
         match event.body:
             case SessionStarted() as body:
-                self._start(event, body)
+                self._start_session(event, body)
             case CatalogChanged() as body:
                 self.catalogue_hash = body.catalogue_hash
             case PolicyChanged() as body:
@@ -99,11 +99,11 @@ class SessionState:
             case TaskStarted() as body:
                 self._start_task(event, body)
             case UserMessage() as body:
-                self._hear(event, body)
+                self._add_message(event, body)
             case ModelResponded() as body:
-                self._respond(event, body)
+                self._add_response(event, body)
             case TurnJudged() as body:
-                self._judge(event, body)
+                self._apply_judgement(event, body)
             case NeedRaised() as body:
                 self._raise_need(event, body)
             case NeedAnswered() as body:
@@ -115,11 +115,11 @@ class SessionState:
             case CallAnswered() as body:
                 self._answer_call(body)
             case OutcomeUnknown() as body:
-                self._park(body)
+                self._note_unknown_outcome(body)
             case OutcomeResolved() as body:
-                self._resolve(event, body)
+                self._resolve_outcome(event, body)
             case EffectUndone() as body:
-                self.ledger.note(event.seq, body.evidence, body.changes)
+                self.ledger.record_evidence(event.seq, body.evidence, body.changes)
             case ContextCompressed() as body:
                 self.conversation.compress(body)
             case (PlanProposed() | PlanConfirmed() | PlanStepChanged()) as body:
@@ -127,7 +127,7 @@ class SessionState:
                     self.task.follow_plan(event, body)
             case TaskPaused() as body:
                 assert self.task is not None
-                self.task.pause(event.time, body)
+                self.task.pause_clock(event.time, body)
             case TaskEnded() as body:
                 self._end_task(body)
             case SessionEnded() | Checkpoint():
@@ -145,27 +145,27 @@ class SessionState:
         """The conversation as the model gets it."""
         return self.conversation.messages
 
-    def still_open(self) -> list[str]:
+    def describe_open_trouble(self) -> list[str]:
         """Return a line for each failure, hold and unknown outcome of a change that nothing has settled since."""
         found: dict[tuple[str, str], str] = {}
         for parked in self.parked.values():
             found[parked.tool, parked.target] = f"{_UNKNOWN}: {parked.reason}"
         if self.task is not None:
             found.update({key: f"{what}: {self.task.why[key]}" for key, what in self.task.trouble.items()})
-        return [line(f"open: `{' '.join(key).strip()}` {what}", 2 * WHY) for key, what in found.items()]
+        return [format_line(f"open: `{' '.join(key).strip()}` {what}", 2 * WHY) for key, what in found.items()]
 
-    def _close(self, call: str, seq: int, answer: ToolFinished | CallAnswered | OutcomeUnknown) -> None:
-        result = Result.of(seq, answer)
+    def _close_call(self, call: str, seq: int, answer: ToolFinished | CallAnswered | OutcomeUnknown) -> None:
+        result = CallResult.of(seq, answer)
         if self.open is not None and call in self.open.unanswered:
-            self.open.close(call, result)
+            self.open.close_call(call, result)
             if not self.open.unanswered:
                 self.open = None
         if self.program is not None:
-            self.program.answer(call, result)
+            self.program.record_result(call, result)
             if not self.program.unanswered:
                 self.program = None
 
-    def _start(self, event: Event, body: SessionStarted) -> None:
+    def _start_session(self, event: Event, body: SessionStarted) -> None:
         self.session, self.started = event.session, body
         self.catalogue_hash, self.prompts_hash = body.catalogue_hash, body.prompts_hash
         self.dialect = body.dialect or self.dialect
@@ -186,50 +186,50 @@ class SessionState:
         self.permits.clear()
         self.uses.clear()
 
-    def _hear(self, event: Event, body: UserMessage) -> None:
+    def _add_message(self, event: Event, body: UserMessage) -> None:
         assert self.task is not None
-        self.task.hear(Said(event.seq, body.text, event.actor), event.time)
-        self.atoms.hear(body.text, Origin.USER if event.actor == "user" else Origin.NOBODY, event.seq)
+        self.task.add_message(Said(event.seq, body.text, event.actor), event.time)
+        self.atoms.add_text(body.text, Origin.USER if event.actor == "user" else Origin.NOBODY, event.seq)
 
-    def _respond(self, event: Event, body: ModelResponded) -> None:
+    def _add_response(self, event: Event, body: ModelResponded) -> None:
         assert self.task is not None
         response = body.response
         if body.continues is not None:
-            self._continue(event, response, body.continues.places)
+            self._add_stage(event, response, body.continues.places)
             return
         task, usage = self.task, response.usage
         planned = body.places is not None
-        task.count(model_calls=not planned, tokens=usage.input_tokens + usage.output_tokens, cost=usage.cost)
+        task.add_counts(model_calls=not planned, tokens=usage.input_tokens + usage.output_tokens, cost=usage.cost)
         task.narrated = max(task.narrated, len(response.text.strip()))
         task.words_only = False
         if not response.calls:
             task.empty_responses += not response.text.strip()
-        self.program = Program.read(event.seq, body.program) if body.program is not None else None
+        self.program = Dataflow.from_record(event.seq, body.program) if body.program is not None else None
         if response.calls or self.program is None:
             self.open = OpenTurn.of(event.seq, response)
         self.uses.clear()
 
-    def _continue(self, event: Event, response: ModelResponse, places: Sequence[int]) -> None:
+    def _add_stage(self, event: Event, response: ModelResponse, places: Sequence[int]) -> None:
         """Take in a further stage: results were put into its calls, and what they said is what their tools said."""
         assert self.program is not None
         for place, call in zip(places, response.calls, strict=True):
-            for text, result in self.program.borrowed(place) if not call.defect else ():
-                self.atoms.hear(text, result.origin, result.seq, content=result.told, whole=True)
+            for text, result in self.program.find_taken_texts(place) if not call.defect else ():
+                self.atoms.add_text(text, result.origin, result.seq, content=result.told, whole=True)
         self.program.staged.update(places)
         self.open = OpenTurn.of(event.seq, response, self.program.seq)
         self.uses.clear()
 
-    def _judge(self, event: Event, body: TurnJudged) -> None:
+    def _apply_judgement(self, event: Event, body: TurnJudged) -> None:
         turn, judgement, task = body.turn, body.judgement, self.task
         assert task is not None
         for verdict in judgement.verdicts:
             if verdict.standing is Standing.ALLOW:
                 self.permits[event.seq, verdict.call] = verdict.digest
-        if turn.actor == "postlude" and not judgement.verdicts and task.verify(judgement):
+        if turn.actor == "postlude" and not judgement.verdicts and task.apply_verification(judgement):
             self.open = None
         if turn.actor != "model":
             return
-        task.judge(event.seq, body)
+        task.apply_judgement(event.seq, body)
         self.uses.update(judgement.uses)
         for grant in judgement.grants:
             (self.grants if grant.until == "session" else task.grants).append(replace(grant, seq=event.seq))
@@ -242,14 +242,14 @@ class SessionState:
         if self.open is not None:
             self.open.need = OpenNeed(event.seq, body.need, body.survey_hash, event.policy)
         if body.need.who == "person" and self.task is not None:
-            self.task.active, self.task.paused = self.task.elapsed(event.time), "awaiting_approval"
+            self.task.active, self.task.paused = self.task.count_active_seconds(event.time), "awaiting_approval"
 
     def _answer_need(self, event: Event, body: NeedAnswered) -> None:
         assert self.task is not None
         answer = replace(body.answer, seq=event.seq)
         if answer.who != "person":
             usage = body.usage or Usage()
-            self.task.count(
+            self.task.add_counts(
                 safety_calls=body.model_calls,
                 safety_rounds=1 if answer.who == "critic" else 0,
                 tokens=usage.input_tokens + usage.output_tokens,
@@ -270,7 +270,7 @@ class SessionState:
         permit, task = body.permit, self.task
         self.permits.pop((permit.judged, permit.call), None)
         self.in_flight[body.call] = body
-        task.count(tool_calls=body.look is None)  # what was seen early ran then
+        task.add_counts(tool_calls=body.look is None)  # what was seen early ran then
         if not body.early:
             task.runs[permit.digest] = task.runs.get(permit.digest, 0) + 1
         if self.open is not None:
@@ -293,7 +293,7 @@ class SessionState:
         if self.open is not None:
             self.open.own_changes.update((change.resource, change.after) for change in body.changes)
             if side_effect and not body.ok:
-                self.open.not_made(body.call)
+                self.open.note_failed_change(body.call)
 
     def _count_repeats(self, started: ToolStarted | None, body: ToolFinished) -> None:
         """Begin to count repeated calls anew where something has changed or something new was seen."""
@@ -308,9 +308,9 @@ class SessionState:
 
     def _note_evidence(self, event: Event, body: ToolFinished, side_effect: bool) -> None:
         records, changes = body.evidence, body.changes
-        self.ledger.note(event.seq, records, changes, may_have_changed=side_effect and not changes)
+        self.ledger.record_evidence(event.seq, records, changes, may_have_changed=side_effect and not changes)
         content = bool(records) and all(record.kind is EvidenceKind.FILE_READ for record in records)
-        self.atoms.hear(body.content, body.origin, event.seq, content=content)
+        self.atoms.add_text(body.content, body.origin, event.seq, content=content)
 
     def _finish_in_task(self, event: Event, body: ToolFinished, started: ToolStarted | None, side_effect: bool) -> None:
         assert self.task is not None
@@ -318,48 +318,48 @@ class SessionState:
         if body.changes or side_effect:
             task.last_change = event.seq
         for criterion in task.plan.criteria if task.plan else ():
-            if (result := criteria.observed(criterion, body)) is not None:
-                task.criteria[criteria.key(criterion)] = (event.seq, result)
+            if (result := criteria.check_criterion(criterion, body)) is not None:
+                task.criteria[criteria.criterion_key(criterion)] = (event.seq, result)
         if body.used:
-            task.count(**body.used)
-        task.finish(body, side_effect)
+            task.add_counts(**body.used)
+        task.note_finished_call(body, side_effect)
         task.changed.update(change.resource for change in body.changes)
         task.used["changed_resources"] = len(task.changed)
         if side_effect and body.ok:
-            task.count(changes=1)
+            task.add_counts(changes=1)
         if side_effect and started is not None and (body.ok or body.changes or not started.before):
             task.touched += 1
 
     def _is_new(self, resource: Resource, hash: str) -> bool:  # noqa: A002
-        return not any(seen.hash == hash for seen in self.ledger.seen(resource))
+        return not any(seen.hash == hash for seen in self.ledger.newest_records(resource))
 
     def _answer_call(self, body: CallAnswered) -> None:
         assert self.task is not None
         self.in_flight.pop(body.call, None)
         if body.change and self.is_asked(body.call):
             if self.open is not None:
-                self.open.not_made(body.call)
+                self.open.note_failed_change(body.call)
             if body.code not in NO_CLAIM:
-                self.task.went_wrong(body.tool, body.target, f"was not done ({body.code})", body.message)
+                self.task.note_trouble(body.tool, body.target, f"was not done ({body.code})", body.message)
 
-    def _park(self, body: OutcomeUnknown) -> None:
+    def _note_unknown_outcome(self, body: OutcomeUnknown) -> None:
         assert self.task is not None
         self.in_flight.pop(body.call, None)
         self.parked[body.call] = body
         self.task.touched += 1
-        self.task.went_wrong(body.tool, body.target, _UNKNOWN, body.reason)
+        self.task.note_trouble(body.tool, body.target, _UNKNOWN, body.reason)
         if self.open is not None:
-            self.open.not_made(body.call)
+            self.open.note_failed_change(body.call)
 
-    def _resolve(self, event: Event, body: OutcomeResolved) -> None:
+    def _resolve_outcome(self, event: Event, body: OutcomeResolved) -> None:
         self.parked.pop(body.call, None)
         done, changes = body.outcome == "done", body.changes or ()
-        self.ledger.note(event.seq, body.evidence or (), changes, may_have_changed=done and not changes)
+        self.ledger.record_evidence(event.seq, body.evidence or (), changes, may_have_changed=done and not changes)
         if self.task is None:
             return
         tool, target = body.tool, body.target
         if done:
-            self.task.settled(tool, target)
+            self.task.note_change(tool, target)
             self.task.last_change = event.seq
             self.task.changed.update(change.resource for change in changes)
         elif (tool, target) in self.task.trouble:

@@ -8,8 +8,8 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from foregate.evidence.state.dataflow import Result
-from foregate.evidence.state.truncate import line
+from foregate.evidence.state.dataflow import CallResult
+from foregate.evidence.state.truncate import format_line
 from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.decision import Decision
 from foregate.schemas.event import Event
@@ -73,14 +73,14 @@ class OpenTurn:
         calls, order = response.calls, response.order
         found = cls(seq, response, {call.id: call for call in calls}, continues=continues)
         if order is not None:
-            found.in_blocks = frozenset(calls[place].id for place in order.over(len(calls)).places())
+            found.in_blocks = frozenset(calls[place].id for place in order.fit_to(len(calls)).find_places())
         return found
 
-    def not_made(self, call: str) -> None:
+    def note_failed_change(self, call: str) -> None:
         """Note that a change did not happen: outside blocks it stops the later changes of the response."""
         self.change_not_made = self.change_not_made or call not in self.in_blocks
 
-    def close(self, call: str, result: Result) -> None:
+    def close_call(self, call: str, result: CallResult) -> None:
         """Take in what came of a call."""
         del self.unanswered[call]
         if call in self.in_blocks and not result.ok:
@@ -133,12 +133,12 @@ class TaskState:
     criteria: dict[str, tuple[int, CheckResult]] = field(default_factory=dict)
     after_turn: tuple[str, str] = ("", "")
 
-    def count(self, **more: int) -> None:
+    def add_counts(self, **more: int) -> None:
         """Add to the counters; raise KeyError for one there is none of."""
         for name, by in more.items():
             self.used[name] += by
 
-    def hear(self, said: Said, time: str) -> None:
+    def add_message(self, said: Said, time: str) -> None:
         """Take in what a person said, which answers what the task waited for."""
         self.messages.append(said)
         self.after_turn = ("", "")
@@ -147,17 +147,17 @@ class TaskState:
             self.narrated = max(self.narrated, len(self.question))
             self.paused, self.since, self.question = "", time, ""
 
-    def pause(self, time: str, body: TaskPaused) -> None:
+    def pause_clock(self, time: str, body: TaskPaused) -> None:
         """Stop the clock until a person has answered."""
-        self.active = self.elapsed(time)
+        self.active = self.count_active_seconds(time)
         self.paused = body.reason
         if body.question is not None:
             self.question = body.question
 
-    def judge(self, seq: int, body: TurnJudged) -> None:
+    def apply_judgement(self, seq: int, body: TurnJudged) -> None:
         """Take in what was judged of a turn of the model."""
         judgement = body.judgement
-        self.count(turns=0 if body.turn.cause else 1)
+        self.add_counts(turns=0 if body.turn.cause else 1)
         self.stuck = body.stuck
         for decision in judgement.decisions:
             self._count_fired(decision)
@@ -166,7 +166,7 @@ class TaskState:
         if judgement.plan is not None:
             self.plan = replace(judgement.plan, seq=seq)
         if judgement.consequence is not None:
-            self._follow(judgement.consequence)
+            self._apply_consequence(judgement.consequence)
 
     def _count_fired(self, decision: Decision) -> None:
         if any(ruling.standing is not Standing.ALLOW for ruling in decision.rulings) or decision.consequence:
@@ -182,7 +182,7 @@ class TaskState:
         if code in REFUSALS:
             self.refusals.append(Refusal(verdict.digest, fingerprint, verdict.gate, code, message, seq))
 
-    def _follow(self, consequence: Consequence) -> None:
+    def _apply_consequence(self, consequence: Consequence) -> None:
         if consequence.kind == "ask_user":
             self.question = consequence.question
             self.slots_asked.extend(consequence.slots)
@@ -190,9 +190,9 @@ class TaskState:
             self.words_only = True
             self.words_only_task = self.words_only_task or consequence.lasts == "task"
 
-    def verify(self, judgement: Judgement) -> bool:
+    def apply_verification(self, judgement: Judgement) -> bool:
         """Take in what was judged of an answer; return whether the answer goes back to the model."""
-        self.count(verification_rounds=1)
+        self.add_counts(verification_rounds=1)
         pending = False
         for decision in judgement.decisions:
             self.verdict = decision.code, decision.summary
@@ -212,29 +212,29 @@ class TaskState:
                 if plan is not None:
                     self.plan = replace(plan, seq=event.seq)
             case PlanStepChanged(status="running", step=step):
-                self.during = step_name(step)
+                self.during = name_step(step)
                 if self.paused:
                     self.paused, self.since = "", event.time
             case PlanStepChanged(step=step):
-                if self.during == step_name(step):
+                if self.during == name_step(step):
                     self.during = ""
             case _:
                 assert_never(body)
 
-    def went_wrong(self, tool: str, target: str, what: str, why: str) -> None:
+    def note_trouble(self, tool: str, target: str, what: str, why: str) -> None:
         """Note what became of a change, and why, until it is settled."""
         key = tool, target
-        self.trouble[key], self.why[key] = what, line(why, WHY)
+        self.trouble[key], self.why[key] = what, format_line(why, WHY)
 
-    def finish(self, body: ToolFinished, side_effect: bool) -> None:
+    def note_finished_call(self, body: ToolFinished, side_effect: bool) -> None:
         """Take in how a call that ran ended."""
         self.just_failed = () if body.ok else (body.tool,)
         if side_effect and not body.ok:
-            self.went_wrong(body.tool, body.target, "failed", body.content)
+            self.note_trouble(body.tool, body.target, "failed", body.content)
         elif side_effect:
-            self.settled(body.tool, body.target)
+            self.note_change(body.tool, body.target)
 
-    def settled(self, tool: str, target: str) -> None:
+    def note_change(self, tool: str, target: str) -> None:
         """Note that a change took effect, so that no trouble with its target is open any more."""
         if self.trouble:
             self.trouble = {key: what for key, what in self.trouble.items() if key[1] != target}
@@ -247,15 +247,15 @@ class TaskState:
 
     def counters_at(self, now: str) -> Counters:
         """Return what the task has used, with the seconds it has been active until `now`."""
-        return Counters(**{**self.used, "elapsed": self.elapsed(now)})
+        return Counters(**{**self.used, "elapsed": self.count_active_seconds(now)})
 
-    def elapsed(self, now: str) -> int:
+    def count_active_seconds(self, now: str) -> int:
         """Return the seconds the task has been active; waiting for a person does not count."""
         if self.paused or not self.since:
             return self.active
-        return self.active + max(0, int((when(now) - when(self.since)).total_seconds()))
+        return self.active + max(0, int((parse_time(now) - parse_time(self.since)).total_seconds()))
 
-    def held(self, digests: set[str]) -> tuple[HoldCount, ...]:
+    def find_hold_counts(self, digests: set[str]) -> tuple[HoldCount, ...]:
         """Return the hold counts of these digests."""
         return tuple(
             HoldCount(digest, code, fingerprint, count)
@@ -264,11 +264,11 @@ class TaskState:
         )
 
 
-def step_name(task: int) -> str:
+def name_step(task: int) -> str:
     """Return what a task of a confirmed plan is called where leave is bound to it."""
     return f"task-{task}"
 
 
-def when(time: str) -> datetime:
+def parse_time(time: str) -> datetime:
     """Return the moment a UTC text names."""
     return datetime.fromisoformat(time)

@@ -24,24 +24,24 @@ class Measure:
     name: str
     of: Callable[[str], int]
 
-    def weight(self, message: Message) -> int:
+    def count_tokens(self, message: Message) -> int:
         """Return how many tokens a message takes, its calls included."""
         calls = sum(_FRAME + self.of(call.name) + self.of(call.raw) for call in message.calls)
         return _FRAME + self.of(message.text) + calls
 
 
-def tokens_of(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Return about how many tokens a text takes; never fewer for a longer beginning of the same text."""
     if text.isascii():
         return -(-len(text) // _ASCII)
     return -(-len(text.encode("utf-8", "replace")) // _OTHER)
 
 
-ESTIMATE = Measure("estimate", tokens_of)
+ESTIMATE = Measure("estimate", estimate_tokens)
 """The measure where there is no better one."""
-weight = ESTIMATE.weight
+weight = ESTIMATE.count_tokens
 
 
-def surely_within(estimate: int, limit: int) -> bool:
+def is_surely_within(estimate: int, limit: int) -> bool:
     """Whether no way to count could find more than `limit` tokens in what the estimate says takes so many."""
     return estimate * _DENSEST <= limit

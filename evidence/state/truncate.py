@@ -17,43 +17,43 @@ _VIRAMA = 9
 """The combining class of the sign that joins two Indic consonants into one."""
 
 
-def cut(text: str, limit: int) -> tuple[str, int]:
+def truncate_text(text: str, limit: int) -> tuple[str, int]:
     """Return `text` with at most `limit` of its characters kept, and how many are left out.
 
     The line that says so is added to what is kept. What a reader sees as one character is not cut.
     """
     if len(text) <= limit:
         return text, 0
-    head = boundary(text, limit - limit // 2)
+    head = find_boundary(text, limit - limit // 2)
     start = len(text) - limit // 2
-    tail = next_boundary(text, start)
+    tail = find_next_boundary(text, start)
     missing = tail - head
     return f"{text[:head]}\n[... {missing} characters left out ...]\n{text[tail:]}", missing
 
 
-def line(text: str, limit: int) -> str:
+def format_line(text: str, limit: int) -> str:
     """Return a text as one line of at most `limit` characters; three dots stand for the rest."""
     flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: boundary(flat, max(0, limit - 3))] + "..."
+    return flat if len(flat) <= limit else flat[: find_boundary(flat, max(0, limit - 3))] + "..."
 
 
-def boundary(text: str, at: int) -> int:
+def find_boundary(text: str, at: int) -> int:
     """Return the nearest place at or before `at` that cuts no grapheme."""
     for place in range(at, max(-1, at - _FURTHEST), -1):
-        if not joined(text, place):
+        if not is_one_grapheme(text, place):
             return place
     return at
 
 
-def next_boundary(text: str, at: int) -> int:
+def find_next_boundary(text: str, at: int) -> int:
     """Return the nearest place at or after `at` that cuts no grapheme."""
     for place in range(at, min(len(text), at + _FURTHEST) + 1):
-        if not joined(text, place):
+        if not is_one_grapheme(text, place):
             return place
     return at
 
 
-def joined(text: str, at: int) -> bool:
+def is_one_grapheme(text: str, at: int) -> bool:
     """Whether the characters on both sides of a place are read as one."""
     if not 0 < at < len(text):
         return False
@@ -69,11 +69,11 @@ def joined(text: str, at: int) -> bool:
         number in _TONES
         or number in _JAMO
         or number in _TAGS
-        or (number in _REGIONAL and flags_before(text, at) % 2 == 1)
+        or (number in _REGIONAL and count_flag_halves(text, at) % 2 == 1)
     )
 
 
-def flags_before(text: str, at: int) -> int:
+def count_flag_halves(text: str, at: int) -> int:
     """Return how many regional indicators, two of which make a flag, stand right before a place."""
     count = 0
     while count < at and count < _FURTHEST and ord(text[at - 1 - count]) in _REGIONAL:

@@ -9,14 +9,14 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.gates.plan_scope import changed
-from foregate.gates.prelude import Prelude, prelude
-from foregate.gates.replay.redecide import Replayed, replayed, stand_in
+from foregate.gates.plan_scope import find_changed_resources
+from foregate.gates.prelude import Prelude, build_prelude
+from foregate.gates.replay.redecide import Replayed, build_stand_in, replay_turn
 from foregate.policy.policy import Policy
-from foregate.policy.source.difference import beside, values, with_values
+from foregate.policy.source.difference import is_outside_judging, list_values, replace_values
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
-from foregate.policy.source.strict_yaml import Data, Path, dotted
+from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GATES
 from foregate.schemas.decision import Decision
@@ -58,7 +58,7 @@ NO_CALL = ToolCall("", "", "", "{}", {}, "", "")
 """Stands for the call where a turn has none: an answer in words."""
 
 
-class Lever(Struct, frozen=True):
+class Counterfactual(Struct, frozen=True):
     """One thing that, moved alone, makes the ruling another: what it is in words, and what would come of the call.
 
     `key` is the policy path where it is a value, with `relation` (`>=`, `<=`, `=`, or `without` for a rule taken out)
@@ -75,7 +75,7 @@ class Lever(Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Ruled:
+class CounterfactualSearch:
     """A gate's `decision` on one call of a recorded turn, among all `rows`, with what is needed to judge it again."""
 
     turn: Turn
@@ -86,105 +86,107 @@ class Ruled:
     catalogue: Catalogue
 
     @cached_property
-    def bench(self) -> Prelude:
+    def prelude(self) -> Prelude:
         """The gates as they were."""
-        return prelude(self.policy, self.catalogue)
+        return build_prelude(self.policy, self.catalogue)
 
     @cached_property
     def facts(self) -> Mapping[str, CallFacts]:
         """The facts of the turn's calls as they were."""
-        return self.bench.facts(self.turn)
+        return self.prelude.facts(self.turn)
 
     @cached_property
-    def passed(self) -> bool:
+    def has_passed(self) -> bool:
         """Whether the gate let the call pass, or the answer in words."""
         if not self.turn.calls:
             return self.decision.code == "verification_passed"
-        return let_pass(self.decision, self.call.id)
+        return has_let_pass(self.decision, self.call.id)
 
     @property
-    def _standing(self) -> Standing:
+    def _find_standing(self) -> Standing:
         return next((r.standing for r in self.decision.rulings if r.call == self.call.id), Standing.ALLOW)
 
-    def levers(self) -> list[Lever]:
+    def find_counterfactuals(self) -> list[Counterfactual]:
         """Return what would have changed the ruling, values of the policy first; empty when nothing tried does."""
         if self.decision.gate not in _KEYS:
             return []
-        found = list(self._values())
-        return found if self.passed else found + list(self._moves())
+        found = list(self._try_values())
+        return found if self.has_passed else found + list(self._try_events())
 
-    def _values(self) -> Iterator[Lever]:
+    def _try_values(self) -> Iterator[Counterfactual]:
         """Yield the levers of the policy: of one that passed only the bounds of its numbers."""
         bounds = {number.path for number in self.decision.numbers}
-        for path, now in values(self.policy).items():
-            key = dotted(path)
-            if self.passed and key not in bounds:
+        for path, now in list_values(self.policy).items():
+            key = format_path(path)
+            if self.has_passed and key not in bounds:
                 continue
             if path[: len(RULES)] == RULES:
-                if path[-1] in self.decision.rules and not self.passed:
-                    yield from self._try({path: None}, f"without the rule `{path[-1]}`", key, "without", None)
-            elif key in bounds or (self._may_matter(path) and not beside(path)):
-                yield from self._value(path, now)
+                if path[-1] in self.decision.rules and not self.has_passed:
+                    yield from self._try_policy({path: None}, f"without the rule `{path[-1]}`", key, "without", None)
+            elif key in bounds or (self._may_matter_here(path) and not is_outside_judging(path)):
+                yield from self._try_value(path, now)
 
-    def _may_matter(self, path: Path) -> bool:
-        key = dotted(path)
+    def _may_matter_here(self, path: Path) -> bool:
+        key = format_path(path)
         within = _KEYS.get(self.decision.gate, ())
         return path[-1] not in _NOT_TRIED and any(key == name or key.startswith(f"{name}.") for name in within)
 
-    def _value(self, path: Path, now: Data) -> Iterator[Lever]:
+    def _try_value(self, path: Path, now: Data) -> Iterator[Counterfactual]:
         """Yield how a value would have to be: another word, or the nearest number on either side."""
-        node, key = POLICY.node_at(path) or {}, dotted(path)
+        node, key = POLICY.find_node(path) or {}, format_path(path)
         if isinstance(now, bool) or "enum" in node:
             for other in [not now] if isinstance(now, bool) else node["enum"]:
                 if other != now:
                     says = f"with `{key}: {str(other).lower()}`"
-                    yield from self._try({path: other}, says, key, "=", other)
+                    yield from self._try_policy({path: other}, says, key, "=", other)
         elif isinstance(now, int):
             least, most = node.get("minimum", 0), node.get("maximum", _MOST)
-            above = nearest(lambda value: self._turns({path: value}), now, most)
-            below = nearest(lambda value: self._turns({path: value}), now, max(least, min(1, now)))
+            above = find_nearest(lambda value: self._has_effect({path: value}), now, most)
+            below = find_nearest(lambda value: self._has_effect({path: value}), now, max(least, min(1, now)))
             if above is not None:
-                yield from self._try({path: above}, f"with `{key}` at {above} or more", key, ">=", above)
+                yield from self._try_policy({path: above}, f"with `{key}` at {above} or more", key, ">=", above)
             if below is not None:
-                till = f"at {below} or less" if self._turns({path: least}) else f"from 1 to {below}"
-                yield from self._try({path: below}, f"with `{key}` {till}", key, "<=", below)
-            elif above is None and now > 0 == least and self._turns({path: 0}):
-                yield from self._try({path: 0}, f"with `{key}` at 0", key, "=", 0)
+                till = f"at {below} or less" if self._has_effect({path: least}) else f"from 1 to {below}"
+                yield from self._try_policy({path: below}, f"with `{key}` {till}", key, "<=", below)
+            elif above is None and now > 0 == least and self._has_effect({path: 0}):
+                yield from self._try_policy({path: 0}, f"with `{key}` at 0", key, "=", 0)
 
-    def _turns(self, wanted: Mapping[Path, Data]) -> bool:
-        judged = self._judged(wanted)
-        return judged is not None and self._other(judged)
+    def _has_effect(self, wanted: Mapping[Path, Data]) -> bool:
+        judged = self._judge_with(wanted)
+        return judged is not None and self._is_other_ruling(judged)
 
-    def _try(self, wanted: Mapping[Path, Data], says: str, key: str, relation: str, value: Json) -> Iterator[Lever]:
-        judged = self._judged(wanted)
-        if judged is not None and self._other(judged):
-            yield self._lever(judged, says, key, relation, value)
+    def _try_policy(
+        self, wanted: Mapping[Path, Data], says: str, key: str, relation: str, value: Json
+    ) -> Iterator[Counterfactual]:
+        judged = self._judge_with(wanted)
+        if judged is not None and self._is_other_ruling(judged):
+            yield self._build_counterfactual(judged, says, key, relation, value)
 
-    def _judged(self, wanted: Mapping[Path, Data]) -> Replayed | None:
+    def _judge_with(self, wanted: Mapping[Path, Data]) -> Replayed | None:
         """Return the turn judged with other values, None where they make no policy."""
         try:
-            policy = with_values(self.policy, wanted)
+            policy = replace_values(self.policy, wanted)
         except ValueError:
             return None
-        bench = prelude(policy, self.catalogue)
-        return replayed(self.turn, policy, bench, bench.facts(self.turn))
+        bench = build_prelude(policy, self.catalogue)
+        return replay_turn(self.turn, policy, bench, bench.facts(self.turn))
 
-    def _moves(self) -> Iterator[Lever]:
+    def _try_events(self) -> Iterator[Counterfactual]:
         """Yield the levers that are no values of the policy: what was said, seen, granted or answered."""
         turn, gate = self.turn, self.decision.gate
-        for says, moved in self._before():
-            judged = replayed(moved, self.policy, self.bench, self.bench.facts(moved))
-            if self._other(judged):
-                yield self._lever(judged, says)
+        for says, moved in self._vary_past():
+            judged = replay_turn(moved, self.policy, self.prelude, self.prelude.facts(moved))
+            if self._is_other_ruling(judged):
+                yield self._build_counterfactual(judged, says)
         if gate in _ADVICE:
             other = tuple(answer for answer in turn.answers if answer.gate != gate)
             moved = replace(turn, answers=other, attended=turn.attended or gate == "approval")
-            judged = replayed(moved, self.policy, self.bench, self.facts, otherwise=self._met)
+            judged = replay_turn(moved, self.policy, self.prelude, self.facts, otherwise=self._answer_best)
             judged = replace(judged, missing={c: need for c, need in judged.missing.items() if need.gate != gate})
-            if self._other(judged):
-                yield self._lever(judged, f"with {_ADVICE[gate]}")
+            if self._is_other_ruling(judged):
+                yield self._build_counterfactual(judged, f"with {_ADVICE[gate]}")
 
-    def _before(self) -> Iterator[tuple[str, Turn]]:
+    def _vary_past(self) -> Iterator[tuple[str, Turn]]:
         """Yield turns before which something else had happened, and what in words."""
         turn, policy, call = self.turn, self.policy, self.call
         if not turn.calls:
@@ -202,21 +204,21 @@ class Ruled:
             yield f"had the person said {', '.join(slots)} before", answered
         if turn.refusals:
             yield "had it not been refused before", replace(turn, refusals=())
-        if seen := self._seen():
+        if seen := self._find_visible_targets():
             names = ", ".join(f"`{resource.id[:120]}`" for resource in seen)
-            yield f"had {names} been looked at first, as it stood", self._with_seen(seen)
+            yield f"had {names} been looked at first, as it stood", self._add_observations(seen)
         if self.decision.gate == "approval":
             leave = "with leave given before for exactly this call"
-            yield leave, replace(turn, grants=(*turn.grants, *self._leave()))
-        elif turn.attended and self._standing is Standing.HOLD:
+            yield leave, replace(turn, grants=(*turn.grants, *self._build_grants()))
+        elif turn.attended and self._find_standing is Standing.HOLD:
             anyway = Grant(self.decision.gate, self.decision.code, "", digest=call.digest)
             yield "with a person's `anyway`", replace(turn, grants=(*turn.grants, anyway))
 
-    def _seen(self) -> list[SurveyedResource]:
+    def _find_visible_targets(self) -> list[SurveyedResource]:
         found = self.facts[self.call.id].resources
         return [r for r in found if r.exists and r.access.changes and r.kind in _VISIBLE]
 
-    def _with_seen(self, seen: list[SurveyedResource]) -> Turn:
+    def _add_observations(self, seen: list[SurveyedResource]) -> Turn:
         """Return the turn with the whole of these resources observed as they were."""
         kinds = dict.fromkeys(kind for needed in self.policy.evidence.requirements for kind in needed.accepts)
         surveys = []
@@ -230,7 +232,7 @@ class Ruled:
             surveys.append(replace(survey, resources=tuple(resources)))
         return replace(self.turn, surveys=tuple(surveys))
 
-    def _leave(self) -> tuple[Grant, ...]:
+    def _build_grants(self) -> tuple[Grant, ...]:
         """Return a grant for each reason the call was asked about."""
         reasons = [("approval", "approval_required")]
         for row in self.rows:
@@ -239,18 +241,18 @@ class Ruled:
         effect = self.facts[self.call.id].effect.value
         return tuple(Grant(gate, code, effect, digest=self.call.digest) for gate, code in reasons)
 
-    def _met(self, need: Need, turn: Turn) -> Answer:
+    def _answer_best(self, need: Need, turn: Turn) -> Answer:
         """Return the best answer to this gate's question, and to others that nobody answered what stands in."""
         if need.gate != self.decision.gate:
-            return stand_in(need, turn)
+            return build_stand_in(need, turn)
         value: Json = {"choice": "yes", "text": "", "by": "person"}
         if need.who == "planner":
-            value = fitting_plan(self.facts[need.calls[0]])
+            value = build_fitting_plan(self.facts[need.calls[0]])
         elif need.who == "critic":
             value = {"verdict": "accept", "issues": [], "summary": "fine"}
-        return replace(stand_in(need, turn), value=value, error="")
+        return replace(build_stand_in(need, turn), value=value, error="")
 
-    def _other(self, judged: Replayed) -> bool:
+    def _is_other_ruling(self, judged: Replayed) -> bool:
         """Whether the gate's ruling on the call is another in kind: it passes where it did not, or the reverse."""
         gate = self.decision.gate
         row = next((row for row in judged.judgement.decisions if row.gate == gate), None)
@@ -258,19 +260,21 @@ class Ruled:
             return row is not None and row.code != self.decision.code
         need = judged.missing.get(self.call.id)
         if need is not None and need.gate == gate:
-            return not self.passed
-        verdict = judged.judgement.verdict_of(self.call.id)
-        if verdict.gate == gate and verdict.standing is not Standing.ALLOW and not self.passed:
+            return not self.has_passed
+        verdict = judged.judgement.find_verdict(self.call.id)
+        if verdict.gate == gate and verdict.standing is not Standing.ALLOW and not self.has_passed:
             return False
-        earlier = verdict.standing is not Standing.ALLOW and before(verdict.gate, gate)
+        earlier = verdict.standing is not Standing.ALLOW and is_before(verdict.gate, gate)
         shadow = self.decision.mode == "shadow"
         if row is not None and (shadow or row.mode == "enforce"):
-            return let_pass(row, self.call.id) != self.passed
+            return has_let_pass(row, self.call.id) != self.has_passed
         if shadow:
             return False
-        return not self.passed and not earlier
+        return not self.has_passed and not earlier
 
-    def _lever(self, judged: Replayed, says: str, key: str = "", relation: str = "", value: Json = None) -> Lever:
+    def _build_counterfactual(
+        self, judged: Replayed, says: str, key: str = "", relation: str = "", value: Json = None
+    ) -> Counterfactual:
         then, by = "runs", ""
         need = judged.missing.get(self.call.id)
         if need is None and self.policy.holds == "whole_response":
@@ -280,24 +284,24 @@ class Ruled:
         elif need is not None:
             then, by = "asks" if need.gate != self.decision.gate else "asks_here", need.who
         else:
-            verdict = judged.judgement.verdict_of(self.call.id)
+            verdict = judged.judgement.find_verdict(self.call.id)
             if verdict.standing is not Standing.ALLOW:
                 then = "denied" if verdict.standing is Standing.DENY else "held"
                 by = f"{verdict.gate} ({verdict.ruling.code})"
-        return Lever(says, then, by, key, relation, value)
+        return Counterfactual(says, then, by, key, relation, value)
 
 
-def let_pass(decision: Decision, call_id: str) -> bool:
+def has_let_pass(decision: Decision, call_id: str) -> bool:
     """Whether a row lets a call pass; one it says nothing notable of has passed."""
     return all(ruling.standing is Standing.ALLOW for ruling in decision.rulings if ruling.call == call_id)
 
 
-def before(gate: str, other: str) -> bool:
+def is_before(gate: str, other: str) -> bool:
     """Whether a gate is asked before another."""
     return gate in GATES and other in GATES and GATES.index(gate) < GATES.index(other)
 
 
-def nearest(turns: Callable[[int], bool], now: int, limit: int) -> int | None:
+def find_nearest(turns: Callable[[int], bool], now: int, limit: int) -> int | None:
     """Return the value closest to `now`, towards `limit`, at which something turns; None where nothing does."""
     if limit == now or not turns(limit):
         return None
@@ -311,9 +315,9 @@ def nearest(turns: Callable[[int], bool], now: int, limit: int) -> int | None:
     return turned
 
 
-def fitting_plan(facts: CallFacts) -> Json:
+def build_fitting_plan(facts: CallFacts) -> Json:
     """Return a plan that passes every check for a call, and covers nothing else."""
-    named = changed(facts) or list(facts.resources)
+    named = find_changed_resources(facts) or list(facts.resources)
     target = named[0].id if named else ""
     return {
         "goal": "do exactly this",

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.gates.postlude import postlude
+from foregate.gates.postlude import judge_answer
 from foregate.gates.prelude import Prelude, judge
 from foregate.policy.policy import Policy
 from foregate.policy.risk.resurvey import resurvey
@@ -67,7 +67,7 @@ class Redecision(Struct, frozen=True):
     spared: tuple[Who, ...] = ()
 
     @property
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether every call comes out as recorded."""
         return all(call.change == "unchanged" for call in self.calls)
 
@@ -84,12 +84,12 @@ class Replayed(Struct, frozen=True):
     used: tuple[Answer, ...]
 
 
-def decide(
+def judge_any_turn(
     turn: Turn, policy: Policy, bench: Prelude, facts: Mapping[str, CallFacts] | None = None
 ) -> Judgement | Need:
     """Judge a turn of any actor: an answer after changes goes to the postlude, everything else to the gates."""
     if turn.actor == "postlude" and not turn.calls:
-        return postlude(turn, policy)
+        return judge_answer(turn, policy)
     return judge(turn, bench, facts)
 
 
@@ -100,18 +100,18 @@ def redecide(
 
     Recorded answers are used, whatever policy they were given under, where they answer what is asked now.
     """
-    turn, unknown, looked = looked_at(turn, policy, before, catalogue)
+    turn, unknown, looked = survey_again(turn, policy, before, catalogue)
     facts = bench.facts(turn)
     other = {call.digest for call in turn.calls if call.id in looked}
-    now = replayed(turn, policy, bench, facts, other)
+    now = replay_turn(turn, policy, bench, facts, other)
     if not turn.calls:
-        return Redecision((answer_change(recorded, now.judgement),))
+        return Redecision((compare_answers(recorded, now.judgement),))
     beside = bench.holds_all and bool(unknown or now.missing)
     changes = []
     for call in turn.calls:
-        old, target = recorded.verdict_of(call.id), facts[call.id].target
+        old, target = recorded.find_verdict(call.id), facts[call.id].target
         need = now.missing.get(call.id)
-        was = Side(old.standing.value, old.gate, old.ruling.code, asked_about(old, turn.answers))
+        was = Side(old.standing.value, old.gate, old.ruling.code, has_asked_person(old, turn.answers))
         row = CallChange(call.id, call.name[:128], target, "not_decidable", was)
         if call.id in unknown:
             row = replace(row, needs=unknown[call.id])
@@ -122,13 +122,13 @@ def redecide(
         elif beside:
             row = replace(row, needs="the calls beside it")
         else:
-            row = compared(row, old, now.judgement.verdict_of(call.id), now.used)
+            row = compare_verdicts(row, old, now.judgement.find_verdict(call.id), now.used)
         changes.append(row)
     spared = [answer.who for answer in turn.answers if answer not in now.used and answer.gate != "loop"]
     return Redecision(tuple(changes), tuple(spared))
 
 
-def looked_at(
+def survey_again(
     turn: Turn, policy: Policy, before: Policy, catalogue: Catalogue
 ) -> tuple[Turn, dict[str, str], set[str]]:
     """Return the turn as it would have been surveyed, by call the key where nobody can say, and the calls changed."""
@@ -147,7 +147,7 @@ def looked_at(
     return (replace(turn, surveys=tuple(surveys)) if changed else turn), unknown, changed
 
 
-def replayed(
+def replay_turn(
     turn: Turn,
     policy: Policy,
     bench: Prelude,
@@ -166,30 +166,30 @@ def replayed(
     used: list[Answer] = []
     missing: dict[str, Need] = {}
     while True:
-        result = decide(told(turn, given, afterwards), policy, bench, facts)
+        result = judge_any_turn(replace_answers(turn, given, afterwards), policy, bench, facts)
         if isinstance(result, Judgement) and afterwards:
             given.append(afterwards.pop(0))
             continue
         if isinstance(result, Judgement):
             return Replayed(result, missing, tuple(used))
-        found = next((answer for answer in left if fits(answer, result)), None)
+        found = next((answer for answer in left if is_fitting(answer, result)), None)
         if found is not None:
             left.remove(found)
             used.append(found)
             given.append(found)
             continue
         missing = {**dict.fromkeys(result.calls, result), **missing}
-        given.append((otherwise or stand_in)(result, turn))
+        given.append((otherwise or build_stand_in)(result, turn))
 
 
-def told(turn: Turn, given: Sequence[Answer], afterwards: Sequence[Answer]) -> Turn:
+def replace_answers(turn: Turn, given: Sequence[Answer], afterwards: Sequence[Answer]) -> Turn:
     """Return the turn with these answers alone: with the safety budget as it stood when no others had been given.
 
     The leave that answers to the loop's own question brought is not there before them.
     """
     if not (given or turn.answers):
         return turn
-    (calls, rounds), (more_calls, more_rounds) = advice(turn.answers), advice(given)
+    (calls, rounds), (more_calls, more_rounds) = count_advice(turn.answers), count_advice(given)
     counters = replace(
         turn.counters,
         safety_calls=max(0, turn.counters.safety_calls - calls + more_calls),
@@ -200,12 +200,12 @@ def told(turn: Turn, given: Sequence[Answer], afterwards: Sequence[Answer]) -> T
     return replace(turn, answers=tuple(given), counters=counters, grants=grants)
 
 
-def advice(answers: Sequence[Answer]) -> tuple[int, int]:
+def count_advice(answers: Sequence[Answer]) -> tuple[int, int]:
     """Return how many of the answers are the planner's or the critic's, and how many the critic's."""
     return sum(answer.who != "person" for answer in answers), sum(answer.who == "critic" for answer in answers)
 
 
-def fits(answer: Answer, need: Need) -> bool:
+def is_fitting(answer: Answer, need: Need) -> bool:
     """Whether a recorded answer answers a need: asked about the same calls, a person also about more."""
     if (answer.gate, answer.who) != (need.gate, need.who):
         return False
@@ -213,7 +213,7 @@ def fits(answer: Answer, need: Need) -> bool:
     return asked <= about if need.who == "person" else asked == about
 
 
-def stand_in(need: Need, turn: Turn) -> Answer:
+def build_stand_in(need: Need, turn: Turn) -> Answer:
     """Return an answer that lets judging go on past a question nobody answered: a yes, or no advice to be had."""
     value = {"choice": "yes", "text": "", "by": "nobody"} if need.who == "person" else None
     return Answer(
@@ -221,14 +221,14 @@ def stand_in(need: Need, turn: Turn) -> Answer:
     )
 
 
-def asked_about(verdict: Verdict, answers: Sequence[Answer]) -> bool:
+def has_asked_person(verdict: Verdict, answers: Sequence[Answer]) -> bool:
     """Whether a person was asked for approval of the call."""
     return any(answer.gate == "approval" and verdict.digest in answer.digests for answer in answers)
 
 
-def compared(row: CallChange, old: Verdict, new: Verdict, used: Sequence[Answer]) -> CallChange:
+def compare_verdicts(row: CallChange, old: Verdict, new: Verdict, used: Sequence[Answer]) -> CallChange:
     """Return the row of a call whose new verdict is certain."""
-    now = Side(new.standing.value, new.gate, new.ruling.code, asked_about(new, used))
+    now = Side(new.standing.value, new.gate, new.ruling.code, has_asked_person(new, used))
     ran, runs = old.standing is Standing.ALLOW, new.standing is Standing.ALLOW
     change: Change = "unchanged"
     if ran != runs:
@@ -241,7 +241,7 @@ def compared(row: CallChange, old: Verdict, new: Verdict, used: Sequence[Answer]
     return replace(row, change=change, after=now, numbers=numbers)
 
 
-def answer_change(recorded: Judgement, now: Judgement) -> CallChange:
+def compare_answers(recorded: Judgement, now: Judgement) -> CallChange:
     """Return how the verdict on an answer in words differs; one that is pending is held, the others pass it on."""
     old, new = recorded.decisions[0].code, now.decisions[0].code
     sides = [Side("hold" if code == _ANSWER[2] else "allow", "postlude", code) for code in (old, new)]

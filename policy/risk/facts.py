@@ -10,7 +10,7 @@ from foregate.policy.policy import Policy, ToolEntry
 from foregate.policy.risk import commands, scores
 from foregate.schemas.call_facts import CallFacts, Score
 from foregate.schemas.capabilities import UNDECLARED, Capabilities
-from foregate.schemas.effect import Effect, worst
+from foregate.schemas.effect import Effect, worse_of
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
@@ -21,20 +21,20 @@ _FLAGS = tuple(Capabilities.__struct_fields__)
 _UNDOABLE = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE, Effect.COMMIT, Effect.ADMINISTER)
 
 
-def facts_of_turn(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapping[str, CallFacts]:
+def compute_turn_facts(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapping[str, CallFacts]:
     """Return the facts of each call of the turn, by call id; a call whose facts cannot be had counts as the worst."""
     surveys = {survey.call: survey for survey in turn.surveys}
     facts = {}
     for call in turn.calls:
         survey = surveys.get(call.id) or Survey(call.id, problem="nobody looked at this call")
         try:
-            facts[call.id] = facts_of(call, survey, turn, policy, catalogue)
+            facts[call.id] = compute_facts(call, survey, turn, policy, catalogue)
         except Exception as error:
-            facts[call.id] = worst_facts(call, survey, catalogue, f"its facts cannot be computed: {error}"[:300])
+            facts[call.id] = build_worst_facts(call, survey, catalogue, f"its facts cannot be computed: {error}"[:300])
     return facts
 
 
-def worst_facts(call: ToolCall, survey: Survey, catalogue: Catalogue, problem: str) -> CallFacts:
+def build_worst_facts(call: ToolCall, survey: Survey, catalogue: Catalogue, problem: str) -> CallFacts:
     """Return the facts of a call nothing is known of: an irreversible, external change, and a problem that holds it."""
     return CallFacts(
         call=call,
@@ -52,12 +52,12 @@ def worst_facts(call: ToolCall, survey: Survey, catalogue: Catalogue, problem: s
     )
 
 
-def facts_of(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, catalogue: Catalogue) -> CallFacts:
+def compute_facts(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, catalogue: Catalogue) -> CallFacts:
     """Return effect, capabilities in force, reversibility and scores of one call."""
     spec = catalogue.get(call.name)
     entry = policy.tools.get(call.name)
-    capabilities = capabilities_in_force(spec, entry, believed(spec, policy))
-    effect = effect_of(call, spec, entry, survey, policy)
+    capabilities = merge_capabilities(spec, entry, is_believed(spec, policy))
+    effect = effect_of_call(call, spec, entry, survey, policy)
     changes = effect.changes
     external = changes and (capabilities.external_side_effect or effect is Effect.SEND)
     way_back = capabilities.reversible and effect in _UNDOABLE
@@ -82,12 +82,12 @@ def facts_of(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, catalog
     return replace(bare, risk=scores.risk(bare, turn, policy), uncertainty=scores.uncertainty(bare, turn, policy))
 
 
-def believed(spec: ToolSpec | None, policy: Policy) -> bool:
+def is_believed(spec: ToolSpec | None, policy: Policy) -> bool:
     """Whether what a tool declares counts as the operator's word: their own, and a runtime's where the policy says."""
-    return spec is not None and (spec.own or (spec.elsewhere and policy.runtime.declarations == "believe"))
+    return spec is not None and (spec.is_own or (spec.is_elsewhere and policy.runtime.declarations == "believe"))
 
 
-def capabilities_in_force(spec: ToolSpec | None, entry: ToolEntry | None, own: bool = False) -> Capabilities:
+def merge_capabilities(spec: ToolSpec | None, entry: ToolEntry | None, own: bool = False) -> Capabilities:
     """Return the operator's entry over the tool's declaration.
 
     A tool that is not the operator's own, nor counts as `own`, is undeclared whatever it says, and what it says can
@@ -95,40 +95,42 @@ def capabilities_in_force(spec: ToolSpec | None, entry: ToolEntry | None, own: b
     """
     if spec is None:
         return UNDECLARED
-    own = own or spec.own
+    own = own or spec.is_own
     base = spec.capabilities if own and spec.capabilities is not None else UNDECLARED
     if entry is not None:
         base = replace(base, **{flag: said for flag in _FLAGS if (said := getattr(entry, flag)) is not None})
     if not own and spec.capabilities is not None:
-        base = base.raised_by(spec.capabilities)
+        base = base.raise_by(spec.capabilities)
     return base
 
 
-def effect_of(call: ToolCall, spec: ToolSpec | None, entry: ToolEntry | None, survey: Survey, policy: Policy) -> Effect:
+def effect_of_call(
+    call: ToolCall, spec: ToolSpec | None, entry: ToolEntry | None, survey: Survey, policy: Policy
+) -> Effect:
     """Return what the call would do: manifest or declaration, then what is raised by command, tool and resources."""
     if spec is None:
         return Effect.UNKNOWN
-    effect = declared_effect(spec, entry, policy)
+    effect = effect_of_tool(spec, entry, policy)
     if survey.command is not None:
-        classified = commands.effect_of(survey.command, policy)
-        trusted = believed(spec, policy) and (entry is None or entry.effect is None)
-        effect = classified if trusted else worst(effect, classified)
+        classified = commands.effect_of_command(survey.command, policy)
+        trusted = is_believed(spec, policy) and (entry is None or entry.effect is None)
+        effect = classified if trusted else worse_of(effect, classified)
     elif effect is not Effect.UNKNOWN:
         for resource in survey.resources:
-            effect = worst(effect, access_of(resource))
+            effect = worse_of(effect, effect_of_access(resource))
     if survey.declared_effect is not None:
-        effect = worst(effect, survey.declared_effect)
+        effect = worse_of(effect, survey.declared_effect)
     return effect
 
 
-def declared_effect(spec: ToolSpec, entry: ToolEntry | None, policy: Policy) -> Effect:
+def effect_of_tool(spec: ToolSpec, entry: ToolEntry | None, policy: Policy) -> Effect:
     """Return the effect of a tool before a call is looked at: as the operator's entry says, else as believed of it."""
     if entry is not None and entry.effect is not None:
         return entry.effect
-    return spec.effect if believed(spec, policy) else Effect.UNKNOWN
+    return spec.effect if is_believed(spec, policy) else Effect.UNKNOWN
 
 
-def access_of(resource: SurveyedResource) -> Effect:
+def effect_of_access(resource: SurveyedResource) -> Effect:
     """Return what happens to a resource: creating what is there already is editing it."""
     if resource.access is Effect.CREATE and resource.exists and resource.kind is ResourceKind.FILE:
         return Effect.EDIT

@@ -25,47 +25,47 @@ def matches(pattern: str, name: str, *, fold: bool = False) -> bool:
     Raises ValueError for a pattern longer than 1024 characters.
     """
     if fold:
-        pattern, name = folded(pattern), folded(name)
-    return compiled(pattern).fullmatch(scrub(name)) is not None
+        pattern, name = fold_name(pattern), fold_name(name)
+    return compile_glob(pattern).fullmatch(scrub(name)) is not None
 
 
 def matches_beneath(pattern: str, name: str) -> bool:
     """Whether `name` or a directory above it matches, without regard to case: what a forbidding pattern protects."""
-    pattern, name = folded(pattern).rstrip("/"), folded(name)
-    return compiled(f"{pattern}/**").fullmatch(scrub(name)) is not None
+    pattern, name = fold_name(pattern).rstrip("/"), fold_name(name)
+    return compile_glob(f"{pattern}/**").fullmatch(scrub(name)) is not None
 
 
 def may_hold(directory: str, pattern: str) -> bool:
     """Whether something that matches could lie beneath `directory`, without regard to case."""
     if directory in (".", ""):
         return not pattern.startswith("/")
-    name = scrub(folded(directory))
-    parts = folded(pattern).split("/")
-    return any(compiled("/".join(parts[:end])).fullmatch(name) is not None for end in range(1, len(parts)))
+    name = scrub(fold_name(directory))
+    parts = fold_name(pattern).split("/")
+    return any(compile_glob("/".join(parts[:end])).fullmatch(name) is not None for end in range(1, len(parts)))
 
 
 def matches_text(pattern: str, text: str) -> bool:
     """Whether `*` and `?` match the whole of a text that is no path, such as a tool's name or a command's word."""
-    return compiled(pattern, False).fullmatch(scrub(text)) is not None
+    return compile_glob(pattern, False).fullmatch(scrub(text)) is not None
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return a name as file systems without case would compare it."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 @lru_cache(maxsize=4096)
-def compiled(pattern: str, paths: bool = True) -> Any:
+def compile_glob(pattern: str, paths: bool = True) -> Any:
     """Return the compiled form of a glob; raise ValueError for one that is too long or too large."""
     if len(pattern) > _LONGEST:
         raise ValueError(f"a pattern has more than {_LONGEST} characters; shorten it")
     try:
-        return re2.compile(expression(scrub(pattern), paths), _OPTIONS)
+        return re2.compile(build_expression(scrub(pattern), paths), _OPTIONS)
     except re2.error:
         raise ValueError(f"the pattern `{pattern[:80]}` is too large; shorten it") from None
 
 
-def expression(pattern: str, paths: bool) -> str:
+def build_expression(pattern: str, paths: bool) -> str:
     """Return the regular expression a glob stands for."""
     any_run, any_one = ("[^/]*", "[^/]") if paths else (".*", ".")
     result, at = [], 0

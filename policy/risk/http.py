@@ -24,7 +24,7 @@ def effect_of_method(method: str) -> Effect:
     return Effect.OBSERVATION if method.upper() in _OBSERVING and method.isascii() else Effect.SEND
 
 
-def host_of(url: str) -> str:
+def read_host(url: str) -> str:
     """Return the host of an `http` or `https` URL as it is compared, "" where readers of URLs could disagree.
 
     Refused are white space, control characters, backslashes, non-ASCII (write `xn--` names), user information and
@@ -39,10 +39,10 @@ def host_of(url: str) -> str:
         return ""
     if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc or "%" in parts.netloc:
         return ""
-    return normal(host)
+    return normalise_host(host)
 
 
-def normal(host: str) -> str:
+def normalise_host(host: str) -> str:
     """Return a host name as it is compared: lower case, no final dot, addresses in their one form; "" for none."""
     host = host.lower().removesuffix(".").removeprefix("[").removesuffix("]")
     try:
@@ -51,22 +51,22 @@ def normal(host: str) -> str:
         return host if len(host) <= 253 and _HOST.fullmatch(host) and not _NUMBER.search(host) else ""
 
 
-def host_matches(pattern: str, host: str) -> bool:
+def is_host_match(pattern: str, host: str) -> bool:
     """Whether a host is the pattern's, by whole labels: `*.example.org` is every host below example.org, not itself."""
-    host = normal(host)
+    host = normalise_host(host)
     if not host:
         return False
     if pattern == "*":
         return True
     if pattern.startswith("*."):
-        base = normal(pattern[2:])
-        return bool(base) and host.endswith(f".{base}") and not _address(host)
-    return host == normal(pattern)
+        base = normalise_host(pattern[2:])
+        return bool(base) and host.endswith(f".{base}") and not _is_address(host)
+    return host == normalise_host(pattern)
 
 
-def host_allowed(host: str, policy: Policy) -> bool:
+def is_allowed_host(host: str, policy: Policy) -> bool:
     """Whether `http.hosts` lists the host. An allowed name may still lead to a private address: see `is_private`."""
-    return any(host_matches(pattern, host) for pattern in policy.http.hosts)
+    return any(is_host_match(pattern, host) for pattern in policy.http.hosts)
 
 
 def is_private(address: str | IPv4Address | IPv6Address) -> bool:
@@ -80,10 +80,12 @@ def is_private(address: str | IPv4Address | IPv6Address) -> bool:
         return True
     if not ip.is_global or ip.is_multicast or ip.is_reserved or any(ip in net for net in _NOT_PUBLIC):
         return True
-    return isinstance(ip, IPv6Address) and (ip.is_site_local or any(is_private(inner) for inner in _carried(ip)))
+    return isinstance(ip, IPv6Address) and (
+        ip.is_site_local or any(is_private(inner) for inner in _find_inner_addresses(ip))
+    )
 
 
-def _carried(ip: IPv6Address) -> list[IPv4Address]:
+def _find_inner_addresses(ip: IPv6Address) -> list[IPv4Address]:
     """Return the IPv4 addresses inside an IPv6 one."""
     found = [inner for inner in (ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())) if inner is not None]
     if int(ip) >> 32 == 0 or any(ip in net for net in _TRANSLATED):
@@ -91,7 +93,7 @@ def _carried(ip: IPv6Address) -> list[IPv4Address]:
     return found
 
 
-def _address(host: str) -> bool:
+def _is_address(host: str) -> bool:
     try:
         ip_address(host)
     except ValueError:

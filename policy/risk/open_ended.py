@@ -16,10 +16,10 @@ def is_open_ended(words: Sequence[str], policy: Policy) -> bool:
     >>> is_open_ended(["python3"], policy), is_open_ended(["python3", "-m", "pytest"], policy)
     (True, False)
     """
-    return any(leaves_open(entry, words) for entry in policy.commands.open_ended)
+    return any(is_left_open(entry, words) for entry in policy.commands.open_ended)
 
 
-def leaves_open(entry: str, words: Sequence[str]) -> bool:
+def is_left_open(entry: str, words: Sequence[str]) -> bool:
     """Whether one entry says so: its names stand in front, and no word that is no option follows them.
 
     Words of the entry that begin with a dash are options that may stand in between; with `...` at its end no further

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from foregate.policy.policy import Contract, Policy, Scores
-from foregate.policy.risk.words import STOP, find, words_of
+from foregate.policy.risk.words import STOP, find_phrases, split_words
 
 _MARKS = str.maketrans('`"\u201c\u201d', "    ")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RequestFacts:
     """`names` are the words that could name a thing, `things` also verbs that stand for one (`the build`), `kept` those
     of them that are to stay. `vague` is the word that stands for a thing without naming one, `destructive` the first
     destructive word, `conflict` two words that contradict each other; "" where none is. `confirms` says that the newest
@@ -28,65 +28,68 @@ class Request:
     confirms: bool = False
 
 
-_READ: dict[tuple[tuple[str, ...], str], Request] = {}
+_READ: dict[tuple[tuple[str, ...], str], RequestFacts] = {}
 _REMEMBERED = 256
 
 
-def request_of(texts: tuple[str, ...], policy: Policy) -> Request:
+def read_request(texts: tuple[str, ...], policy: Policy) -> RequestFacts:
     """Return what the messages of a task say together, oldest first; verbs and filling words name nothing."""
     key = (texts, policy.hash)
     request = _READ.get(key)
     if request is None:
         if len(_READ) >= _REMEMBERED:
             _READ.clear()
-        request = _READ[key] = _read(texts, policy.scores, policy.contract)
+        request = _READ[key] = _read_texts(texts, policy.scores, policy.contract)
     return request
 
 
-def _read(texts: Sequence[str], section: Scores, contract: Contract) -> Request:
-    words = [word for text in texts for word in (*words_of(text), STOP)]
-    quoted = [word for text in texts for word in (*words_of(unquoted(text)), STOP)]
+def _read_texts(texts: Sequence[str], section: Scores, contract: Contract) -> RequestFacts:
+    words = [word for text in texts for word in (*split_words(text), STOP)]
+    quoted = [word for text in texts for word in (*split_words(remove_quotes(text)), STOP)]
     vague = set(section.vague_words)
     verbs = {*section.destructive_words, *contract.mutation, *contract.observation}
     empty = vague.union(section.filler_words, verbs)
-    names = plain(word for word in (*words, *quoted) if word not in empty)
-    nouns = plain(word for _, end, _ in find(quoted, contract.determiners) for word in quoted[end : end + 2])
+    names = collect_names(word for word in (*words, *quoted) if word not in empty)
+    nouns = collect_names(
+        word for _, end, _ in find_phrases(quoted, contract.determiners) for word in quoted[end : end + 2]
+    )
     stands_for = next((word for word in words if word in vague), "")
-    newest = words_of(texts[-1]) if texts else ()
-    confirms = any(start == 0 for start, _, _ in find(newest, section.confirmations))
-    return Request(
+    newest = split_words(texts[-1]) if texts else ()
+    confirms = any(start == 0 for start, _, _ in find_phrases(newest, section.confirmations))
+    return RequestFacts(
         names,
         names | (nouns & verbs),
-        names & plain(to_stay(quoted, section.keep_words, {STOP, *contract.mutation, *contract.pivots})),
+        names
+        & collect_names(find_kept_words(quoted, section.keep_words, {STOP, *contract.mutation, *contract.pivots})),
         stands_for if not names and not confirms else "",
-        next((phrase for _, _, phrase in find(words, section.destructive_words)), ""),
-        next((f"{a} and {b}" for a, b in section.conflicts if both(words, a, b)), ""),
+        next((phrase for _, _, phrase in find_phrases(words, section.destructive_words)), ""),
+        next((f"{a} and {b}" for a, b in section.conflicts if has_both(words, a, b)), ""),
         confirms,
     )
 
 
-def plain(words: Iterable[str]) -> frozenset[str]:
+def collect_names(words: Iterable[str]) -> frozenset[str]:
     """Return words as names are compared, without what stands for the end of a clause or for something quoted."""
     return frozenset(word.removeprefix("./").rstrip("/") for word in words) - {STOP, "", "\u25cc"}
 
 
-def to_stay(words: Sequence[str], phrases: Sequence[str], ends: Set[str]) -> Iterator[str]:
+def find_kept_words(words: Sequence[str], phrases: Sequence[str], ends: Set[str]) -> Iterator[str]:
     """Yield the words after a phrase such as `keep`, up to the end of its clause or a word that turns it round."""
-    for _, end, _ in find(words, phrases):
+    for _, end, _ in find_phrases(words, phrases):
         yield from takewhile(lambda word: word not in ends, words[end:])
 
 
-def unquoted(text: str) -> str:
+def remove_quotes(text: str) -> str:
     """Return a text without its quotation marks: a quoted name is still a name."""
     return text.translate(_MARKS)
 
 
-def both(words: Sequence[str], first: str, second: str) -> bool:
+def has_both(words: Sequence[str], first: str, second: str) -> bool:
     """Whether two phrases both occur."""
-    return any(find(words, (first,))) and any(find(words, (second,)))
+    return any(find_phrases(words, (first,))) and any(find_phrases(words, (second,)))
 
 
-def named(target: str, words: Set[str]) -> bool:
+def is_named(target: str, words: Set[str]) -> bool:
     """Whether words name a target: its id, a directory above it, its last part, that without its ending, the ending.
 
     Compared by whole words; a single word names a part of a path only as that whole part.
@@ -100,11 +103,11 @@ def named(target: str, words: Set[str]) -> bool:
         return any(host in words for host in (target.split("/")[2], target.split("/")[2].partition(":")[0]))
     parts = target.split("/")
     above = ("/".join(parts[:end]) for end in range(1, len(parts)))
-    ways = (*above, *parts, *by_ending("/".join(parts[:-1]), parts[-1]))
+    ways = (*above, *parts, *list_endings("/".join(parts[:-1]), parts[-1]))
     return any(word in words for word in ways if word not in ("", ".", ".."))
 
 
-def by_ending(folder: str, name: str) -> tuple[str, ...]:
+def list_endings(folder: str, name: str) -> tuple[str, ...]:
     """Return a file's name without its ending, and the ways to name it by the ending: `log`, `.log`, `logs/*.log`."""
     if "." not in name.lstrip("."):
         return (name,)
@@ -112,14 +115,14 @@ def by_ending(folder: str, name: str) -> tuple[str, ...]:
     return stem, ending, f".{ending}", f"*.{ending}", f"{folder}/*.{ending}"
 
 
-def namesake(target: str, words: Set[str]) -> str:
+def find_namesake(target: str, words: Set[str]) -> str:
     """Return the path words name that ends as the target does, "" when they name the target or no such path."""
     last = f"/{target.casefold().rstrip('/').rpartition('/')[2]}"
     twins = [word for word in words if word.endswith(last)]
-    return min(twins) if twins and not named(target, words) else ""
+    return min(twins) if twins and not is_named(target, words) else ""
 
 
-def kept_in(folder: str, words: Set[str]) -> str:
+def find_kept_word(folder: str, words: Set[str]) -> str:
     """Return the first word that names something in a folder or is a file's bare name; "" when none does."""
     inside = "" if folder == "." else f"{folder.casefold().rstrip('/')}/"
     return min((word for word in words if word.startswith(inside) or ("." in word and "/" not in word)), default="")

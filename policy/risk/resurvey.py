@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands, rules
-from foregate.policy.risk.protection import protection
+from foregate.policy.risk.protection import find_protection
 from foregate.schemas import codec, strict_json
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import PolicyError
@@ -32,18 +32,22 @@ def resurvey(call: ToolCall, survey: Survey, spec: ToolSpec | None, before: Poli
     """Return what looking at the call would have found under `after`, or the key that makes it unknowable."""
     if spec is None or call.arguments is None:
         return survey
-    unknown = _targets(call, before, after) or _sizes(survey, before, after) or _secrets(survey, spec, before, after)
-    found = unknown or _command(call, survey, spec, before, after)
-    return found if isinstance(found, str) else _protected(found, before, after)
+    unknown = (
+        _compare_targets(call, before, after)
+        or _compare_sizes(survey, before, after)
+        or _compare_secrets(survey, spec, before, after)
+    )
+    found = unknown or _resurvey_command(call, survey, spec, before, after)
+    return found if isinstance(found, str) else _resurvey_protection(found, before, after)
 
 
-def _targets(call: ToolCall, before: Policy, after: Policy) -> str:
+def _compare_targets(call: ToolCall, before: Policy, after: Policy) -> str:
     old, new = (policy.tools.get(call.name) for policy in (before, after))
     same = (old.targets if old else None) == (new.targets if new else None)
     return "" if same else f"tools.{call.name}.targets"
 
 
-def _command(call: ToolCall, survey: Survey, spec: ToolSpec, before: Policy, after: Policy) -> Survey | str:
+def _resurvey_command(call: ToolCall, survey: Survey, spec: ToolSpec, before: Policy, after: Policy) -> Survey | str:
     """Return the survey with the files a command names, which are looked at only where it observes.
 
     One that observes no longer stands for itself, unless its call names more than the command.
@@ -51,8 +55,8 @@ def _command(call: ToolCall, survey: Survey, spec: ToolSpec, before: Policy, aft
     command = survey.command
     if command is None or before.commands.read_only == after.commands.read_only:
         return survey
-    observed, observes = (not commands.effect_of(command, policy).changes for policy in (before, after))
-    reads = [(commands.reads_beneath(command, p), commands.bare_words(command, p)) for p in (before, after)]
+    observed, observes = (not commands.effect_of_command(command, policy).changes for policy in (before, after))
+    reads = [(commands.can_read_beneath(command, p), commands.find_operands(command, p)) for p in (before, after)]
     if not (observed or observes) or (observed and observes and reads[0] == reads[1]):
         return survey
     named = [t for t in spec.targets if t.kind is not ResourceKind.PROCESS and (call.arguments or {}).get(t.parameter)]
@@ -61,10 +65,10 @@ def _command(call: ToolCall, survey: Survey, spec: ToolSpec, before: Policy, aft
     return replace(survey, resources=tuple(r for r in survey.resources if r.kind is ResourceKind.PROCESS))
 
 
-def _sizes(survey: Survey, before: Policy, after: Policy) -> str:
+def _compare_sizes(survey: Survey, before: Policy, after: Policy) -> str:
     old, new = before.files, after.files
     paths = [resource for resource in survey.resources if resource.kind in _PATHS and resource.exists]
-    folders = [resource for resource in paths if listed(resource, survey, before)]
+    folders = [resource for resource in paths if has_listing(resource, survey, before)]
     stores = any(r.kind is ResourceKind.REPOSITORY and r.access.changes for r in survey.resources)
     if old.max_hash != new.max_hash:
         least = min(old.max_hash, new.max_hash)
@@ -79,11 +83,11 @@ def _sizes(survey: Survey, before: Policy, after: Policy) -> str:
     return ""
 
 
-def _secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Policy) -> str:
+def _compare_secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Policy) -> str:
     """Return the key by which what would be committed or sent is searched for secrets otherwise, "" where it is not."""
     commits = any(r.kind is ResourceKind.REPOSITORY and r.access is Effect.COMMIT for r in survey.resources)
     if survey.command is not None:
-        git = [[_runs_git(what, survey.command, policy) for what in _COMMITTING] for policy in (before, after)]
+        git = [[_can_run_git(what, survey.command, policy) for what in _COMMITTING] for policy in (before, after)]
         if git[0] != git[1]:
             return "commands.wrappers"
         if git[0][0]:
@@ -98,46 +102,46 @@ def _secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Policy) -> s
     return "files.secret" if before.files.secret != after.files.secret and commits else ""
 
 
-def _runs_git(what: str, command: Command, policy: Policy) -> bool:
+def _can_run_git(what: str, command: Command, policy: Policy) -> bool:
     """Whether a command runs that command of git; one whose words cannot be told apart may."""
     try:
-        return rules.runs(("git", what), command, policy)
+        return rules.can_run(("git", what), command, policy)
     except PolicyError:
         return True
 
 
-def _protected(survey: Survey, before: Policy, after: Policy) -> Survey | str:
+def _resurvey_protection(survey: Survey, before: Policy, after: Policy) -> Survey | str:
     """Protection follows from a path's name, except where it lies in what a directory holds."""
     if (before.files.protected, before.files.secret) == (after.files.protected, after.files.secret):
         return survey
     key = "files.protected" if before.files.protected != after.files.protected else "files.secret"
     known = {resource.id for resource in survey.resources}
-    if survey.command is not None and any(turned(words(survey), known, before, after)):
+    if survey.command is not None and any(compare_protection(find_command_words(survey), known, before, after)):
         return key
     resources = []
     for resource in survey.resources:
         if resource.kind not in _PATHS or resource.protected == "outside_workspace":
             resources.append(resource)
-        elif listed(resource, survey, before):
+        elif has_listing(resource, survey, before):
             return key
         else:
-            resources.append(replace(resource, protected=protection(resource.id, after)))
+            resources.append(replace(resource, protected=find_protection(resource.id, after)))
     return replace(survey, resources=tuple(resources))
 
 
-def listed(resource: SurveyedResource, survey: Survey, policy: Policy) -> bool:
+def has_listing(resource: SurveyedResource, survey: Survey, policy: Policy) -> bool:
     """Whether what lies in a directory was looked at: it would go as a whole, or a command reads its files."""
     if resource.kind is not ResourceKind.DIRECTORY or not resource.exists:
         return False
-    searched = survey.command is not None and commands.reads_beneath(survey.command, policy)
+    searched = survey.command is not None and commands.can_read_beneath(survey.command, policy)
     return searched or resource.access in _INSIDE
 
 
-def words(survey: Survey) -> tuple[str, ...]:
+def find_command_words(survey: Survey) -> tuple[str, ...]:
     """Return the words of a command that could name files."""
     return survey.command.argv[1:] if survey.command is not None else ()
 
 
-def turned(names: Iterable[str], known: set[str], before: Policy, after: Policy) -> Iterable[bool]:
+def compare_protection(names: Iterable[str], known: set[str], before: Policy, after: Policy) -> Iterable[bool]:
     """Yield for each name that was not looked at whether its protection would be another."""
-    return (protection(name, before) != protection(name, after) for name in names if name not in known)
+    return (find_protection(name, before) != find_protection(name, after) for name in names if name not in known)

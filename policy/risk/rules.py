@@ -12,9 +12,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from foregate.policy.policy import Policy, Rule
-from foregate.policy.risk.facts import access_of
+from foregate.policy.risk.facts import effect_of_access
 from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
-from foregate.policy.risk.http import host_matches, host_of, normal
+from foregate.policy.risk.http import is_host_match, normalise_host, read_host
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import PolicyError
@@ -26,7 +26,7 @@ _MOST_WORDS = 4096
 _LINE = " \t\n;|&()`<>"
 
 
-class Decided(NamedTuple):
+class RulesVerdict(NamedTuple):
     """What the rules say of a call (`deny`, `ask` or `allow`), which rules decided, and the first one's message."""
 
     then: str
@@ -34,7 +34,7 @@ class Decided(NamedTuple):
     message: str
 
 
-def verdict(facts: CallFacts, policy: Policy, turn: Turn) -> Decided:
+def apply_rules(facts: CallFacts, policy: Policy, turn: Turn) -> RulesVerdict:
     """Return what the rules say of one call.
 
     Raises PolicyError when a deny or ask rule cannot be evaluated and no other rule denies: the call must not run.
@@ -43,7 +43,7 @@ def verdict(facts: CallFacts, policy: Policy, turn: Turn) -> Decided:
     unclear: PolicyError | None = None
     for rule in policy.rules.list:
         try:
-            if hit(rule, facts, policy):
+            if is_match(rule, facts, policy):
                 hits.append(rule)
         except (PolicyError, ValueError) as error:
             if rule.then != "allow":
@@ -55,11 +55,11 @@ def verdict(facts: CallFacts, policy: Policy, turn: Turn) -> Decided:
         if deciding:
             message = next((rule.message for rule in deciding if rule.message), "")
             ids = tuple(rule.id for rule in deciding)
-            return Decided(then, ids, message or f"the rule `{ids[0]}` says {then}")
-    return Decided(policy.rules.unmatched, (), "no rule names this call (`rules.unmatched`)")
+            return RulesVerdict(then, ids, message or f"the rule `{ids[0]}` says {then}")
+    return RulesVerdict(policy.rules.unmatched, (), "no rule names this call (`rules.unmatched`)")
 
 
-def hit(rule: Rule, facts: CallFacts, policy: Policy) -> bool:
+def is_match(rule: Rule, facts: CallFacts, policy: Policy) -> bool:
     """Whether every matcher the rule gives matches; cheap ones first, so that few calls need the unclear ones."""
     if rule.tool is not None and not matches_text(rule.tool, facts.call.name):
         return False
@@ -67,58 +67,62 @@ def hit(rule: Rule, facts: CallFacts, policy: Policy) -> bool:
         return False
     if rule.risk_at_least is not None and facts.risk.value < rule.risk_at_least:
         return False
-    if rule.effect is not None and not effect_fits(rule, facts):
+    if rule.effect is not None and not is_effect_match(rule, facts):
         return False
-    if facts.survey.problem and looks(rule):
+    if facts.survey.problem and is_survey_needed(rule):
         raise PolicyError(facts.survey.problem)
     if rule.secrets is not None and rule.secrets != bool(facts.survey.secrets):
         return False
     if rule.origin is not None and not any(atom.origin is rule.origin for atom in facts.survey.atoms):
         return False
-    if rule.command is not None and not command_fits(rule, facts.survey.command, policy):
+    if rule.command is not None and not is_command_match(rule, facts.survey.command, policy):
         return False
-    return resources_fit(rule, facts)
+    return has_matching_resources(rule, facts)
 
 
-def looks(rule: Rule) -> bool:
+def is_survey_needed(rule: Rule) -> bool:
     """Whether a rule needs what looking found."""
     wanted = (rule.kind, rule.resource, rule.protected, rule.command, rule.host, rule.origin, rule.secrets)
     return any(matcher is not None for matcher in wanted)
 
 
-def effect_fits(rule: Rule, facts: CallFacts) -> bool:
+def is_effect_match(rule: Rule, facts: CallFacts) -> bool:
     """Whether a rule's effects are the call's: one of them for a strict rule, all of them for an allow rule."""
     assert rule.effect is not None
     if rule.then != "allow":
-        return facts.effect in rule.effect or any(access_of(r) in rule.effect for r in facts.resources)
-    lesser = [access_of(r) for r in facts.resources if access_of(r) is not Effect.OBSERVATION]
+        return facts.effect in rule.effect or any(effect_of_access(r) in rule.effect for r in facts.resources)
+    lesser = [effect_of_access(r) for r in facts.resources if effect_of_access(r) is not Effect.OBSERVATION]
     return facts.effect in rule.effect and all(access in rule.effect for access in lesser)
 
 
-def resources_fit(rule: Rule, facts: CallFacts) -> bool:
+def has_matching_resources(rule: Rule, facts: CallFacts) -> bool:
     """Whether the call's resources fit kind, protection, glob and host: any for a strict rule, all for allow."""
     if rule.kind is None and rule.protected is None and rule.resource is None and rule.host is None:
         return True
-    fits = [resource_fits(rule, resource) for resource in facts.resources]
+    fits = [is_resource_match(rule, resource) for resource in facts.resources]
     return bool(fits) and all(fits) if rule.then == "allow" else any(fits)
 
 
-def resource_fits(rule: Rule, resource: SurveyedResource) -> bool:
+def is_resource_match(rule: Rule, resource: SurveyedResource) -> bool:
     """Whether one resource fits every matcher about resources the rule gives."""
-    if rule.kind is not None and resource.kind is not rule.kind and not (rule.resource and above(rule, resource)):
+    if (
+        rule.kind is not None
+        and resource.kind is not rule.kind
+        and not (rule.resource and may_match_inside(rule, resource))
+    ):
         return False
     if rule.protected is not None and resource.protected not in rule.protected:
         return False
-    if rule.host is not None and not host_fits(rule, resource):
+    if rule.host is not None and not is_rule_host(rule, resource):
         return False
     if rule.resource is None:
         return True
     if rule.then == "allow":
         return matches(rule.resource, resource.id)
-    return matches_beneath(rule.resource, resource.id) or above(rule, resource)
+    return matches_beneath(rule.resource, resource.id) or may_match_inside(rule, resource)
 
 
-def above(rule: Rule, resource: SurveyedResource) -> bool:
+def may_match_inside(rule: Rule, resource: SurveyedResource) -> bool:
     """Whether a strict rule's glob could name something inside a directory that the call would change."""
     return (
         rule.then != "allow"
@@ -130,21 +134,21 @@ def above(rule: Rule, resource: SurveyedResource) -> bool:
     )
 
 
-def host_fits(rule: Rule, resource: SurveyedResource) -> bool:
+def is_rule_host(rule: Rule, resource: SurveyedResource) -> bool:
     """Whether a URL or host is the rule's; raise PolicyError when nobody can say which host it is."""
     assert rule.host is not None
     if resource.kind is ResourceKind.URL:
-        host = host_of(resource.id)
+        host = read_host(resource.id)
     elif resource.kind is ResourceKind.HOST:
-        host = normal(resource.id)
+        host = normalise_host(resource.id)
     else:
         return False
     if not host:
         raise PolicyError(f"`{resource.id[:120]}` names no host that all readers agree on")
-    return host_matches(rule.host, host)
+    return is_host_match(rule.host, host)
 
 
-def command_fits(rule: Rule, command: Command | None, policy: Policy) -> bool:
+def is_command_match(rule: Rule, command: Command | None, policy: Policy) -> bool:
     """Whether a command is the rule's program with its leading arguments.
 
     An allow rule wants exactly these words in front of an argument vector. A strict rule knows the program by its last
@@ -156,29 +160,29 @@ def command_fits(rule: Rule, command: Command | None, policy: Policy) -> bool:
     if rule.then == "allow" and not command.problem:
         leading = command.argv[: len(rule.command)]
         return not command.shell and len(leading) == len(rule.command) and all(map(matches_text, rule.command, leading))
-    return runs(rule.command, command, policy)
+    return can_run(rule.command, command, policy)
 
 
-def runs(wanted: Sequence[str], command: Command, policy: Policy) -> bool:
+def can_run(wanted: Sequence[str], command: Command, policy: Policy) -> bool:
     """Whether a command runs a program with leading arguments, itself or somewhere among the words it hands on.
 
     Raises PolicyError when its words cannot be told apart.
     """
     if command.problem:
         raise PolicyError(command.problem)
-    words = shell_words(command.shell) if command.shell else list(command.argv)
-    if not command.shell and words and bare(words[0]) not in policy.commands.wrappers:
-        return leads(wanted, words)
-    inner = all_words(words)
-    return any(leads(wanted, inner, at) for at in range(len(inner)))
+    words = split_shell_words(command.shell) if command.shell else list(command.argv)
+    if not command.shell and words and get_program_name(words[0]) not in policy.commands.wrappers:
+        return has_words_at(wanted, words)
+    inner = list_words(words)
+    return any(has_words_at(wanted, inner, at) for at in range(len(inner)))
 
 
-def leads(wanted: Sequence[str], words: Sequence[str], at: int = 0) -> bool:
+def has_words_at(wanted: Sequence[str], words: Sequence[str], at: int = 0) -> bool:
     """Whether the wanted words stand at `at`; options between them, each with at most one value, are passed over.
 
     A wanted option may stand anywhere behind: `git push origin --force` is `git push --force`.
     """
-    if at >= len(words) or not matches_text(wanted[0], bare(words[at])):
+    if at >= len(words) or not matches_text(wanted[0], get_program_name(words[at])):
         return False
     at += 1
     options = [word for word in wanted[1:] if word.startswith("-")]
@@ -200,12 +204,12 @@ def leads(wanted: Sequence[str], words: Sequence[str], at: int = 0) -> bool:
     return True
 
 
-def bare(program: str) -> str:
+def get_program_name(program: str) -> str:
     """Return a program without its path."""
     return program.rsplit("/", 1)[-1]
 
 
-def all_words(words: Sequence[str]) -> list[str]:
+def list_words(words: Sequence[str]) -> list[str]:
     """Return all words, and the words inside those that are command lines themselves, as after `sh -c`."""
     found: list[str] = []
     open_words = list(reversed(words))
@@ -215,13 +219,13 @@ def all_words(words: Sequence[str]) -> list[str]:
         if len(found) > _MOST_WORDS:
             raise PolicyError(f"the command has more than {_MOST_WORDS} words")
         if any(char in word for char in _LINE):
-            inside = shell_words(word)
+            inside = split_shell_words(word)
             if inside != [word]:
                 open_words.extend(reversed(inside))
     return found
 
 
-def shell_words(line: str) -> list[str]:
+def split_shell_words(line: str) -> list[str]:
     """Return the words of a shell line, operators apart; raise PolicyError for one whose quotes do not close."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&`\n")
     lexer.whitespace = " \t\r"

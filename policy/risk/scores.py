@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.request import Request, kept_in, named, namesake, request_of
+from foregate.policy.risk.request import RequestFacts, find_kept_word, find_namesake, is_named, read_request
 from foregate.schemas.call_facts import CallFacts, Reason, Score
 from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import EvidenceKind, Origin
@@ -33,7 +33,7 @@ _WILD = "*?["
 _DESTRUCTIVE = (Effect.DELETE, Effect.EXECUTE, Effect.ADMINISTER, Effect.UNKNOWN)
 
 
-def noisy_or(reasons: Iterable[Reason]) -> Score:
+def combine_reasons(reasons: Iterable[Reason]) -> Score:
     """Combine independent dangers: 1 - (1-a)(1-b)..., so that a further danger never lowers the score.
 
     Integer arithmetic, rounded once at the end, so that every machine gets the same number.
@@ -48,7 +48,7 @@ def noisy_or(reasons: Iterable[Reason]) -> Score:
 
 def risk(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
     """Return how much could be lost by this call."""
-    return noisy_or(_dangers(facts, turn, policy))
+    return combine_reasons(_find_dangers(facts, turn, policy))
 
 
 def uncertainty(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
@@ -58,13 +58,13 @@ def uncertainty(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
     """
     if not facts.changes:
         return NONE
-    reasons = [r for r in _doubts(facts, turn, policy) if SLOTS[r.name] not in turn.slots_answered]
-    score = noisy_or(reasons)
+    reasons = [r for r in _find_doubts(facts, turn, policy) if SLOTS[r.name] not in turn.slots_answered]
+    score = combine_reasons(reasons)
     slots = dict.fromkeys(slot for reason in score.reasons if (slot := SLOTS[reason.name]))
     return Score(score.value, score.reasons, tuple(slots))
 
 
-def _dangers(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
+def _find_dangers(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
     weights = policy.scores.risk
     yield Reason("effect", weights.effect[facts.effect], f"the call would {facts.effect}")
     guarded = next((r for r in facts.resources if r.protected), None)
@@ -80,19 +80,19 @@ def _dangers(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
         yield Reason("high_impact", weights.high_impact, "the tool is declared to have high impact")
     if facts.broad:
         yield Reason("broad", weights.broad, f"it touches more than {policy.scope.max_resources} things")
-    if pattern := wide(facts):
+    if pattern := find_wide_pattern(facts):
         yield Reason("wide_pattern", weights.wide_pattern, f"it names its target by the pattern `{pattern[:120]}`")
     foreign = next((atom for atom in facts.survey.atoms if atom.origin is Origin.EXTERNAL), None)
     if foreign is not None:
         yield Reason("untrusted_origin", weights.untrusted_origin, f"only outside content said `{foreign.text[:120]}`")
-    if word := asked(turn, policy).destructive:
+    if word := read_user_request(turn, policy).destructive:
         yield Reason("destructive_words", weights.destructive_words, f"the request says `{word}`")
 
 
-def _doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
-    weights, request, aimed = policy.scores.uncertainty, asked(turn, policy), targets(facts)
+def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
+    weights, request, aimed = policy.scores.uncertainty, read_user_request(turn, policy), find_targets(facts)
     origins = {atom.text: atom.origin for atom in facts.survey.atoms}
-    known = [(r.id, known_from(r, request, origins)) for r in aimed]
+    known = [(r.id, find_best_origin(r, request, origins)) for r in aimed]
     for name, weight, how in (
         ("target_unmentioned", weights.target_unmentioned, Origin.NOBODY),
         ("target_untrusted", weights.target_untrusted, Origin.EXTERNAL),
@@ -102,17 +102,17 @@ def _doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
             who = "nobody named or looked at" if how is Origin.NOBODY else "only outside content names"
             yield Reason(name, weight, f"{who} `{target[:120]}`")
     for resource in aimed:
-        if meant := namesake(resource.id, request.things):
+        if meant := find_namesake(resource.id, request.things):
             why = f"the request names `{meant[:120]}`, not `{resource.id[:120]}`"
             yield Reason("target_namesake", weights.target_namesake, why)
             break
-    if told := next((r.id for r in aimed if told_by_a_file(r, facts, request)), ""):
+    if told := next((r.id for r in aimed if is_named_by_file(r, facts, request)), ""):
         yield Reason("target_told", weights.target_told, f"only a file's content names `{told[:120]}`")
-    if request.kept and (kept := next(filter(None, (spared(r, request) for r in aimed)), "")):
+    if request.kept and (kept := next(filter(None, (find_target_to_keep(r, request) for r in aimed)), "")):
         yield Reason("target_kept", weights.target_kept, f"the request says to keep `{kept[:120]}`")
-    if unscoped(facts, turn, request, origins):
+    if is_unscoped(facts, turn, request, origins):
         yield Reason("destructive_without_scope", weights.destructive_without_scope, "the request sets no bounds to it")
-        unasked = (r.id for r in aimed if not r.changed_before and not spoken_of(r, request, origins))
+        unasked = (r.id for r in aimed if not r.changed_before and not is_named_by_user(r, request, origins))
         if facts.effect is Effect.DELETE and (target := next(unasked, "")):
             yield Reason("deletion_unasked", weights.deletion_unasked, f"nobody spoke of `{target[:120]}`")
     if request.vague:
@@ -123,22 +123,22 @@ def _doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
         yield Reason("just_failed", weights.just_failed, f"`{facts.call.name[:64]}` just failed")
 
 
-def told_by_a_file(resource: SurveyedResource, facts: CallFacts, request: Request) -> bool:
+def is_named_by_file(resource: SurveyedResource, facts: CallFacts, request: RequestFacts) -> bool:
     """Whether nothing but what stands in files led to a resource that is there: an instruction may hide in a file."""
-    if not resource.exists or resource.changed_before or named(resource.id, request.things):
+    if not resource.exists or resource.changed_before or is_named(resource.id, request.things):
         return False
     if any(seen.kind is not EvidenceKind.FILE_READ for seen in resource.evidence):
         return False
     return any(atom.told and atom.text == resource.id for atom in facts.survey.atoms)
 
 
-def asked(turn: Turn, policy: Policy) -> Request:
+def read_user_request(turn: Turn, policy: Policy) -> RequestFacts:
     """Return what the task's messages of its user say; a parent's words are not the user's."""
     texts = tuple(said.text for said in turn.user_messages if said.actor == "user")
-    return request_of(texts, policy)
+    return read_request(texts, policy)
 
 
-def wide(facts: CallFacts) -> str:
+def find_wide_pattern(facts: CallFacts) -> str:
     """Return the pattern by which a call names a target, "" when it names things one by one."""
     for resource in facts.resources:
         if resource.kind is ResourceKind.PROCESS:
@@ -150,7 +150,7 @@ def wide(facts: CallFacts) -> str:
     return next((word for word in words if "*" in word), "")
 
 
-def targets(facts: CallFacts) -> list[SurveyedResource]:
+def find_targets(facts: CallFacts) -> list[SurveyedResource]:
     """Return what the call would do something to that could be mistaken: not what it newly creates, nor a command."""
     return [
         r
@@ -162,9 +162,9 @@ def targets(facts: CallFacts) -> list[SurveyedResource]:
     ]
 
 
-def known_from(resource: SurveyedResource, request: Request, origins: Mapping[str, Origin]) -> Origin:
+def find_best_origin(resource: SurveyedResource, request: RequestFacts, origins: Mapping[str, Origin]) -> Origin:
     """Return the best source a target is known from: the request, this workspace, only outside content, or nobody."""
-    if named(resource.id, request.things):
+    if is_named(resource.id, request.things):
         return Origin.USER
     origin = origins.get(resource.id, origins.get(resource.id.rstrip("/"), Origin.NOBODY))
     if origin is Origin.NOBODY and (resource.changed_before or resource.evidence):
@@ -172,27 +172,27 @@ def known_from(resource: SurveyedResource, request: Request, origins: Mapping[st
     return origin
 
 
-def unscoped(facts: CallFacts, turn: Turn, request: Request, origins: Mapping[str, Origin]) -> bool:
+def is_unscoped(facts: CallFacts, turn: Turn, request: RequestFacts, origins: Mapping[str, Origin]) -> bool:
     """Whether something destructive has no bounds: neither the request nor an accepted plan names what it is for."""
     if facts.effect not in _DESTRUCTIVE or (facts.effect is not Effect.DELETE and not facts.irreversible):
         return False
     if turn.plan is not None or request.confirms:
         return False
-    touched = targets(facts)
+    touched = find_targets(facts)
     if touched:
-        return not all(spoken_of(r, request, origins) for r in touched)
+        return not all(is_named_by_user(r, request, origins) for r in touched)
     return not request.names
 
 
-def spoken_of(resource: SurveyedResource, request: Request, origins: Mapping[str, Origin]) -> bool:
+def is_named_by_user(resource: SurveyedResource, request: RequestFacts, origins: Mapping[str, Origin]) -> bool:
     """Whether the user named a resource."""
-    return named(resource.id, request.things) or origins.get(resource.id) is Origin.USER
+    return is_named(resource.id, request.things) or origins.get(resource.id) is Origin.USER
 
 
-def spared(resource: SurveyedResource, request: Request) -> str:
+def find_target_to_keep(resource: SurveyedResource, request: RequestFacts) -> str:
     """Return what a request says to keep and a deletion or move of a resource would take away, "" when nothing."""
     if resource.access not in (Effect.DELETE, Effect.MOVE):
         return ""
-    if named(resource.id, request.kept):
+    if is_named(resource.id, request.kept):
         return resource.id
-    return kept_in(resource.id, request.kept) if resource.kind is ResourceKind.DIRECTORY else ""
+    return find_kept_word(resource.id, request.kept) if resource.kind is ResourceKind.DIRECTORY else ""

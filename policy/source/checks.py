@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import re2
 
 from foregate.policy.policy import Policy, Rule
-from foregate.policy.risk.globs import compiled
-from foregate.policy.risk.http import normal
-from foregate.policy.risk.words import phrase_of
-from foregate.policy.source.strict_yaml import Path, dotted, shown
+from foregate.policy.risk.globs import compile_glob
+from foregate.policy.risk.http import normalise_host
+from foregate.policy.risk.words import split_phrase
+from foregate.policy.source.strict_yaml import Path, escape_text, format_path
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 
@@ -24,28 +24,28 @@ _BRACKETS = re.compile(r"\[[^\[\]]+\]|\{[^{}]+\}")
 _MATCHERS = tuple(name for name in Rule.model_fields if name not in ("id", "then", "message"))
 
 
-def defects(policy: Policy) -> Iterator[tuple[Path, str]]:
+def find_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
     """Yield the path and a sentence for everything in a well-typed policy that could never work."""
     for number, rule in enumerate(policy.rules.list):
-        for key, sentence in of_rule(rule):
+        for key, sentence in find_rule_defects(rule):
             yield ("rules", "list", number, *key), f"the rule `{rule.id}` {sentence}"
-    yield from each(("files", "protected"), policy.files.protected, bad_glob)
-    yield from each(("files", "secret"), policy.files.secret, bad_glob)
-    yield from each(("http", "hosts"), policy.http.hosts, bad_host)
-    yield from each(("sensitive", "patterns"), policy.sensitive.patterns, bad_expression)
-    yield from each(("sensitive", "names"), policy.sensitive.names, bad_glob)
+    yield from check_each(("files", "protected"), policy.files.protected, explain_bad_glob)
+    yield from check_each(("files", "secret"), policy.files.secret, explain_bad_glob)
+    yield from check_each(("http", "hosts"), policy.http.hosts, explain_bad_host)
+    yield from check_each(("sensitive", "patterns"), policy.sensitive.patterns, explain_bad_expression)
+    yield from check_each(("sensitive", "names"), policy.sensitive.names, explain_bad_glob)
     for program in policy.commands.read_only:
         if not program or "/" in program:
             yield ("commands", "read_only", program), "a program is listed by its bare name, without a path"
-    yield from each(("commands", "open_ended"), policy.commands.open_ended, bad_leading_words)
+    yield from check_each(("commands", "open_ended"), policy.commands.open_ended, explain_bad_words)
     for name in type(policy.contract).model_fields:
-        yield from each(("contract", name), getattr(policy.contract, name), bad_phrase)
+        yield from check_each(("contract", name), getattr(policy.contract, name), explain_bad_phrase)
     missing = [effect.value for effect in Effect if effect not in policy.scores.risk.effect]
     if missing:
         yield ("scores", "risk", "effect"), f"a weight is missing for {', '.join(missing)}; give each effect one"
 
 
-def of_rule(rule: Rule) -> Iterator[tuple[Path, str]]:
+def find_rule_defects(rule: Rule) -> Iterator[tuple[Path, str]]:
     """Yield what is wrong with one rule."""
     given = [name for name in _MATCHERS if getattr(rule, name) is not None]
     if not given:
@@ -55,75 +55,78 @@ def of_rule(rule: Rule) -> Iterator[tuple[Path, str]]:
         if isinstance(value, tuple) and not value:
             yield (name,), f"has an empty `{name}`, which matches nothing; name something or leave it out"
     for name in ("tool", "resource"):
-        if (glob := getattr(rule, name)) is not None and (why := bad_glob(glob)):
+        if (glob := getattr(rule, name)) is not None and (why := explain_bad_glob(glob)):
             yield (name,), f"has an unusable `{name}`: {why}"
-    if rule.host is not None and (why := bad_host(rule.host)):
+    if rule.host is not None and (why := explain_bad_host(rule.host)):
         yield (("host",)), f"has an unusable `host`: {why}"
     for name, known in (("protected", PROTECTIONS), ("capability", _FLAGS)):
         for entry in getattr(rule, name) or ():
             if entry not in known:
                 names = ", ".join(f"`{one}`" for one in known)
-                yield (name,), f"names the {name} `{shown(entry)}`, which is none; allowed are {names}"
+                yield (name,), f"names the {name} `{escape_text(entry)}`, which is none; allowed are {names}"
 
 
-def surprises(policy: Policy) -> Iterator[tuple[Path, str]]:
+def find_surprises(policy: Policy) -> Iterator[tuple[Path, str]]:
     """Yield the path and a sentence for every glob with brackets that only elsewhere stand for more than themselves."""
-    for path, key, glob in globs_of(policy):
+    for path, key, glob in find_globs(policy):
         found = next((one for one in _BRACKETS.findall(glob) if one[0] == "[" or "," in one or ".." in one), "")
         if found:
-            sentence = f"`{shown(key)}`: `{shown(found)}` in `{shown(glob)}` matches only these characters themselves"
+            shown = f"`{escape_text(key)}`: `{escape_text(found)}` in `{escape_text(glob)}`"
+            sentence = f"{shown} matches only these characters themselves"
             yield path, f"{sentence}; for a choice write a pattern for each, or `?` for any one character"
 
 
-def globs_of(policy: Policy) -> Iterator[tuple[Path, str, str]]:
+def find_globs(policy: Policy) -> Iterator[tuple[Path, str, str]]:
     """Yield path, key as shown, and text of every glob of paths, tools and words of commands."""
     for number, rule in enumerate(policy.rules.list):
         for name in ("tool", "resource", "command"):
             value = getattr(rule, name)
             for glob in (value,) if isinstance(value, str) else value or ():
-                yield ("rules", "list", number, name), dotted(("rules", "list", rule.id, name)), glob
+                yield ("rules", "list", number, name), format_path(("rules", "list", rule.id, name)), glob
     for name in ("protected", "secret"):
         for number, glob in enumerate(getattr(policy.files, name)):
-            yield ("files", name, number), dotted(("files", name, number)), glob
+            yield ("files", name, number), format_path(("files", name, number)), glob
 
 
-def each(path: Path, values: tuple[str, ...], wrong: Callable[[str], str]) -> Iterator[tuple[Path, str]]:
+def check_each(path: Path, values: tuple[str, ...], wrong: Callable[[str], str]) -> Iterator[tuple[Path, str]]:
     """Yield a sentence for every entry of a list that is wrong."""
     for number, value in enumerate(values):
         if why := wrong(value):
             yield (*path, number), why
 
 
-def bad_glob(glob: str) -> str:
+def explain_bad_glob(glob: str) -> str:
     """Return why a glob cannot be used, "" when it can."""
     if not glob:
         return "an empty pattern matches nothing; write a path or a glob such as `logs/**`"
     try:
-        compiled(glob)
+        compile_glob(glob)
     except ValueError as error:
         return str(error)
     return ""
 
 
-def bad_leading_words(entry: str) -> str:
+def explain_bad_words(entry: str) -> str:
     """Return why leading words of a command cannot be listed, "" when they can."""
     words = entry.split()
     if not words or words[0].startswith("-") or words[0] == "...":
-        return f"`{shown(entry)}` names no program; write it first, as in `env ...`"
+        return f"`{escape_text(entry)}` names no program; write it first, as in `env ...`"
     if "..." in words[:-1]:
-        return f"`{shown(entry)}` goes on behind `...`, which says that no further word matters; put it last"
-    return next((why for word in words if (why := bad_glob(word))), "")
+        return f"`{escape_text(entry)}` goes on behind `...`, which says that no further word matters; put it last"
+    return next((why for word in words if (why := explain_bad_glob(word))), "")
 
 
-def bad_host(host: str) -> str:
+def explain_bad_host(host: str) -> str:
     """Return why a host cannot be listed, "" when it can."""
     bare = host.removeprefix("*.")
-    if host == "*" or (_HOST_GLOB.fullmatch(host) and normal(bare)):
+    if host == "*" or (_HOST_GLOB.fullmatch(host) and normalise_host(bare)):
         return ""
-    return f"`{shown(host)}` is no host; write `example.org`, `*.example.org` or an address, without scheme or port"
+    return (
+        f"`{escape_text(host)}` is no host; write `example.org`, `*.example.org` or an address, without scheme or port"
+    )
 
 
-def bad_expression(pattern: str) -> str:
+def explain_bad_expression(pattern: str) -> str:
     """Return why a regular expression cannot be used, "" when it can."""
     options = re2.Options()
     options.log_errors = False
@@ -132,10 +135,11 @@ def bad_expression(pattern: str) -> str:
     except re2.error as error:
         why = error.args[0] if error.args else ""
         text = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
-        return f"`{shown(pattern)}` is no RE2 pattern ({shown(text)}); RE2 has no lookaround and no backreferences"
+        shown = f"`{escape_text(pattern)}` is no RE2 pattern ({escape_text(text)})"
+        return f"{shown}; RE2 has no lookaround and no backreferences"
     return ""
 
 
-def bad_phrase(phrase: str) -> str:
+def explain_bad_phrase(phrase: str) -> str:
     """Return why a phrase cannot be found in a text, "" when it can."""
-    return "" if phrase_of(phrase) else f"`{shown(phrase)}` holds no word; write words"
+    return "" if split_phrase(phrase) else f"`{escape_text(phrase)}` holds no word; write words"

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from foregate.policy.policy import Policy
 from foregate.policy.source.layers import RULES
-from foregate.policy.source.strict_yaml import Data, Path, dotted
+from foregate.policy.source.strict_yaml import Data, Path, format_path
 
 
-def values(policy: Policy) -> dict[Path, Data]:
+def list_values(policy: Policy) -> dict[Path, Data]:
     """Return every value by its path; a list is one value, a rule stands under its id."""
     found: dict[Path, Data] = {}
     stack: list[tuple[Path, Data]] = [((), policy.model_dump(mode="json"))]
@@ -19,28 +19,28 @@ def values(policy: Policy) -> dict[Path, Data]:
         if path == RULES:
             for rule in value:
                 found[*RULES, rule["id"]] = {key: said for key, said in rule.items() if said not in (None, "")}
-        elif isinstance(value, dict) and not whole(path):
+        elif isinstance(value, dict) and not is_whole(path):
             stack.extend(((*path, key), within) for key, within in reversed(value.items()))
         else:
             found[path] = value
     return found
 
 
-def whole(path: Path) -> bool:
+def is_whole(path: Path) -> bool:
     """Whether a mapping only makes sense as a whole: what is listed of a command, and the targets of a tool."""
     return len(path) == 3 and (path[:2] == ("commands", "read_only") or (path[0], path[2]) == ("tools", "targets"))
 
 
-def difference(before: Policy, after: Policy) -> dict[Path, tuple[Data, Data]]:
+def compare_policies(before: Policy, after: Policy) -> dict[Path, tuple[Data, Data]]:
     """Return what differs: by path the value before and after, None where there is none."""
     if before.hash == after.hash:
         return {}
-    old, new = values(before), values(after)
+    old, new = list_values(before), list_values(after)
     pairs = {path: (old.get(path), new.get(path)) for path in (*old, *new)}
     return {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def with_values(policy: Policy, wanted: Mapping[Path, Data]) -> Policy:
+def replace_values(policy: Policy, wanted: Mapping[Path, Data]) -> Policy:
     """Return the policy with the values at these paths; None takes out what stands there.
 
     Raises ValueError where the result is no policy.
@@ -78,7 +78,7 @@ _BESIDE = (
 _JUDGED = ("limits.needs_per_gate", "limits.verification_rounds")
 
 
-def beside(path: Path) -> bool:
+def is_outside_judging(path: Path) -> bool:
     """Whether a value is for what happens around judging, so that judging recorded turns again cannot tell of it."""
-    key = dotted(path)
+    key = format_path(path)
     return key not in _JUDGED and any(key == name or key.startswith(f"{name}.") for name in _BESIDE)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 
-from foregate.policy.source.strict_yaml import MAX_BYTES, Data, Path, dotted, read, walk
+from foregate.policy.source.strict_yaml import MAX_BYTES, Data, Path, format_path, parse_yaml, walk_values
 from foregate.schemas.errors import PolicyError
 
 RULES: Path = ("rules", "list")
@@ -27,10 +27,10 @@ class Layer:
     data: dict[str, Data]
     lines: Mapping[str, int]
 
-    def line(self, path: Path) -> int:
+    def find_line(self, path: Path) -> int:
         """Return the line of a path, or of the nearest one around it."""
         while path:
-            if (line := self.lines.get(dotted(path))) is not None:
+            if (line := self.lines.get(format_path(path))) is not None:
                 return line
             path = path[:-1]
         return 1
@@ -43,7 +43,7 @@ class Tree:
     data: dict[str, Data]
     places: dict[Path, tuple[Layer, int]] = field(default_factory=dict)
 
-    def at(self, path: Path) -> Data:
+    def get(self, path: Path) -> Data:
         """Return the value at a path, None where there is none."""
         value: Data = self.data
         for step in path:
@@ -53,19 +53,19 @@ class Tree:
                 return None
         return value
 
-    def place(self, path: Path) -> tuple[Layer, int] | None:
+    def find_place(self, path: Path) -> tuple[Layer, int] | None:
         """Return the layer and line a value comes from, None for the defaults."""
         for end in range(len(path), -1, -1):
             if path[:end] in self.places:
                 return self.places[path[:end]]
         return None
 
-    def origin(self, path: Path) -> str:
+    def describe_origin(self, path: Path) -> str:
         """Return where a value comes from, as shown: `default` or file and line."""
-        place = self.place(path)
+        place = self.find_place(path)
         return f"{place[0].label}:{place[1]}" if place else _DEFAULT
 
-    def put(self, path: Path, value: Data, layer: Layer, source: Path | None = None) -> None:
+    def put_value(self, path: Path, value: Data, layer: Layer, source: Path | None = None) -> None:
         """Set a value; `source` is its path in the layer's file where that is another one."""
         holder: Data = self.data
         for step in path[:-1]:
@@ -74,17 +74,17 @@ class Tree:
             holder.append(value)
         else:
             holder[path[-1]] = value
-        self.forget(path)
+        self.forget_places(path)
         origin = source if source is not None else path
-        for here, _ in walk(value):
-            self.places[*path, *here] = (layer, layer.line((*origin, *here)))
+        for here, _ in walk_values(value):
+            self.places[*path, *here] = (layer, layer.find_line((*origin, *here)))
 
-    def remove(self, path: Path) -> None:
+    def remove_entry(self, path: Path) -> None:
         """Take an entry out."""
-        del self.at(path[:-1])[path[-1]]
-        self.forget(path)
+        del self.get(path[:-1])[path[-1]]
+        self.forget_places(path)
 
-    def forget(self, path: Path) -> None:
+    def forget_places(self, path: Path) -> None:
         """Forget the places of a value and of everything in it."""
         for known in [known for known in self.places if known[: len(path)] == path]:
             del self.places[known]
@@ -95,27 +95,27 @@ def lay_over(tree: Tree, layer: Layer) -> None:
     stack: list[tuple[Path, Data]] = [((), layer.data)]
     while stack:
         path, value = stack.pop()
-        below = tree.at(path) if path else tree.data
+        below = tree.get(path) if path else tree.data
         if isinstance(value, dict) and isinstance(below, dict):
             stack.extend(((*path, key), within) for key, within in reversed(value.items()))
         elif value is None and path[:-1] in _REMOVABLE:
             if below is not None:
-                tree.remove(path)
+                tree.remove_entry(path)
         elif path == RULES and isinstance(value, list) and isinstance(below, list):
             extend_rules(tree, layer, value)
         else:
-            tree.put(path, value, layer)
+            tree.put_value(path, value, layer)
 
 
 def extend_rules(tree: Tree, layer: Layer, rules: list[Data]) -> None:
     """Add a file's rules; one with a known id takes the known one's place."""
-    known = {rule_id(rule): place for place, rule in enumerate(tree.at(RULES))}
+    known = {get_rule_id(rule): place for place, rule in enumerate(tree.get(RULES))}
     for number, rule in enumerate(rules):
-        place = known.get(rule_id(rule), len(tree.at(RULES)))
-        tree.put((*RULES, place), rule, layer, (*RULES, number))
+        place = known.get(get_rule_id(rule), len(tree.get(RULES)))
+        tree.put_value((*RULES, place), rule, layer, (*RULES, number))
 
 
-def rule_id(rule: Data) -> str:
+def get_rule_id(rule: Data) -> str:
     """Return a rule's id, "" when what stands there has none."""
     found = rule.get("id") if isinstance(rule, dict) else None
     return found if isinstance(found, str) else ""
@@ -147,7 +147,7 @@ def read_layer(file: FilePath, label: str, *, trusted: bool, kind: str = "policy
             line = raw.count(b"\n", 0, error.start) + 1
             raise PolicyError(f"{name}:{line}: not UTF-8; save the file as UTF-8") from None
         text = raw.decode("utf-8", "replace")
-    data, lines = read(text, name, decimals=decimals)
+    data, lines = parse_yaml(text, name, decimals=decimals)
     if not isinstance(data, dict):
         raise PolicyError(f"{name}:1: not a mapping; a {kind} file holds keys, each with its value")
     return Layer(name, label, data, lines)

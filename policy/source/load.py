@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from foregate.policy.policy import Policy
 from foregate.policy.source import checks
 from foregate.policy.source.keys import POLICY, Keys
-from foregate.policy.source.layers import RULES, Layer, Tree, lay_over, read_layer, rule_id
-from foregate.policy.source.strict_yaml import Data, Path, dotted, read, shown, walk
-from foregate.policy.source.workspace_file import restrain
+from foregate.policy.source.layers import RULES, Layer, Tree, get_rule_id, lay_over, read_layer
+from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, parse_yaml, walk_values
+from foregate.policy.source.workspace_file import tighten_tree
 from foregate.schemas.errors import PolicyError
 
 WORKSPACE_FILE = ".foregate.yaml"
@@ -56,18 +56,18 @@ class LoadedPolicy:
 @cache
 def default_policy() -> Policy:
     """Return the embedded default policy."""
-    return typed(Tree(copy.deepcopy(default_data())), ())
+    return build_policy(Tree(copy.deepcopy(default_data())), ())
 
 
 @cache
 def default_data() -> dict[str, Data]:
     """Return the values of default.yaml; not to be changed."""
     text = resources.files("foregate.policy").joinpath("default.yaml").read_text("utf-8")
-    data: dict[str, Data] = read(text, "default.yaml")[0]
+    data: dict[str, Data] = parse_yaml(text, "default.yaml")[0]
     return data
 
 
-def file_of(named: str) -> FilePath:
+def resolve_policy_file(named: str) -> FilePath:
     """Return the file a policy is asked for by: the one that comes with Foregate for its bare name, else the path.
 
     The bare name never means a file of the current folder: that may be somebody else's, and would be trusted. Such a
@@ -80,11 +80,11 @@ def file_of(named: str) -> FilePath:
     near = get_close_matches(named[:64].lower(), SHIPPED, n=1) if "/" not in named else []
     if near and not file.exists():
         sentence = f"there is no such policy file; did you mean `{near[0]}`, which comes with Foregate?"
-        raise PolicyError(f"{shown(named)}: {sentence}")
+        raise PolicyError(f"{escape_text(named)}: {sentence}")
     return file
 
 
-def load(user_file: FilePath | None = None, workspace: FilePath | None = None) -> LoadedPolicy:
+def load_policy_layers(user_file: FilePath | None = None, workspace: FilePath | None = None) -> LoadedPolicy:
     """Return the policy in force.
 
     `user_file` lies over the defaults: mappings merge, lists replace, except `rules.list`, which it extends (a rule
@@ -95,7 +95,7 @@ def load(user_file: FilePath | None = None, workspace: FilePath | None = None) -
     own = workspace / WORKSPACE_FILE if workspace is not None else None
     there = own is not None and (own.exists() or own.is_symlink())
     user = read_layer(user_file, user_file.name, trusted=True) if user_file is not None else None
-    return laid(user, read_layer(own, _WORKSPACE, trusted=False) if own is not None and there else None)
+    return layer_policy(user, read_layer(own, _WORKSPACE, trusted=False) if own is not None and there else None)
 
 
 def load_policy(named: FilePath | str) -> Policy:
@@ -103,64 +103,66 @@ def load_policy(named: FilePath | str) -> Policy:
 
     No workspace file is read. Raises PolicyError with one sentence that names file, line, key and what is allowed.
     """
-    return load(file_of(str(named))).policy
+    return load_policy_layers(resolve_policy_file(str(named))).policy
 
 
-def recorded_layer(values: Mapping[str, Data]) -> Layer | None:
+def restore_layer(values: Mapping[str, Data]) -> Layer | None:
     """Return a workspace file from the values a session recorded of it; None where it recorded none."""
     return Layer(_WORKSPACE, _WORKSPACE, dict(values), {}) if values else None
 
 
-def laid(user: Layer | None, own: Layer | None = None) -> LoadedPolicy:
+def layer_policy(user: Layer | None, own: Layer | None = None) -> LoadedPolicy:
     """Return the policy of a user's layer over the defaults, tightened by a workspace's own; see `load`."""
     tree = Tree(copy.deepcopy(default_data()))
     layers: list[Layer] = []
     if user is not None:
         layers.append(user)
-        lay_over(tree, examined(replace(user, data=copy.deepcopy(user.data))))
-    policy = typed(tree, layers) if layers else default_policy()
+        lay_over(tree, check_layer(replace(user, data=copy.deepcopy(user.data))))
+    policy = build_policy(tree, layers) if layers else default_policy()
     if own is None:
-        return LoadedPolicy(policy, provenance(tree), sources=sources(layers))
+        return LoadedPolicy(policy, find_provenance(tree), sources=list_sources(layers))
     trial = copy.deepcopy(tree)
-    lay_over(trial, examined(own))
-    typed(trial, (*layers, own))
-    tightened, ignored = restrain(tree, own, policy, default_policy())
+    lay_over(trial, check_layer(own))
+    build_policy(trial, (*layers, own))
+    tightened, ignored = tighten_tree(tree, own, policy, default_policy())
     layers.append(own)
-    return LoadedPolicy(typed(tree, layers), provenance(tree), tightened, ignored, sources(layers), own.data)
+    return LoadedPolicy(
+        build_policy(tree, layers), find_provenance(tree), tightened, ignored, list_sources(layers), own.data
+    )
 
 
-def check(file: FilePath) -> list[str]:
+def check_policy_file(file: FilePath) -> list[str]:
     """Return every problem of a user's policy file as a sentence; an empty list means it can be used."""
     try:
         layer = read_layer(file, file.name, trusted=True)
     except PolicyError as error:
         return [str(error)]
-    found = sorted(problems_of_layer(layer))
+    found = sorted(find_layer_problems(layer))
     if found:
         return [sentence for _, sentence in found]
     tree = Tree(copy.deepcopy(default_data()))
     lay_over(tree, layer)
-    return [sentence for _, sentence in sorted(problems_of_tree(tree, (layer,)))]
+    return [sentence for _, sentence in sorted(find_tree_problems(tree, (layer,)))]
 
 
-def surprises(file: FilePath) -> list[str]:
+def list_surprises(file: FilePath) -> list[str]:
     """Return a sentence for whatever in a usable policy file may look like more than it is; see check."""
     layer = read_layer(file, file.name, trusted=True)
     tree = Tree(copy.deepcopy(default_data()))
     lay_over(tree, layer)
-    found = (located(tree, *one) for one in checks.surprises(typed(tree, (layer,))))
+    found = (locate_problem(tree, *one) for one in checks.find_surprises(build_policy(tree, (layer,))))
     return [sentence for _, sentence in sorted(found)]
 
 
-def examined(layer: Layer) -> Layer:
+def check_layer(layer: Layer) -> Layer:
     """Return the layer when its own keys are known; raise PolicyError naming the first that is not."""
-    raise_first(problems_of_layer(layer), layer)
+    raise_first(find_layer_problems(layer), layer)
     return layer
 
 
-def typed(tree: Tree, layers: tuple[Layer, ...] | list[Layer]) -> Policy:
+def build_policy(tree: Tree, layers: tuple[Layer, ...] | list[Layer]) -> Policy:
     """Return the values in force as a policy; raise PolicyError naming the first that cannot be one."""
-    raise_first(problems_of_tree(tree, layers), layers[-1] if layers else None)
+    raise_first(find_tree_problems(tree, layers), layers[-1] if layers else None)
     return Policy.model_validate_json(json.dumps(tree.data))
 
 
@@ -173,31 +175,31 @@ def raise_first(problems: Iterator[tuple[int, str]], layer: Layer | None) -> Non
         raise PolicyError(found[0][1] + more)
 
 
-def problems_of_layer(layer: Layer) -> Iterator[tuple[int, str]]:
+def find_layer_problems(layer: Layer) -> Iterator[tuple[int, str]]:
     """Yield line and sentence for unknown keys and for rules that share an id within one file."""
-    for path, sentence in POLICY.unknown_keys(layer.data):
-        yield layer.line(path), f"{layer.name}:{layer.line(path)}: {sentence}"
+    for path, sentence in POLICY.find_unknown_keys(layer.data):
+        yield layer.find_line(path), f"{layer.name}:{layer.find_line(path)}: {sentence}"
     rules = layer.data.get("rules")
     listed = rules.get("list") if isinstance(rules, dict) else None
     seen: dict[str, int] = {}
     for number, rule in enumerate(listed if isinstance(listed, list) else ()):
-        line, name = layer.line((*RULES, number)), rule_id(rule)
+        line, name = layer.find_line((*RULES, number)), get_rule_id(rule)
         if name and name in seen:
-            sentence = f"the rule `{shown(name)}` is already on line {seen[name]}; give each rule its own id"
+            sentence = f"the rule `{escape_text(name)}` is already on line {seen[name]}; give each rule its own id"
             yield line, f"{layer.name}:{line}: {sentence}"
         seen.setdefault(name, line)
 
 
-def problems_of_tree(tree: Tree, layers: tuple[Layer, ...] | list[Layer]) -> Iterator[tuple[int, str]]:
+def find_tree_problems(tree: Tree, layers: tuple[Layer, ...] | list[Layer]) -> Iterator[tuple[int, str]]:
     """Yield line and sentence for every value of the wrong type or without sense."""
-    misfits = list(misfits_of(tree, POLICY))
+    misfits = list(find_misfits(tree, POLICY))
     yield from misfits
     if not misfits:
-        for path, sentence in checks.defects(Policy.model_validate_json(json.dumps(tree.data))):
-            yield located(tree, path, sentence)
+        for path, sentence in checks.find_defects(Policy.model_validate_json(json.dumps(tree.data))):
+            yield locate_problem(tree, path, sentence)
 
 
-def misfits_of(tree: Tree, keys: Keys) -> Iterator[tuple[int, str]]:
+def find_misfits(tree: Tree, keys: Keys) -> Iterator[tuple[int, str]]:
     """Yield line and sentence for every value that is not of its key's type."""
     try:
         keys.model.model_validate_json(json.dumps(tree.data))
@@ -207,41 +209,43 @@ def misfits_of(tree: Tree, keys: Keys) -> Iterator[tuple[int, str]]:
             path = tuple(step for step in item["loc"] if step != "[key]")
             if path not in reported:
                 reported.add(path)
-                yield located(tree, path, wrong(tree, path, item["type"], keys))
+                yield locate_problem(tree, path, describe_misfit(tree, path, item["type"], keys))
 
 
-def wrong(tree: Tree, path: Path, kind: str, keys: Keys) -> str:
+def describe_misfit(tree: Tree, path: Path, kind: str, keys: Keys) -> str:
     """Return the sentence about a value of the wrong type."""
-    key = shown(dotted(path))
+    key = escape_text(format_path(path))
     if kind == "missing":
-        return f"the key `{key}` is missing; it is {keys.allowed_at(path)}"
-    value = tree.at(path)
-    what = {dict: "a mapping", list: "a list", type(None): "empty"}.get(type(value)) or f"`{shown(json.dumps(value))}`"
-    return f"`{key}` is {what}; allowed is {keys.allowed_at(path)}"
+        return f"the key `{key}` is missing; it is {keys.describe_allowed_at(path)}"
+    value = tree.get(path)
+    what = {dict: "a mapping", list: "a list", type(None): "empty"}.get(
+        type(value)
+    ) or f"`{escape_text(json.dumps(value))}`"
+    return f"`{key}` is {what}; allowed is {keys.describe_allowed_at(path)}"
 
 
-def located(tree: Tree, path: Path, sentence: str) -> tuple[int, str]:
+def locate_problem(tree: Tree, path: Path, sentence: str) -> tuple[int, str]:
     """Return line and sentence with the file and line a value comes from."""
-    place = tree.place(path)
+    place = tree.find_place(path)
     if place is None:
         return 0, f"default.yaml: {sentence}"
     return place[1], f"{place[0].name}:{place[1]}: {sentence}"
 
 
-def sources(layers: list[Layer]) -> tuple[str, ...]:
+def list_sources(layers: list[Layer]) -> tuple[str, ...]:
     """Return the names of the files, defaults first."""
     return ("default.yaml", *(layer.name for layer in layers))
 
 
-def provenance(tree: Tree) -> dict[str, str]:
+def find_provenance(tree: Tree) -> dict[str, str]:
     """Return where each value comes from, by dotted path; lists count as one value, rules stand under their id."""
     found: dict[str, str] = {}
-    for path, value in walk(tree.data):
+    for path, value in walk_values(tree.data):
         if path[: len(RULES)] == RULES:
             if len(path) == len(RULES) + 1:
-                found[dotted((*RULES, rule_id(value)))] = tree.origin(path)
+                found[format_path((*RULES, get_rule_id(value)))] = tree.describe_origin(path)
         elif any(isinstance(step, int) for step in path) or (isinstance(value, dict) and value):
             continue
         else:
-            found[dotted(path)] = tree.origin(path)
+            found[format_path(path)] = tree.describe_origin(path)
     return found

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from foregate.policy.policy import Policy
 from foregate.policy.source.layers import Layer
-from foregate.policy.source.load import LoadedPolicy, default_data, laid, recorded_layer
+from foregate.policy.source.load import LoadedPolicy, default_data, layer_policy, restore_layer
 from foregate.policy.source.strict_yaml import Data
-from foregate.schemas.json_object import as_object, get_int, get_list, get_object, texts
+from foregate.schemas.json_object import as_object, as_texts, get_int, get_list, get_object
 from foregate.schemas.strict_json import Json, scrub
 
 _PARENT = "what its parent task had left"
@@ -20,7 +20,7 @@ _EMPTY_ONCE = (("commands", "open_ended"),)
 """Lists that refuse what versions without them let through: where one is missing, its session was judged without."""
 
 
-def record(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> dict[str, Json]:
+def record_layers(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> dict[str, Json]:
     """Return what is recorded beside a policy, without what is empty.
 
     `from` maps each key that is not the default's to where it comes from, `workspace` holds the workspace file's own
@@ -36,42 +36,44 @@ def record(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> dict[str
     return {name: value for name, value in found.items() if value}
 
 
-def over(user: Layer | None, layers: Mapping[str, Json]) -> Policy:
+def replace_user_layer(user: Layer | None, layers: Mapping[str, Json]) -> Policy:
     """Return the policy of a session with these recorded layers, had it been opened with the user's layer `user`.
 
     Raises PolicyError where the workspace's file would have been refused beneath it, InvalidJson for layers that were
     not recorded so.
     """
-    policy = laid(user, recorded_layer(get_object(layers, "workspace"))).policy
-    policy = with_protected(policy, texts(get_list(layers, "guarded"), "guarded"))
+    policy = layer_policy(user, restore_layer(get_object(layers, "workspace"))).policy
+    policy = add_protected_globs(policy, as_texts(get_list(layers, "guarded"), "guarded"))
     for spent in get_list(layers, "spent"):
-        policy = narrowed(policy, {name: _counts(usage, name) for name, usage in as_object(spent, "spent").items()})
+        policy = narrow_limits(
+            policy, {name: _read_counts(usage, name) for name, usage in as_object(spent, "spent").items()}
+        )
     return policy
 
 
-def recorded_policy(data: Json) -> Policy:
+def restore_policy(data: Json) -> Policy:
     """Return a policy a session recorded; keys an earlier version did not know have their defaults.
 
     A list of `_EMPTY_ONCE` is empty. Raises ValueError for what is no policy.
     """
     try:
-        return validated(data)
+        return validate_policy(data)
     except ValidationError:
         default = dict(default_data())
         for section, key in _EMPTY_ONCE:
             default[section] = {**default[section], key: []}
-        return validated(filled(data, default))
+        return validate_policy(fill_defaults(data, default))
 
 
-def filled(data: Data, default: Data) -> Data:
+def fill_defaults(data: Data, default: Data) -> Data:
     """Return mappings with the keys they lack from the default's."""
     if not (isinstance(data, dict) and isinstance(default, dict)):
         return data
-    known = {key: filled(value, default.get(key)) for key, value in data.items()}
+    known = {key: fill_defaults(value, default.get(key)) for key, value in data.items()}
     return {**{key: value for key, value in default.items() if key not in data}, **known}
 
 
-def origin_of(key: str, layers: Mapping[str, Json] | None, default: bool) -> str:
+def describe_origin(key: str, layers: Mapping[str, Json] | None, default: bool) -> str:
     """Return where the value of a key comes from, in words; `default` tells whether it is the embedded policy's."""
     if layers and key.split(".")[0] in ("limits", "safety") and layers.get("spent") and not default:
         return _PARENT
@@ -84,30 +86,30 @@ def origin_of(key: str, layers: Mapping[str, Json] | None, default: bool) -> str
     return "a policy given by the program" if layers else "the log does not say where it comes from"
 
 
-def with_protected(policy: Policy, globs: Sequence[str]) -> Policy:
+def add_protected_globs(policy: Policy, globs: Sequence[str]) -> Policy:
     """Return the policy with further globs among `files.protected`."""
     if not globs:
         return policy
     data = policy.model_dump(mode="json")
     data["files"]["protected"] = list(dict.fromkeys([*data["files"]["protected"], *globs]))
-    return validated(data)
+    return validate_policy(data)
 
 
-def narrowed(policy: Policy, spent: Mapping[str, Mapping[str, int]]) -> Policy:
+def narrow_limits(policy: Policy, spent: Mapping[str, Mapping[str, int]]) -> Policy:
     """Return the policy with limits cut by what a parent task has spent; at least one of each remains."""
     data = policy.model_dump(mode="json")
     for section, usage in spent.items():
         for name, count in usage.items():
             if data[section][name]:
                 data[section][name] = max(1, data[section][name] - count)
-    return validated(data)
+    return validate_policy(data)
 
 
-def _counts(usage: Json, name: str) -> dict[str, int]:
+def _read_counts(usage: Json, name: str) -> dict[str, int]:
     counts = as_object(usage, name)
     return {counter: get_int(counts, counter) for counter in counts}
 
 
-def validated(data: Data) -> Policy:
+def validate_policy(data: Data) -> Policy:
     """Return the policy of these values."""
     return Policy.model_validate_json(json.dumps(data))

@@ -44,7 +44,7 @@ _WORDS = {
 _PLAIN_KEY = re.compile(r"[^.\"\s]*[^.\"\s0-9][^.\"\s]*")
 
 
-def read(text: str, name: str, *, decimals: bool = False) -> tuple[Data, dict[str, int]]:
+def parse_yaml(text: str, name: str, *, decimals: bool = False) -> tuple[Data, dict[str, int]]:
     """Return the value of the one document in `text`, and the line of every dotted path in it.
 
     An empty document is an empty mapping. Numbers are whole; with `decimals` also finite decimal ones. Raises
@@ -56,19 +56,19 @@ def read(text: str, name: str, *, decimals: bool = False) -> tuple[Data, dict[st
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
             line = event.start_mark.line + 1
-            builder.take(event, line)
+            builder.take_event(event, line)
     except PolicyError:
         raise
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = " ".join(str(error.problem or error.context or "it cannot be read").split())
-        refuse(name, mark.line + 1 if mark else line, f"this is not YAML ({shown(what, 200)}); correct it there")
+        refuse(name, mark.line + 1 if mark else line, f"this is not YAML ({escape_text(what, 200)}); correct it there")
     except Exception:  # the parser answers some malformed escapes with whatever it stumbles over
         refuse(name, line, "this is not YAML; check quotes, escapes and indentation")
     return builder.value if builder.documents and builder.value is not None else {}, builder.lines
 
 
-def dotted(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Return a path as people write it; keys that hold dots or look like numbers are put in quotes."""
     return ".".join(
         str(step) if isinstance(step, int) or _PLAIN_KEY.fullmatch(step) else json.dumps(step, ensure_ascii=False)
@@ -76,7 +76,7 @@ def dotted(path: Path) -> str:
     )
 
 
-def shown(text: object, longest: int = 80) -> str:
+def escape_text(text: object, longest: int = 80) -> str:
     """Return a text of the file for a sentence: short, and with everything that does not print written as escapes."""
     cut = str(text)[:longest]
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in cut)
@@ -119,7 +119,7 @@ class _Builder:
     documents: int = 0
     open: list[_Open] = field(default_factory=list)
 
-    def take(self, event: Any, line: int) -> None:
+    def take_event(self, event: Any, line: int) -> None:
         """Take in the next event."""
         match event:
             case DocumentStartEvent():
@@ -129,49 +129,57 @@ class _Builder:
                 if event.tags or event.version not in (None, (1, 2)):
                     refuse(self.name, line, "a directive; only plain YAML 1.2 is allowed")
             case AliasEvent():
-                refuse(self.name, line, f"the alias `*{shown(event.anchor, 40)}`; write the value out")
+                refuse(self.name, line, f"the alias `*{escape_text(event.anchor, 40)}`; write the value out")
             case ScalarEvent():
-                self.plain(event, line)
-                self.scalar(event, line)
+                self.refuse_extras(event, line)
+                self.take_scalar(event, line)
             case MappingStartEvent() | SequenceStartEvent():
-                self.plain(event, line)
+                self.refuse_extras(event, line)
                 if len(self.open) >= MAX_DEPTH:
                     refuse(self.name, line, f"nested deeper than {MAX_DEPTH}; flatten it")
                 empty: dict[str, Data] | list[Data] = {} if isinstance(event, MappingStartEvent) else []
-                path = self.place(empty, line)
+                path = self.place_value(empty, line)
                 self.open.append(_Open(empty, path))
             case MappingEndEvent() | SequenceEndEvent():
                 self.open.pop()
 
-    def plain(self, event: Any, line: int) -> None:
+    def refuse_extras(self, event: Any, line: int) -> None:
         """Refuse anchors and tags."""
         if event.anchor is not None:
-            refuse(self.name, line, f"the anchor `&{shown(event.anchor, 40)}`; write the value out where it is needed")
+            refuse(
+                self.name,
+                line,
+                f"the anchor `&{escape_text(event.anchor, 40)}`; write the value out where it is needed",
+            )
         if event.ctag is not None:
-            refuse(self.name, line, f"the tag `{shown(event.ctag, 60)}`; only plain values are allowed")
+            refuse(self.name, line, f"the tag `{escape_text(event.ctag, 60)}`; only plain values are allowed")
 
-    def scalar(self, event: Any, line: int) -> None:
+    def take_scalar(self, event: Any, line: int) -> None:
         """Take in a key or a value."""
         within = self.open[-1] if self.open else None
         if within is not None and isinstance(within.value, dict) and within.key is None:
-            self.key(within, within.value, event, line)
+            self.take_key(within, within.value, event, line)
         else:
-            self.place(self.resolved(event, line), line)
+            self.place_value(self.resolve_scalar(event, line), line)
 
-    def key(self, within: _Open, mapping: dict[str, Data], event: Any, line: int) -> None:
+    def take_key(self, within: _Open, mapping: dict[str, Data], event: Any, line: int) -> None:
         """Take in a key: text that no other key of its mapping has."""
-        key = self.resolved(event, line)
+        key = self.resolve_scalar(event, line)
         if event.style is None and event.value == "<<":
             refuse(self.name, line, "the merge key `<<`; write the keys out")
         if not isinstance(key, str):
-            refuse(self.name, line, f"the key `{shown(event.value, 40)}` is not text; put it in quotes if it is meant")
+            refuse(
+                self.name,
+                line,
+                f"the key `{escape_text(event.value, 40)}` is not text; put it in quotes if it is meant",
+            )
         if key in mapping:
-            first = self.lines[dotted((*within.path, key))]
-            refuse(self.name, line, f"the key `{shown(key)}` is already on line {first}; keep one")
+            first = self.lines[format_path((*within.path, key))]
+            refuse(self.name, line, f"the key `{escape_text(key)}` is already on line {first}; keep one")
         within.key = key
-        self.lines[dotted((*within.path, key))] = line
+        self.lines[format_path((*within.path, key))] = line
 
-    def place(self, value: Data, line: int) -> Path:
+    def place_value(self, value: Data, line: int) -> Path:
         """Put a value where it belongs and return its path."""
         if not self.open:
             self.value = value
@@ -180,7 +188,7 @@ class _Builder:
         if isinstance(within.value, list):
             path: Path = (*within.path, len(within.value))
             within.value.append(value)
-            self.lines[dotted(path)] = line
+            self.lines[format_path(path)] = line
             return path
         if within.key is None:
             refuse(self.name, line, "a key that is a list or a mapping; keys are text")
@@ -188,7 +196,7 @@ class _Builder:
         within.value[within.key], within.key = value, None
         return path
 
-    def resolved(self, event: Any, line: int) -> Data:
+    def resolve_scalar(self, event: Any, line: int) -> Data:
         """Return what a scalar means under the core schema of YAML 1.2; numbers are whole."""
         text: str = event.value
         if not text.isascii():
@@ -202,19 +210,19 @@ class _Builder:
                 refuse(self.name, line, f"a number of more than {MAX_DIGITS} digits; use a smaller one")
             return int(text, 0 if _BASED.fullmatch(text) else 10)
         if _FLOAT.fullmatch(text):
-            return self.decimal(text, line)
+            return self.parse_decimal(text, line)
         return text
 
-    def decimal(self, text: str, line: int) -> float:
+    def parse_decimal(self, text: str, line: int) -> float:
         """Return a finite decimal number where those are allowed."""
         if not self.decimals:
             refuse(
                 self.name,
                 line,
-                f"`{shown(text, 40)}` is not a whole number; policies hold whole numbers and text in quotes",
+                f"`{escape_text(text, 40)}` is not a whole number; policies hold whole numbers and text in quotes",
             )
         if "n" in text.casefold() or not math.isfinite(number := float(text)):
-            refuse(self.name, line, f"`{shown(text, 40)}` is no finite number; use one, or put text in quotes")
+            refuse(self.name, line, f"`{escape_text(text, 40)}` is no finite number; use one, or put text in quotes")
         return number
 
     def refuse_halves(self, text: str, line: int) -> None:
@@ -225,7 +233,7 @@ class _Builder:
             refuse(self.name, line, "half a character (a lone surrogate); write whole characters")
 
 
-def walk(data: Data, path: Path = ()) -> Iterator[tuple[Path, Data]]:
+def walk_values(data: Data, path: Path = ()) -> Iterator[tuple[Path, Data]]:
     """Yield every value within `data` with its path, outer ones first."""
     stack: list[tuple[Path, Data]] = [(path, data)]
     while stack:

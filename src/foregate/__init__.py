@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.agent.workspace.workspace import Workspace
     from foregate.api import Agent, run, run_sync
-    from foregate.assembly.opened_log import opened_log as open_log
+    from foregate.assembly.opened_log import open_home_log as open_log
     from foregate.judging import answer_need, build_turn, judge, survey
     from foregate.policy.policy import Policy
     from foregate.policy.source.load import default_policy, load_policy
@@ -83,13 +83,13 @@ if TYPE_CHECKING:
     from foregate.schemas.tool_call import ToolCall
     from foregate.schemas.tool_result import Change, ToolResult
     from foregate.schemas.tool_source import FileChange, Inverse, Reconciled, RunContext, ToolSource
-    from foregate.schemas.tool_spec import Catalogue, TargetParameter, ToolSpec, catalogue_of
+    from foregate.schemas.tool_spec import Catalogue, TargetParameter, ToolSpec, build_catalogue
     from foregate.schemas.turn import Turn
-    from foregate.telemetry.audit.decisions import DecisionPoint, decision_points
+    from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
     from foregate.telemetry.audit.verify import Defect, Verification, verify_session
-    from foregate.telemetry.export.restore import Restored
-    from foregate.telemetry.export.restore import restored as restore_trajectory
-    from foregate.telemetry.export.trajectory import Action, Step, Trajectory
+    from foregate.telemetry.export.restore import RestoredSession
+    from foregate.telemetry.export.restore import restore_sessions as restore_trajectory
+    from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep
     from foregate.telemetry.log.file_blobs import FileBlobs
     from foregate.telemetry.log.sqlite_log import SqliteLog
 
@@ -167,7 +167,7 @@ __all__ = [
     "Report",
     "Resource",
     "ResourceKind",
-    "Restored",
+    "RestoredSession",
     "Retries",
     "Ruling",
     "RunContext",
@@ -179,7 +179,6 @@ __all__ = [
     "SessionStarted",
     "SqliteLog",
     "Standing",
-    "Step",
     "Survey",
     "SurveyedResource",
     "TamperedLog",
@@ -199,6 +198,7 @@ __all__ = [
     "ToolStarted",
     "ToolsRefused",
     "Trajectory",
+    "TrajectoryStep",
     "Trust",
     "Turn",
     "TurnJudged",
@@ -212,14 +212,14 @@ __all__ = [
     "WrappedToolSource",
     "__version__",
     "answer_need",
+    "build_catalogue",
     "build_turn",
-    "catalogue_of",
-    "decision_points",
     "default_policy",
     "judge",
     "load_configuration",
     "load_policy",
     "open_log",
+    "read_decisions",
     "restore_trajectory",
     "run",
     "run_sync",
@@ -244,7 +244,7 @@ _HOMES = {
     "foregate.agent.workspace.local": "LocalWorkspace",
     "foregate.agent.workspace.workspace": "Workspace",
     "foregate.api": "Agent run run_sync",
-    "foregate.assembly.opened_log": "opened_log:open_log",
+    "foregate.assembly.opened_log": "open_home_log:open_log",
     "foregate.judging": "answer_need build_turn judge survey",
     "foregate.policy.policy": "Policy",
     "foregate.policy.source.load": "default_policy load_policy",
@@ -282,13 +282,13 @@ _HOMES = {
     "foregate.schemas.task_plan": "PlanDefect PlanTask PlannedCall TaskPlan TaskResult",
     "foregate.schemas.tool_call": "ToolCall",
     "foregate.schemas.tool_result": "Change ToolResult",
-    "foregate.schemas.tool_spec": "Catalogue TargetParameter ToolSpec catalogue_of",
+    "foregate.schemas.tool_spec": "Catalogue TargetParameter ToolSpec build_catalogue",
     "foregate.schemas.tool_source": "FileChange Inverse Reconciled RunContext ToolSource",
     "foregate.schemas.turn": "Turn",
-    "foregate.telemetry.audit.decisions": "DecisionPoint decision_points",
+    "foregate.telemetry.audit.decisions": "DecisionPoint read_decisions",
     "foregate.telemetry.audit.verify": "Defect Verification verify_session",
-    "foregate.telemetry.export.restore": "Restored restored:restore_trajectory",
-    "foregate.telemetry.export.trajectory": "Action Step Trajectory",
+    "foregate.telemetry.export.restore": "RestoredSession restore_sessions:restore_trajectory",
+    "foregate.telemetry.export.trajectory": "Action Trajectory TrajectoryStep",
     "foregate.telemetry.log.file_blobs": "FileBlobs",
     "foregate.telemetry.log.sqlite_log": "SqliteLog",
 }

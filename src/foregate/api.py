@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from foregate.assembly.open import Opened, open_session
-from foregate.assembly.setting import Setting
+from foregate.assembly.open import OpenSession, open_session
+from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Blobs, Log, Model, Person
@@ -86,7 +86,7 @@ class Agent:
         runtime: str = "",
         on_text: Callable[[str], None] | None = None,
     ) -> None:
-        self._setting = Setting(
+        self._setting = SessionOptions(
             workspace=workspace,
             model=model,
             policy=policy,
@@ -104,7 +104,7 @@ class Agent:
             dialect=dialect,
             on_text=on_text,
         )
-        self._opened: Opened | None = None
+        self._opened: OpenSession | None = None
         self._runner: asyncio.Runner | None = None
         self._busy = False
         self.outcome: RunResult | None = None
@@ -112,7 +112,7 @@ class Agent:
 
     async def open(self) -> Session:
         """Open the session if it is not open, and return it. Raises a ForegateError of one sentence."""
-        return (await self._open()).session
+        return (await self._open_session()).session
 
     @property
     def session(self) -> str:
@@ -128,7 +128,7 @@ class Agent:
         """Take a message through to an answer, a pause or an end; after a question, `text` is the answer to it."""
         from foregate.agent.loop.runner import run
 
-        self._begin()
+        self._begin_events()
         try:
             self.outcome = await run(await self.open(), text)
         finally:
@@ -137,7 +137,7 @@ class Agent:
 
     def run_sync(self, text: str) -> RunResult:
         """Do what `run` does, for programs without an event loop; raises UsageError inside one."""
-        return self._loop().run(self.run(text))
+        return self._get_runner().run(self.run(text))
 
     async def events(self, text: str) -> AsyncIterator[Event]:
         """Yield the events of a task as they are recorded; ends with the task, `outcome` then says how.
@@ -146,7 +146,7 @@ class Agent:
         """
         from foregate.agent.loop.runner import run
 
-        self._begin()
+        self._begin_events()
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         try:
             session = await self.open()
@@ -169,10 +169,10 @@ class Agent:
         """
         from foregate.agent.planning.ask.planner import make_plan
 
-        self._begin()
+        self._begin_events()
         try:
-            opened = await self._open()
-            return await make_plan(opened.session, request, opened.roles.model("planning"), opened.configuration)
+            opened = await self._open_session()
+            return await make_plan(opened.session, request, opened.roles.get_model("planning"), opened.configuration)
         finally:
             self._busy = False
 
@@ -186,26 +186,26 @@ class Agent:
         `confirmed`, and for a plan that is not sound.
         """
         from foregate.agent.planning.ask.asking import sentence
-        from foregate.agent.planning.ask.proposal import propose
-        from foregate.agent.planning.confirm.plan_desk import PlanDesk, following
+        from foregate.agent.planning.ask.proposal import record_proposal
+        from foregate.agent.planning.confirm.plan_desk import PlanController, follow_session
         from foregate.agent.planning.format.validator import validate
 
         if not confirmed and self._setting.person is None:
             raise UsageError("show the plan to somebody, then pass confirmed=True")
-        self._begin()
+        self._begin_events()
         try:
-            opened = await self._open()
+            opened = await self._open_session()
             session, configuration = opened.session, opened.configuration
             found = validate(plan, session.catalogue, session.workspace, configuration)
             if found.defects:
                 raise UsageError(f"the plan is not sound: {sentence(found.defects[0])}")
-            desk = PlanDesk(session, configuration, opened.roles.model)
-            async with following(session) as state:
+            desk = PlanController(session, configuration, opened.roles.get_model)
+            async with follow_session(session) as state:
                 same = state.digest == found.plan.digest
                 if same and state.running:
                     return (await desk.run(state)).report
                 if not same or state.confirmed:
-                    await propose(session, found.plan, actor="person")
+                    await record_proposal(session, found.plan, actor="person")
                 return (await desk.take_through(state, unseen=confirmed)).report
         finally:
             self._busy = False
@@ -229,28 +229,28 @@ class Agent:
         await self.close()
 
     def __enter__(self) -> Agent:
-        self._loop().run(self.open())
+        self._get_runner().run(self.open())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        runner = self._loop()
+        runner = self._get_runner()
         runner.run(self.close())
         runner.close()
         self._runner = None
 
-    async def _open(self) -> Opened:
+    async def _open_session(self) -> OpenSession:
         if self._opened is None:
             self._opened = await open_session(self._setting)
         return self._opened
 
-    def _begin(self) -> None:
+    def _begin_events(self) -> None:
         if self._busy:
             raise UsageError("this agent is at work; one session does one task at a time, so use a second agent")
         self._busy = True
 
-    def _loop(self) -> asyncio.Runner:
+    def _get_runner(self) -> asyncio.Runner:
         try:
             asyncio.get_running_loop()
         except RuntimeError:

@@ -4,7 +4,7 @@ Survey the calls, build the turn, judge it. A Need says what a gate must be told
 which is then judged again. All of it is pure but the survey, so the same turn gives the same judgement anywhere.
 
 Example:
-    policy, catalogue = foregate.default_policy(), foregate.catalogue_of([spec])
+    policy, catalogue = foregate.default_policy(), foregate.build_catalogue([spec])
     response = foregate.ModelResponse("I read it.", (foregate.ToolCall.of("read_file", {"path": "a.txt"}),))
     surveys = foregate.survey(response, catalogue, request="read a.txt", workspace=".")
     turn = foregate.build_turn(response, surveys, request="read a.txt", policy=policy, catalogue=catalogue)
@@ -25,8 +25,8 @@ from foregate.agent.survey.surveyor import Surveyor
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.evidence.state.session import SessionState
+from foregate.gates.prelude import build_prelude
 from foregate.gates.prelude import judge as judge_by
-from foregate.gates.prelude import prelude
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import UsageError
@@ -37,7 +37,7 @@ from foregate.schemas.need import Answer, Need
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_source import ToolSource
-from foregate.schemas.tool_spec import Catalogue, catalogue_hash
+from foregate.schemas.tool_spec import Catalogue, hash_catalogue
 from foregate.schemas.turn import Said, Turn
 
 RESPONSE = 1
@@ -62,9 +62,9 @@ def survey(
     try:
         state = SessionState()
         for text in _texts(request):
-            state.atoms.hear(text, Origin.USER, 0)
+            state.atoms.add_text(text, Origin.USER, 0)
         surveyor = Surveyor(folder, tools or Toolbox([]), policy or default_policy(), catalogue)
-        return surveyor.survey(response.stamped(RESPONSE).calls, state)
+        return surveyor.survey(response.stamp_calls(RESPONSE).calls, state)
     finally:
         folder.close()
 
@@ -86,7 +86,7 @@ def build_turn(
     where it is "". `known` are further fields of Turn, such as `plan`, `grants` or `counters`, as far as there are any.
     Raises UsageError where the surveys are not as many as the calls.
     """
-    calls = response.stamped(RESPONSE).calls
+    calls = response.stamp_calls(RESPONSE).calls
     if len(surveys) != len(calls):
         raise UsageError(f"there are {len(calls)} calls and {len(surveys)} surveys; give one survey for each call")
     fields: dict[str, Any] = {"narrated": len(response.text.strip()), **known}
@@ -96,7 +96,7 @@ def build_turn(
         turn=1,
         now=now or utc_now(),
         policy_hash=(policy or default_policy()).hash,
-        catalogue_hash=catalogue_hash(catalogue.values()),
+        catalogue_hash=hash_catalogue(catalogue.values()),
         prompts_hash=PROMPTS_HASH,
         calls=calls,
         surveys=tuple(replace(found, call=call.id) for found, call in zip(surveys, calls, strict=True)),
@@ -109,7 +109,7 @@ def build_turn(
 
 def judge(turn: Turn, policy: Policy, catalogue: Catalogue) -> Judgement | Need:
     """Return the judgement of a turn, or the Need a gate has first. Reads nothing but its arguments, runs nothing."""
-    return judge_by(turn, prelude(policy, catalogue))
+    return judge_by(turn, build_prelude(policy, catalogue))
 
 
 def answer_need(turn: Turn, need: Need, value: Mapping[str, Json] | None, *, error: str = "") -> Turn:

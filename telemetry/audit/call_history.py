@@ -54,7 +54,7 @@ Fate: TypeAlias = ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved
 """What says what became of a call."""
 
 
-class Happened(Struct, frozen=True):
+class CallHistoryEntry(Struct, frozen=True):
     """One thing that happened: the event, what in a word, and the details that word has."""
 
     seq: int
@@ -65,7 +65,9 @@ class Happened(Struct, frozen=True):
     text: str = ""
 
 
-def aftermath(events: Iterable[Event], judged: int, gate: str, call: ToolCall | None) -> Iterator[Happened]:
+def read_call_history(
+    events: Iterable[Event], judged: int, gate: str, call: ToolCall | None
+) -> Iterator[CallHistoryEntry]:
     """Yield what became of a call judged at event `judged`, from the events of its response on, until its task ends.
 
     After that only that its effect was undone counts.
@@ -80,49 +82,49 @@ def aftermath(events: Iterable[Event], judged: int, gate: str, call: ToolCall | 
         match event.body:
             case NeedRaised(need=need) if need.gate in (gate, "loop") and not ids.isdisjoint(need.calls):
                 open_ = True
-                yield Happened(seq, "asked", who=need.who, code=need.code)
+                yield CallHistoryEntry(seq, "asked", who=need.who, code=need.code)
             case NeedAnswered(answer=answer) if open_ and answer.gate in (gate, "loop"):
                 open_ = False
-                yield _answered(seq, answer)
+                yield _read_answer(seq, answer)
             case ModelResponded(continues=None) as body if later and call is not None and not again:
                 same = [recorded.id for recorded in body.calls if recorded.call.digest == call.digest]
                 if same:
                     again = True
                     ids |= set(same[:1])
-                    yield Happened(seq, "sent_again", same[0])
+                    yield CallHistoryEntry(seq, "sent_again", same[0])
             case TaskPaused(reason="needs_input", question=question) if later:
-                yield Happened(seq, "paused", text=question or "")
+                yield CallHistoryEntry(seq, "paused", text=question or "")
             case UserMessage(text=text) if later:
-                yield Happened(seq, "replied", text=text)
+                yield CallHistoryEntry(seq, "replied", text=text)
             case TaskEnded(status=status, note=note) if later:
                 ended = True
-                yield Happened(seq, "ended", code=status, text=note)
+                yield CallHistoryEntry(seq, "ended", code=status, text=note)
             case ToolFinished() | CallAnswered() | OutcomeUnknown() | OutcomeResolved() | EffectUndone() as body:
                 if later and body.call in ids:
-                    yield from _fate(seq, body)
+                    yield from _read_outcome(seq, body)
             case _:
                 pass
 
 
-def _answered(seq: int, answer: Answer) -> Happened:
+def _read_answer(seq: int, answer: Answer) -> CallHistoryEntry:
     value = answer.value or {}
     said = value.get("choice") or value.get("verdict") or ("a plan" if value else "")
-    return Happened(seq, "answered", who=answer.who, code=str(said), text=answer.error)
+    return CallHistoryEntry(seq, "answered", who=answer.who, code=str(said), text=answer.error)
 
 
-def _fate(seq: int, body: Fate) -> Iterator[Happened]:
+def _read_outcome(seq: int, body: Fate) -> Iterator[CallHistoryEntry]:
     match body:
         case ToolFinished(call=call, ok=ok, content=content):
-            yield Happened(seq, "ran", call) if ok else Happened(seq, "failed", call, text=content)
+            yield CallHistoryEntry(seq, "ran", call) if ok else CallHistoryEntry(seq, "failed", call, text=content)
         case OutcomeUnknown(call=call, reason=reason):
-            yield Happened(seq, "unknown", call, text=reason)
+            yield CallHistoryEntry(seq, "unknown", call, text=reason)
         case OutcomeResolved(call=call):
-            yield Happened(seq, "resolved", call)
+            yield CallHistoryEntry(seq, "resolved", call)
         case EffectUndone(call=call):
-            yield Happened(seq, "undone", call)
+            yield CallHistoryEntry(seq, "undone", call)
         case CallAnswered(call=call, code=code, message=message, observed=observed):
-            yield Happened(seq, "not_run", call, code=code, text=message)
+            yield CallHistoryEntry(seq, "not_run", call, code=code, text=message)
             if observed is not None:
-                yield Happened(seq, "looked", call, text=observed.tool)
+                yield CallHistoryEntry(seq, "looked", call, text=observed.tool)
         case _:
             assert_never(body)

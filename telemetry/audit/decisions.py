@@ -54,14 +54,14 @@ class DecisionPoint(Struct, frozen=True):
         return codec.dump(self)
 
 
-def decision_points(events: Iterable[Event]) -> Iterator[DecisionPoint]:
+def read_decisions(events: Iterable[Event]) -> Iterator[DecisionPoint]:
     """Yield the rows of all `turn_judged` among `events`, in order."""
     for event in events:
         if isinstance(event.body, TurnJudged):
-            yield from _rows(event, event.body)
+            yield from _build_rows(event, event.body)
 
 
-def chosen(
+def filter_decisions(
     points: Iterable[DecisionPoint],
     *,
     gate: Collection[str] = (),
@@ -72,9 +72,9 @@ def chosen(
 
     Raises UsageError at once for a name nobody gives, with the nearest one.
     """
-    _known("gate", gate, CODES)
-    _known("code", code, [*ANY_GATE, *(name for names in CODES.values() for name in names)])
-    _known("severity", severity, SEVERITIES)
+    _check_names("gate", gate, CODES)
+    _check_names("code", code, [*ANY_GATE, *(name for names in CODES.values() for name in names)])
+    _check_names("severity", severity, SEVERITIES)
     return (
         point
         for point in points
@@ -84,7 +84,7 @@ def chosen(
     )
 
 
-def _rows(event: Event, body: TurnJudged) -> Iterator[DecisionPoint]:
+def _build_rows(event: Event, body: TurnJudged) -> Iterator[DecisionPoint]:
     turn = body.turn
     for decision in body.judgement.decisions:
         yield DecisionPoint(
@@ -111,7 +111,7 @@ def _rows(event: Event, body: TurnJudged) -> Iterator[DecisionPoint]:
         )
 
 
-def _known(what: str, wanted: Iterable[str], names: Iterable[str]) -> None:
+def _check_names(what: str, wanted: Iterable[str], names: Iterable[str]) -> None:
     known = tuple(dict.fromkeys(names))
     for name in wanted:
         if name not in known:

@@ -29,7 +29,7 @@ from foregate.schemas.session_events import (
     SessionStarted,
 )
 from foregate.schemas.standing import Standing
-from foregate.schemas.survey import survey_hash
+from foregate.schemas.survey import hash_surveys
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 
 Finding = tuple[str, str]
@@ -39,7 +39,7 @@ _OWN = frozenset({"call", "duration", "early", "look"})
 """What the end of a call says that is not what the look it is answered from showed."""
 
 
-class Meaning:
+class InvariantChecker:
     """Checks events in order. Keeps the calls of the response in hand, the leaves of the task, and what is unknown."""
 
     def __init__(self) -> None:
@@ -58,23 +58,23 @@ class Meaning:
         self._looks: dict[int, tuple[str, str, str]] = {}
         self._seen: dict[str, str | None] = {}
 
-    def check(self, event: Event) -> list[Finding]:
+    def check_event(self, event: Event) -> list[Finding]:
         """Return what is wrong with `event` after those before it."""
-        return list(self._findings(event))
+        return list(self._find_violations(event))
 
-    def _findings(self, event: Event) -> Iterator[Finding]:
+    def _find_violations(self, event: Event) -> Iterator[Finding]:
         match event.body:
             case ModelResponded() as body:
-                yield from self._model_responded(event.seq, body)
+                yield from self._check_response(event.seq, body)
             case TurnJudged() as body:
-                yield from self._turn_judged(event.seq, body)
+                yield from self._check_judgement(event.seq, body)
             case ToolStarted() as body:
-                yield from self._tool_started(body)
+                yield from self._check_start(body)
             case ToolFinished() as body:
-                yield from self._tool_finished(body)
+                yield from self._check_finish(body)
             case OutcomeUnknown(call=call):
                 self._unknown.add(call)
-                yield from self._ended(call)
+                yield from self._check_end(call)
             case OutcomeResolved(call=call):
                 if call not in self._unknown:
                     yield "resolved_without_question", f"the outcome of `{call}` is resolved, and it was not unknown"
@@ -82,12 +82,12 @@ class Meaning:
             case CallAnswered(call=call):
                 if self._running.pop(call, "pure") != "pure":
                     yield "answered_while_running", f"`{call}` is answered as not run though it was started"
-                yield from self._answered(call)
+                yield from self._check_answer(call)
             case TaskStarted():
-                self._forget()
+                self._forget_permits()
             case TaskEnded():
-                yield from self._left_open()
-                self._forget()
+                yield from self._check_open_calls()
+                self._forget_permits()
             case SessionEnded(events=count):
                 if count != event.seq:
                     yield "other_count", f"the session ended with {count} events, and this is number {event.seq}"
@@ -100,13 +100,13 @@ class Meaning:
             case _:
                 assert_never(event.body)
 
-    def _model_responded(self, seq: int, body: ModelResponded) -> Iterator[Finding]:
+    def _check_response(self, seq: int, body: ModelResponded) -> Iterator[Finding]:
         calls = [(recorded.id, recorded.call.digest) for recorded in body.calls]
         whole = [recorded.id for recorded in body.program.calls] if body.program is not None else []
         if body.continues is not None:
-            yield from self._goes_on(body.continues, [call for call, _ in calls])
+            yield from self._check_continuation(body.continues, [call for call, _ in calls])
         else:
-            yield from self._left_open()
+            yield from self._check_open_calls()
             self._looks = {judged: look for judged, look in self._looks.items() if judged > self._said}
             self._said, self._calls = seq, set()
             self._open = {*whole, *(call for call, _ in calls)}
@@ -118,7 +118,7 @@ class Meaning:
         if len(self._stage) < len(calls) or len({*whole}) < len(whole):
             yield "call_twice", "two calls of one response have the same id"
 
-    def _goes_on(self, continues: Continuation, calls: list[str]) -> Iterator[Finding]:
+    def _check_continuation(self, continues: Continuation, calls: list[str]) -> Iterator[Finding]:
         """Yield what is wrong with a further stage: it holds calls that wait, once all given to judge are answered."""
         if continues.response != self._said:
             yield (
@@ -132,9 +132,9 @@ class Meaning:
             yield "no_answer", f"`{call}` was not answered before the calls that come after it"
         self._waiting.difference_update(calls)
 
-    def _turn_judged(self, seq: int, body: TurnJudged) -> Iterator[Finding]:
+    def _check_judgement(self, seq: int, body: TurnJudged) -> Iterator[Finding]:
         turn, judgement = body.turn, body.judgement
-        if survey_hash(turn.surveys) != body.survey_hash:
+        if hash_surveys(turn.surveys) != body.survey_hash:
             yield "other_survey", "its surveys do not have the hash that was judged on"
         if body.early:
             self._ahead.add(seq)
@@ -145,7 +145,7 @@ class Meaning:
             calls = {recorded.id: recorded.call.digest for recorded in turn.proposed}
         elif turn.actor == "model" and turn.response != self._response:
             yield "other_response", f"it judges response {turn.response}, but the one in hand is {self._response}"
-        stopped, unsettled = _in_the_way(judgement.decisions)
+        stopped, unsettled = _find_stopped_calls(judgement.decisions)
         seen: set[str] = set()
         for verdict in judgement.verdicts:
             call, digest = verdict.call, verdict.digest
@@ -163,14 +163,14 @@ class Meaning:
                 continue
             self._permits[seq, call] = digest, body.survey_hash
 
-    def _tool_started(self, body: ToolStarted) -> Iterator[Finding]:
+    def _check_start(self, body: ToolStarted) -> Iterator[Finding]:
         permit, call = body.permit, body.call
         key = permit.judged, permit.call
         if key in self._used:
             yield "permit_used_twice", f"`{call}` ran on a permit that was used before"
         elif permit.call != call or self._permits.get(key) != (permit.digest, permit.survey_hash):
             yield "no_permit", f"`{call}` ran, but no judgement before it allowed this call"
-        yield from self._looked(body)
+        yield from self._check_early_read(body)
         if call in self._calls and call not in self._open:
             yield "ran_after_answer", f"`{call}` ran after it was answered"
         if self._running.get(call, "pure") != "pure":
@@ -179,7 +179,7 @@ class Meaning:
         self._permits.pop(key, None)
         self._running[call] = body.side_effect
 
-    def _looked(self, body: ToolStarted) -> Iterator[Finding]:
+    def _check_early_read(self, body: ToolStarted) -> Iterator[Finding]:
         """Yield what is wrong with a look taken early, or with a call that is answered from one."""
         call, judged, digest = body.call, body.permit.judged, body.permit.digest
         self._early.pop(call, None)
@@ -197,7 +197,7 @@ class Meaning:
             if not fits:
                 yield "no_look", f"`{call}` is answered from a look not taken for it, or one that has served already"
 
-    def _tool_finished(self, body: ToolFinished) -> Iterator[Finding]:
+    def _check_finish(self, body: ToolFinished) -> Iterator[Finding]:
         call = body.call
         if (body.early, body.look is not None) != (call in self._early, call in self._seen):
             yield "no_look", f"`{call}` says of an early look where it begins, or where it ends, and not both"
@@ -207,15 +207,15 @@ class Meaning:
                 yield "no_look", f"`{call}` is answered with something else than the look it is answered from showed"
             if (early := self._early.pop(call, None)) is not None:
                 self._looks[early[0]] = *early[1:], showed
-        yield from self._ended(call)
+        yield from self._check_end(call)
 
-    def _ended(self, call: str) -> Iterator[Finding]:
+    def _check_end(self, call: str) -> Iterator[Finding]:
         if self._running.pop(call, None) is None:
             yield "ended_without_start", f"`{call}` ended but was never started"
         elif call in self._calls:
-            yield from self._answered(call)
+            yield from self._check_answer(call)
 
-    def _answered(self, call: str) -> Iterator[Finding]:
+    def _check_answer(self, call: str) -> Iterator[Finding]:
         if call in self._open:
             self._open.discard(call)
             self._waiting.discard(call)
@@ -224,7 +224,7 @@ class Meaning:
         else:
             yield "answer_without_call", f"`{call}` is answered but was not asked for"
 
-    def _left_open(self) -> Iterator[Finding]:
+    def _check_open_calls(self) -> Iterator[Finding]:
         """Yield what should have been answered before the next response or the end of the task."""
         if not self._open and not self._running:
             return
@@ -235,7 +235,7 @@ class Meaning:
         self._open.clear()
         self._running.clear()
 
-    def _forget(self) -> None:
+    def _forget_permits(self) -> None:
         """Leaves end with the task they were given in."""
         self._permits.clear()
         self._used.clear()
@@ -244,7 +244,7 @@ class Meaning:
         self._looks.clear()
 
 
-def _in_the_way(decisions: Iterable[Decision]) -> tuple[set[str], set[str]]:
+def _find_stopped_calls(decisions: Iterable[Decision]) -> tuple[set[str], set[str]]:
     """Return the calls that gates in force stopped, and those they asked about without leave given afterwards."""
     stopped: set[str] = set()
     asked: set[str] = set()

@@ -21,5 +21,5 @@ class Readable(Protocol):
         Unverified.
         """
 
-    def kept_head(self, session: str) -> tuple[int, str]:
+    def head_anchor(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event as the log noted it apart from the events."""

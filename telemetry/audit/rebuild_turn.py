@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import Event
-from foregate.schemas.event_body import EventBody, Kind, kind_of
+from foregate.schemas.event_body import EventBody, Kind, get_kind
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.judging_events import NeedAnswered, TurnJudged
 from foregate.schemas.plan import PlanInForce
@@ -21,7 +21,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.task_events import UserMessage
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import Said, Turn
-from foregate.schemas.turn_record import PlanUse, TurnRecord, basis_of
+from foregate.schemas.turn_record import PlanUse, TurnRecord, read_basis
 from foregate.telemetry.audit.readable import Readable
 
 B = TypeVar("B", bound=EventBody)
@@ -29,39 +29,39 @@ Lookup = Callable[[int], Event]
 """From an event number to the event."""
 
 
-def resolve(record: TurnRecord, lookup: Lookup) -> Turn:
+def rebuild_turn(record: TurnRecord, lookup: Lookup) -> Turn:
     """Return the turn that a record stands for, with what lies in other events brought back.
 
     Raises LookupError for an event that is not there, InvalidJson for one of another kind than the record says.
     """
     text, calls = "", tuple(recorded.call for recorded in record.proposed or ())
     if record.proposed is None:
-        response = body_at(record.response, ModelResponded, lookup).response
+        response = find_body(record.response, ModelResponded, lookup).response
         text, calls = response.text, response.calls[: record.judged_calls]
     return Turn(
-        **basis_of(record),
+        **read_basis(record),
         text=text,
         calls=calls,
-        user_messages=tuple(message_at(seq, lookup) for seq in record.user_messages),
-        answers=tuple(replace(body_at(seq, NeedAnswered, lookup).answer, seq=seq) for seq in record.answers),
-        plan=plan_at(record.plan, lookup) if record.plan is not None else None,
+        user_messages=tuple(find_message(seq, lookup) for seq in record.user_messages),
+        answers=tuple(replace(find_body(seq, NeedAnswered, lookup).answer, seq=seq) for seq in record.answers),
+        plan=find_plan(record.plan, lookup) if record.plan is not None else None,
     )
 
 
-def body_at(seq: int, kind: type[B], lookup: Lookup) -> B:
+def find_body(seq: int, kind: type[B], lookup: Lookup) -> B:
     """Return the body of an event; raise InvalidJson where it is of another kind."""
     body = lookup(seq).body
     if not isinstance(body, kind):
-        raise InvalidJson(f"event {seq} is a {body.kind}, not a {kind_of(kind)}")
+        raise InvalidJson(f"event {seq} is a {body.kind}, not a {get_kind(kind)}")
     return body
 
 
-def message_at(seq: int, lookup: Lookup) -> Said:
+def find_message(seq: int, lookup: Lookup) -> Said:
     """Return the message a `user_message` event holds."""
-    return Said(seq, body_at(seq, UserMessage, lookup).text, lookup(seq).actor)
+    return Said(seq, find_body(seq, UserMessage, lookup).text, lookup(seq).actor)
 
 
-def plan_at(use: PlanUse, lookup: Lookup) -> PlanInForce:
+def find_plan(use: PlanUse, lookup: Lookup) -> PlanInForce:
     """Return the plan in force, from the event that accepted it and the uses made since."""
     body = lookup(use.seq).body
     plan = body.plan if isinstance(body, (TurnJudged, PlanConfirmed)) else None
@@ -79,7 +79,7 @@ class InForce(Struct, frozen=True):
     layers: Mapping[str, Json] | None = None
     catalogue: tuple[ToolSpec, ...] | None = None
 
-    def after(self, event: Event) -> InForce:
+    def apply(self, event: Event) -> InForce:
         """Return what holds after an event of LAYING."""
         body, found = event.body, self
         if isinstance(body, (SessionStarted, PolicyChanged)) and body.policy is not None:
@@ -116,7 +116,7 @@ class RecordedTurn(Struct, frozen=True):
     time: str
 
 
-def recorded(
+def read_judged_turns(
     events: Iterable[Event], lookup: Lookup | None = None, start: InForce | None = None
 ) -> Iterator[RecordedTurn]:
     """Yield the judged turns among a session's events, in order; raise LookupError where an event is missing.
@@ -129,13 +129,13 @@ def recorded(
         if lookup is None:
             known[event.seq] = event
         if event.kind in LAYING:
-            holds = holds.after(event)
+            holds = holds.apply(event)
         if isinstance(event.body, TurnJudged):
-            turn = resolve(event.body.turn, lookup or known.__getitem__)
+            turn = rebuild_turn(event.body.turn, lookup or known.__getitem__)
             yield RecordedTurn(event.seq, turn, event.body.judgement, holds, event.time)
 
 
-class Nearby:
+class EventWindow:
     """Finds events by number: the last ones that went by, and further ones in the log, of which as many are kept."""
 
     def __init__(self, log: Readable, session: str, room: int = 256) -> None:
@@ -143,10 +143,10 @@ class Nearby:
         self._passed: dict[int, Event] = {}
         self._fetched: dict[int, Event] = {}
 
-    def passing(self, events: Iterable[Event]) -> Iterator[Event]:
+    def follow(self, events: Iterable[Event]) -> Iterator[Event]:
         """Yield `events`, keeping the last ones."""
         for event in events:
-            self._keep(self._passed, event)
+            self._keep_event(self._passed, event)
             yield event
 
     def __call__(self, seq: int) -> Event:
@@ -157,10 +157,10 @@ class Nearby:
         if found is None:
             raise LookupError(f"event {seq} is not there")
         if seq not in self._passed:
-            self._keep(self._fetched, found)
+            self._keep_event(self._fetched, found)
         return found
 
-    def _keep(self, place: dict[int, Event], event: Event) -> None:
+    def _keep_event(self, place: dict[int, Event], event: Event) -> None:
         place[event.seq] = event
         if len(place) > self._room:
             del place[next(iter(place))]

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from foregate.schemas.event import Event
 from foregate.schemas.task_events import TaskEnded
-from foregate.telemetry.audit.decisions import DecisionPoint, decision_points
+from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 
 Category = Literal["plan_revision", "evidence_gate", "retry_reason", "validation_failure"]
 
@@ -67,15 +67,17 @@ class ReplayNote(Struct, frozen=True):
     blocking: bool
 
 
-def notes(points: Iterable[DecisionPoint]) -> tuple[ReplayNote, ...]:
+def build_notes(points: Iterable[DecisionPoint]) -> tuple[ReplayNote, ...]:
     """Return the notes of decisions in order, each once. A shadow gate's decisions were never applied: no note."""
-    return tuple(dict.fromkeys(note for point in points if point.mode != "shadow" for note in _notes(point)))
+    return tuple(
+        dict.fromkeys(note for point in points if point.mode != "shadow" for note in _build_point_notes(point))
+    )
 
 
-def notes_of(events: Iterable[Event]) -> tuple[ReplayNote, ...]:
+def build_session_notes(events: Iterable[Event]) -> tuple[ReplayNote, ...]:
     """Return the notes of a session's events: those of its decisions, and one for each task whose budget ran out."""
 
-    def found() -> Iterator[ReplayNote]:
+    def find_notes() -> Iterator[ReplayNote]:
         for event in events:
             match event.body:
                 case TaskEnded(status="budget_exhausted", note=note):
@@ -83,12 +85,12 @@ def notes_of(events: Iterable[Event]) -> tuple[ReplayNote, ...]:
                     sentence = f"A task ran out of its budget{f': {why}' if why else ''}."
                     yield ReplayNote("validation_failure", "execution_budget_exhausted", sentence, True)
                 case _:
-                    yield from notes(decision_points([event]))
+                    yield from build_notes(read_decisions([event]))
 
-    return tuple(dict.fromkeys(found()))
+    return tuple(dict.fromkeys(find_notes()))
 
 
-def _notes(point: DecisionPoint) -> Iterator[ReplayNote]:
+def _build_point_notes(point: DecisionPoint) -> Iterator[ReplayNote]:
     call = f"`{point.tool}`{f' on `{point.target}`' if point.target else ''}" if point.tool else "the response"
     reasons = dict.fromkeys(ruling.reason for ruling in point.rulings if ruling.code == point.code and ruling.reason)
     why = f" ({', '.join(reasons)})" if reasons else ""

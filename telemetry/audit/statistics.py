@@ -45,7 +45,7 @@ class GateCounts:
 
 
 @dataclass(slots=True)
-class Advice:
+class AdviceCost:
     """What asking the planner or the critic cost: requests to the model, and tokens in and out."""
 
     calls: int = 0
@@ -53,7 +53,7 @@ class Advice:
 
 
 @dataclass(slots=True)
-class _Session:
+class _SessionProgress:
     """What is known of the session in hand: its open question, and the answers of a person by event."""
 
     asked_at: str = ""
@@ -66,19 +66,19 @@ class Statistics:
     def __init__(self) -> None:
         self.sessions = self.tasks = self.turns = self.calls = self.held = 0
         self.gates: dict[str, GateCounts] = {gate: GateCounts() for gate in _ORDER}
-        self.advice = {"planner": Advice(), "critic": Advice()}
+        self.advice = {"planner": AdviceCost(), "critic": AdviceCost()}
         self.approvals: Counter[str] = Counter()
         self.questions: Counter[str] = Counter()
         self.waited: Counter[int] = Counter()
         self.rules: dict[str, int] = {}
 
-    def take(self, session: str, events: Iterable[Event]) -> None:
+    def add_session(self, session: str, events: Iterable[Event]) -> None:
         """Take in a session's events of KINDS; raise LogError for one that cannot be read."""
         self.sessions += 1
-        known = _Session()
+        known = _SessionProgress()
         for event in events:
             try:
-                self._event(event, known)
+                self._add_event(event, known)
             except (LookupError, ValueError, InvalidJson) as error:
                 raise LogError(
                     f"event {event.seq} of session `{session}` cannot be counted ({type(error).__name__}: {error}); "
@@ -117,7 +117,7 @@ class Statistics:
         """The median of the seconds a person took to answer, None when nobody did."""
         return round(median(self.waited.elements())) if self.waited else None
 
-    def _event(self, event: Event, known: _Session) -> None:
+    def _add_event(self, event: Event, known: _SessionProgress) -> None:
         match event.body:
             case SessionStarted(policy=policy) | PolicyChanged(policy=policy) if policy is not None:
                 for rule in get_list(get_object(policy, "rules"), "list"):
@@ -125,29 +125,29 @@ class Statistics:
             case TaskStarted():
                 self.tasks += 1
             case TurnJudged(early=False) as body:  # an early one is judged again with its response
-                self._judged(body, known)
+                self._add_judgement(body, known)
             case NeedRaised(need=need) if need.who == "person":
                 known.asked_at = event.time
                 (self.approvals if need.gate == "approval" else self.questions)["asked"] += 1
             case NeedAnswered() as body:
-                self._answered(event, body, known)
+                self._add_answer(event, body, known)
             case _:
                 pass
 
-    def _judged(self, body: TurnJudged, known: _Session) -> None:
+    def _add_judgement(self, body: TurnJudged, known: _SessionProgress) -> None:
         judgement = body.judgement
         self.turns += 1
         self.calls += len(judgement.verdicts)
         self.held += sum(verdict.standing is not Standing.ALLOW for verdict in judgement.verdicts)
         for decision in judgement.decisions:
-            self._decision(decision)
+            self._add_decision(decision)
         said_yes = frozenset[str]().union(*(known.said_yes.pop(seq, ()) for seq in body.turn.answers))
         for verdict in judgement.verdicts:
             if verdict.standing is Standing.ALLOW and verdict.digest in said_yes:
-                self.gates[_asking(verdict.call, judgement.decisions)].overridden += 1
+                self.gates[_find_asking_gate(verdict.call, judgement.decisions)].overridden += 1
         known.said_yes.clear()
 
-    def _decision(self, decision: Decision) -> None:
+    def _add_decision(self, decision: Decision) -> None:
         counts = self.gates.get(decision.gate)
         if counts is None:
             return
@@ -162,7 +162,7 @@ class Statistics:
         for rule in decision.rules:
             self.rules[rule] = self.rules.get(rule, 0) + 1
 
-    def _answered(self, event: Event, body: NeedAnswered, known: _Session) -> None:
+    def _add_answer(self, event: Event, body: NeedAnswered, known: _SessionProgress) -> None:
         answer = body.answer
         if answer.who != "person":
             cost, usage = self.advice[answer.who], body.usage or Usage()
@@ -172,7 +172,7 @@ class Statistics:
         if answer.value is None:
             return
         if known.asked_at:
-            self.waited[max(0, round((_when(event.time) - _when(known.asked_at)).total_seconds()))] += 1
+            self.waited[max(0, round((_parse_time(event.time) - _parse_time(known.asked_at)).total_seconds()))] += 1
             known.asked_at = ""
         if answer.gate != "approval":
             self.questions[answer.choice] += 1
@@ -185,7 +185,7 @@ class Statistics:
             known.said_yes[event.seq] = frozenset(answer.digests)
 
 
-def _asking(call: str, decisions: Iterable[Decision]) -> str:
+def _find_asking_gate(call: str, decisions: Iterable[Decision]) -> str:
     """Return the gate whose ruling a person's yes replaced: the first that asked about the call, else `approval`."""
     for decision in decisions:
         for ruling in decision.rulings:
@@ -194,5 +194,5 @@ def _asking(call: str, decisions: Iterable[Decision]) -> str:
     return "approval"
 
 
-def _when(time: str) -> datetime:
+def _parse_time(time: str) -> datetime:
     return datetime.fromisoformat(time.replace("Z", "+00:00"))

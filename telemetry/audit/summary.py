@@ -67,12 +67,12 @@ class SessionSummary(Struct, frozen=True):
 
 def summarise(log: Readable, session: str) -> SessionSummary:
     """Return the summary of a session; reads its last event and those of KINDS. LogError for an unknown session."""
-    count, _ = log.kept_head(session)
+    count, _ = log.head_anchor(session)
     last = next(log.events(session, after=count - 1), None) if count else None
-    return summary_of(session, log.events(session, kinds=KINDS), count, last)
+    return build_summary(session, log.events(session, kinds=KINDS), count, last)
 
 
-def summary_of(session: str, events: Iterable[Event], count: int, last: Event | None) -> SessionSummary:
+def build_summary(session: str, events: Iterable[Event], count: int, last: Event | None) -> SessionSummary:
     """Return the summary of events of KINDS, with the number of all events and the last of them."""
     started, workspace, model = "", "", ""
     tasks: list[TaskSummary] = []
@@ -83,7 +83,7 @@ def summary_of(session: str, events: Iterable[Event], count: int, last: Event | 
             case TaskStarted(task=number):
                 tasks.append(TaskSummary(number, "", "running"))
             case body if tasks:
-                tasks[-1] = _after(tasks[-1], body)
+                tasks[-1] = _apply_event(tasks[-1], body)
     return SessionSummary(
         name=session,
         started=started,
@@ -96,7 +96,7 @@ def summary_of(session: str, events: Iterable[Event], count: int, last: Event | 
     )
 
 
-def _after(task: TaskSummary, body: Body) -> TaskSummary:
+def _apply_event(task: TaskSummary, body: Body) -> TaskSummary:
     """Return the task as it stands after an event of it."""
     match body:
         case UserMessage(text=text):

@@ -9,7 +9,7 @@ from msgspec import Struct
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.session_events import SessionEnded
-from foregate.telemetry.audit.invariants import Meaning
+from foregate.telemetry.audit.invariants import InvariantChecker
 from foregate.telemetry.audit.readable import Readable
 from foregate.telemetry.log import chain
 
@@ -61,11 +61,11 @@ class Verification(Struct, frozen=True):
 
 def verify_session(log: Readable, session: str, head: tuple[int, str] | None = None) -> Verification:
     """Verify a session of `log`; also finds a tail cut off behind the log's back. See `verify`."""
-    kept = log.kept_head(session)
-    return verify(log.lines(session), session, head, kept=kept)
+    kept = log.head_anchor(session)
+    return verify_rows(log.lines(session), session, head, kept=kept)
 
 
-def verify(
+def verify_rows(
     rows: Iterable[tuple[int, str, str]],
     session: str,
     head: tuple[int, str] | None = None,
@@ -81,23 +81,23 @@ def verify(
     anchors = [anchor for anchor in (head, kept) if anchor is not None]
     wanted = {seq for seq, _ in anchors}
     defects: list[Defect] = []
-    meaning = Meaning()
+    meaning = InvariantChecker()
     last, at = None, {0: GENESIS}
     try:
-        for event in chain.verified(rows, session):
+        for event in chain.verify_lines(rows, session):
             last = event
             if event.seq in wanted:
                 at[event.seq] = event.hash
-            if len(defects) < _NAMED and (found := meaning.check(event)):
+            if len(defects) < _NAMED and (found := meaning.check_event(event)):
                 defects += (Defect(event.seq, code, f"event {event.seq}: {why}") for code, why in found)
     except TamperedLog as error:
         # The chain raises what reading an event said as its own; of an unreadable body the hash did fit.
         code = "malformed_event" if isinstance(error.__context__, chain.UnreadableBody) else "chain_broken"
         defects.append(Defect(error.seq, code, str(error)))
     else:
-        defects += _missing(anchors, at, last.seq if last else 0)
+        defects += _find_missing(anchors, at, last.seq if last else 0)
     known = head is not None and at.get(head[0]) == head[1] and head[0] > 0
-    proven = not defects and (known or _complete(last))
+    proven = not defects and (known or _is_complete(last))
     return Verification(session, last.seq if last else 0, last.hash if last else GENESIS, proven, tuple(defects))
 
 
@@ -112,7 +112,7 @@ def parse_head(text: str) -> tuple[int, str]:
     raise UsageError(f"`{text[:100]}` is no head; give it as verify prints it: event number, colon, 64 hex digits")
 
 
-def _missing(anchors: list[tuple[int, str]], at: dict[int, str], last: int) -> Iterator[Defect]:
+def _find_missing(anchors: list[tuple[int, str]], at: dict[int, str], last: int) -> Iterator[Defect]:
     """Yield a defect for each anchor the rows do not lead through."""
     for seq, hash_ in dict.fromkeys(anchors):
         if seq > last:
@@ -122,5 +122,5 @@ def _missing(anchors: list[tuple[int, str]], at: dict[int, str], last: int) -> I
             yield Defect(seq, "other_head", f"event {seq} is not the one that was kept: the log was written anew")
 
 
-def _complete(last: Event | None) -> bool:
+def _is_complete(last: Event | None) -> bool:
     return last is not None and isinstance(last.body, SessionEnded) and last.body.events == last.seq

@@ -12,8 +12,8 @@ from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.response_events import ModelResponded, RecordedCall
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.export import atif_events
-from foregate.telemetry.export.pairs import pairs_of
-from foregate.telemetry.export.trajectory import Action, Answered, Step, Trajectory
+from foregate.telemetry.export.pairs import find_pairs
+from foregate.telemetry.export.trajectory import Action, Answered, Trajectory, TrajectoryStep
 
 VERSION = "ATIF-v1.8"
 LAYOUT = 1
@@ -26,7 +26,7 @@ Rewards = Mapping[str, Sequence[float]]
 """Per session one reward for each response."""
 
 
-def document(trajectory: Trajectory, *, rewards: Rewards | None = None, content: bool = True) -> dict[str, Json]:
+def build_document(trajectory: Trajectory, *, rewards: Rewards | None = None, content: bool = True) -> dict[str, Json]:
     """Return the document of a trajectory with its children; without `content` it cannot be read back into events."""
     given = list((rewards or {}).get(trajectory.session, ()))
     numbers = iter(given)
@@ -40,8 +40,8 @@ def document(trajectory: Trajectory, *, rewards: Rewards | None = None, content:
         "ended": trajectory.ended,
         "head": trajectory.head,
         "masked": list(trajectory.masked),
-        "tasks": [_task(trajectory, number) for number in range(len(trajectory.tasks))],
-        "pairs": [pair.to_json() for pair in pairs_of(trajectory)],
+        "tasks": [_build_task(trajectory, number) for number in range(len(trajectory.tasks))],
+        "pairs": [pair.to_json() for pair in find_pairs(trajectory)],
     }
     if trajectory.parent:
         own["parent"] = trajectory.parent
@@ -50,25 +50,26 @@ def document(trajectory: Trajectory, *, rewards: Rewards | None = None, content:
     if rewards is not None:
         own["reward"] = sum(given)
     steps = [
-        _step(step, trajectory, next(numbers, None) if step.response else None, content) for step in trajectory.steps
+        _build_step(step, trajectory, next(numbers, None) if step.is_response else None, content)
+        for step in trajectory.steps
     ]
     made: dict[str, Json] = {
         "schema_version": VERSION,
         "session_id": trajectory.session,
         "trajectory_id": trajectory.session,
-        "agent": _agent(trajectory, content),
+        "agent": _build_agent(trajectory, content),
         "steps": steps,
-        "final_metrics": _totals(trajectory),
+        "final_metrics": _build_totals(trajectory),
         "extra": {"foregate": own},
     }
     if trajectory.children:
         made["subagent_trajectories"] = [
-            document(child, rewards=rewards, content=content) for child in trajectory.children
+            build_document(child, rewards=rewards, content=content) for child in trajectory.children
         ]
     return made
 
 
-def validate(made: Mapping[str, Json]) -> None:
+def validate_document(made: Mapping[str, Json]) -> None:
     """Check a document with the models of the package `atif`; raise UsageError where that is missing or refuses it."""
     try:
         from atif import Trajectory as Model
@@ -84,7 +85,7 @@ def validate(made: Mapping[str, Json]) -> None:
         raise UsageError(f"the document is no ATIF at `{where}`: {first['msg']}; please report this") from None
 
 
-def _agent(trajectory: Trajectory, content: bool) -> dict[str, Json]:
+def _build_agent(trajectory: Trajectory, content: bool) -> dict[str, Json]:
     offered = atif_events.OFFERED if content else ("name",)
     definitions: list[Json] = [
         {"type": "function", "function": {name: getattr(tool, name) for name in offered}} for tool in trajectory.tools
@@ -95,19 +96,19 @@ def _agent(trajectory: Trajectory, content: bool) -> dict[str, Json]:
     return found
 
 
-def _task(trajectory: Trajectory, place: int) -> dict[str, Json]:
+def _build_task(trajectory: Trajectory, place: int) -> dict[str, Json]:
     task = trajectory.tasks[place]
     found = {"task": task.number, "first_step": task.first, "last_step": task.last, "status": task.status}
     return found | {name: text for name, text in (("text", task.text), ("note", task.note)) if text}
 
 
-def _step(step: Step, trajectory: Trajectory, reward: float | None, content: bool) -> dict[str, Json]:
+def _build_step(step: TrajectoryStep, trajectory: Trajectory, reward: float | None, content: bool) -> dict[str, Json]:
     made: dict[str, Json] = {
         "step_id": step.number,
         "timestamp": step.time,
         "source": step.source,
         "message": step.message,
-        "extra": {"foregate": _own(step, trajectory, reward, content)},
+        "extra": {"foregate": _build_own_part(step, trajectory, reward, content)},
     }
     if step.source != "agent":
         return made
@@ -117,9 +118,9 @@ def _step(step: Step, trajectory: Trajectory, reward: float | None, content: boo
     if step.reasoning:
         made["reasoning_content"] = step.reasoning
     if step.actions:
-        recorded = _recorded(step.events)
-        made["tool_calls"] = [_call(action, recorded.get(action.id)) for action in step.actions]
-        results = [_result(action) for action in step.actions if action.outcome != "open"]
+        recorded = _index_recorded_calls(step.events)
+        made["tool_calls"] = [_build_call(action, recorded.get(action.id)) for action in step.actions]
+        results = [_build_result(action) for action in step.actions if action.outcome != "open"]
         if results:
             made["observation"] = {"results": results}
     if step.asked:
@@ -129,7 +130,9 @@ def _step(step: Step, trajectory: Trajectory, reward: float | None, content: boo
     return made
 
 
-def _own(step: Step, trajectory: Trajectory, reward: float | None, content: bool) -> dict[str, Json]:
+def _build_own_part(
+    step: TrajectoryStep, trajectory: Trajectory, reward: float | None, content: bool
+) -> dict[str, Json]:
     found: dict[str, Json] = {
         "kind": step.kind,
         "actor": step.actor,
@@ -138,24 +141,24 @@ def _own(step: Step, trajectory: Trajectory, reward: float | None, content: bool
         "cause": step.cause,
         "finish_reason": step.finish_reason,
         "decisions": [
-            {"address": f"{event.seq}.{decision.gate}", **_decision(decision, content)}
+            {"address": f"{event.seq}.{decision.gate}", **_build_decision(decision, content)}
             for event in step.events
             if isinstance(event.body, TurnJudged)
             for decision in event.body.judgement.decisions
         ],
-        "answers": [_answer(answered) for answered in step.answers],
+        "answers": [_build_answer(answered) for answered in step.answers],
     }
     found = {name: value for name, value in found.items() if value}
     if reward is not None:
         found["reward"] = reward
     if content:
         shown = {action.id: action.content for action in step.actions}
-        found["events"] = [_rest(event, trajectory, shown) for event in step.events]
+        found["events"] = [_build_rest(event, trajectory, shown) for event in step.events]
     return found
 
 
-def _decision(decision: Decision, content: bool) -> dict[str, Json]:
-    row = atif_events.in_order(decision)
+def _build_decision(decision: Decision, content: bool) -> dict[str, Json]:
+    row = atif_events.dump_sorted(decision)
     if content:
         return row
     row["rulings"] = [codec.dump(ruling) for ruling in decision.rulings]
@@ -164,13 +167,13 @@ def _decision(decision: Decision, content: bool) -> dict[str, Json]:
     return {name: row[name] for name in _BARE_DECISION if name in row}
 
 
-def _rest(event: Event, trajectory: Trajectory, shown: Mapping[str, str]) -> dict[str, Json]:
+def _build_rest(event: Event, trajectory: Trajectory, shown: Mapping[str, str]) -> dict[str, Json]:
     """Return what is left of an event, with the version that wrote it where that is not the session's first."""
-    rest = atif_events.apart(event, shown)
+    rest = atif_events.strip_shown_parts(event, shown)
     return rest if event.foregate == trajectory.foregate else {**rest, "foregate": event.foregate}
 
 
-def _answer(answered: Answered) -> dict[str, Json]:
+def _build_answer(answered: Answered) -> dict[str, Json]:
     found: dict[str, Json] = {
         "seq": answered.seq,
         "time": answered.time,
@@ -185,7 +188,7 @@ def _answer(answered: Answered) -> dict[str, Json]:
     return {name: value for name, value in found.items() if value}
 
 
-def _recorded(events: Iterable[Event]) -> dict[str, RecordedCall]:
+def _index_recorded_calls(events: Iterable[Event]) -> dict[str, RecordedCall]:
     return {
         call.id: call
         for event in events
@@ -194,15 +197,15 @@ def _recorded(events: Iterable[Event]) -> dict[str, RecordedCall]:
     }
 
 
-def _call(action: Action, recorded: RecordedCall | None) -> dict[str, Json]:
+def _build_call(action: Action, recorded: RecordedCall | None) -> dict[str, Json]:
     wire, defect = (recorded.wire_id, recorded.defect) if recorded is not None else ("", "")
     own: dict[str, Json] = {
         "standing": action.standing,
         "gate": action.gate,
         "code": action.code,
         "target": action.target,
-        "remedy": atif_events.in_order(action.remedy) if action.remedy is not None else None,
-        "raw": atif_events.raw_apart(action.raw, action.arguments),
+        "remedy": atif_events.dump_sorted(action.remedy) if action.remedy is not None else None,
+        "raw": atif_events.keep_raw_text(action.raw, action.arguments),
         "more": {"defect": defect} if defect else {},
     }
     own = {name: value for name, value in own.items() if value}
@@ -218,7 +221,7 @@ def _call(action: Action, recorded: RecordedCall | None) -> dict[str, Json]:
     }
 
 
-def _result(action: Action) -> dict[str, Json]:
+def _build_result(action: Action) -> dict[str, Json]:
     own: dict[str, Json] = {
         "outcome": action.outcome,
         "code": action.answer_code,
@@ -240,7 +243,7 @@ def _result(action: Action) -> dict[str, Json]:
     return made
 
 
-def _totals(trajectory: Trajectory) -> dict[str, Json]:
+def _build_totals(trajectory: Trajectory) -> dict[str, Json]:
     asked = [step.usage for step in trajectory.steps if step.asked]
     advice = [answered.usage for step in trajectory.steps for answered in step.answers if answered.who != "person"]
     actions = [action for step in trajectory.steps for action in step.actions]
@@ -253,7 +256,7 @@ def _totals(trajectory: Trajectory) -> dict[str, Json]:
                 "cost_micro_units": sum(usage.cost for usage in (*asked, *advice)),
                 "advice_tokens": sum(usage.input_tokens + usage.output_tokens for usage in advice),
                 "calls": len(actions),
-                "ran": sum(action.ran for action in actions),
+                "ran": sum(action.has_run for action in actions),
                 "held": sum(action.standing in ("hold", "deny") for action in actions),
             }
         },

@@ -23,7 +23,7 @@ from foregate.schemas.need import Answer, Need
 from foregate.schemas.opinion import Consequence
 from foregate.schemas.permit import Permit
 from foregate.schemas.plan_events import FillRequest, PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.response_events import ModelResponded, RecordedCall, RecordedProgram
+from foregate.schemas.response_events import ModelResponded, RecordedCall, RecordedDataflow
 from foregate.schemas.ruling import Ruling
 from foregate.schemas.session_events import (
     CatalogChanged,
@@ -48,7 +48,7 @@ _ERRORS = (
 _FINISH = ("stop", "tool_calls", "length", "content_filter", "other")
 
 
-class Bare:
+class TextRemover:
     """Leaves out of events all that a person, a model or a tool worded; each field that stays is named here.
 
     What stays are numbers, times, ids, and names of closed lists: codes, gates, kinds, the tools of the catalogue. A
@@ -60,14 +60,14 @@ class Bare:
 
     def __call__(self, event: Event) -> Event:
         """Return the event without any words; those of a session come in order."""
-        return replace(event, body=self._body(event.body))
+        return replace(event, body=self._strip_body(event.body))
 
-    def _body(self, body: Body) -> Body:
+    def _strip_body(self, body: Body) -> Body:
         match body:
             case SessionStarted():
-                return self._session_started(body)
+                return self._strip_session_started(body)
             case CatalogChanged():
-                return CatalogChanged(catalogue=self._catalogue(body.catalogue), catalogue_hash="")
+                return CatalogChanged(catalogue=self._strip_catalogue(body.catalogue), catalogue_hash="")
             case PolicyChanged():
                 return PolicyChanged(auto=body.auto, dry_run=body.dry_run, mode=body.mode, dialect=body.dialect)
             case TaskStarted():
@@ -75,19 +75,19 @@ class Bare:
             case UserMessage():
                 return UserMessage(text="")
             case ModelResponded():
-                return self._model_responded(body)
+                return self._strip_model_responded(body)
             case TurnJudged():
-                return self._turn_judged(body)
+                return self._strip_turn_judged(body)
             case NeedRaised():
-                return NeedRaised(need=_need(body.need), request="", survey_hash="")
+                return NeedRaised(need=_strip_need(body.need), request="", survey_hash="")
             case NeedAnswered():
-                return NeedAnswered(answer=_answer(body.answer), usage=body.usage)
+                return NeedAnswered(answer=_strip_answer(body.answer), usage=body.usage)
             case (
                 ToolStarted() | ToolFinished() | CallAnswered() | OutcomeUnknown() | OutcomeResolved() | EffectUndone()
             ):
-                return self._of_call(body)
+                return self._strip_call_event(body)
             case ContextCompressed():
-                return _context_compressed(body)
+                return _strip_compression(body)
             case PlanProposed():
                 return PlanProposed(proposal=TaskPlan(id="", query="", goal="", tasks=()), digest="")
             case PlanConfirmed():
@@ -98,7 +98,7 @@ class Bare:
             case TaskPaused():
                 return TaskPaused(reason=body.reason, question=None if body.question is None else "")
             case TaskEnded():
-                return _task_ended(body)
+                return _strip_task_ended(body)
             case SessionEnded():
                 return SessionEnded(events=body.events)
             case Checkpoint():
@@ -106,20 +106,20 @@ class Bare:
             case _:
                 assert_never(body)
 
-    def _tool(self, name: str) -> str:
-        return _one_of(name, self._tools)
+    def _strip_tool(self, name: str) -> str:
+        return _keep_known(name, self._tools)
 
-    def _catalogue(self, specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
+    def _strip_catalogue(self, specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
         self._tools = frozenset(spec.name for spec in specs)
         return tuple(ToolSpec(name=name, description="", parameters={}) for name in sorted(self._tools))
 
-    def _session_started(self, body: SessionStarted) -> SessionStarted:
+    def _strip_session_started(self, body: SessionStarted) -> SessionStarted:
         return SessionStarted(
             workspace="",
             model=body.model,
             system="",
             prompts_hash="",
-            catalogue=self._catalogue(body.catalogue),
+            catalogue=self._strip_catalogue(body.catalogue),
             catalogue_hash="",
             policy={},
             layers={},
@@ -127,25 +127,27 @@ class Bare:
             parent=body.parent,
         )
 
-    def _model_responded(self, body: ModelResponded) -> ModelResponded:
+    def _strip_model_responded(self, body: ModelResponded) -> ModelResponded:
         program = body.program
         return ModelResponded(
             text="",
             reasoning="",
-            calls=self._calls(body.calls),
+            calls=self._strip_calls(body.calls),
             usage=body.usage,
-            finish_reason=_one_of(body.finish_reason, _FINISH),
+            finish_reason=_keep_known(body.finish_reason, _FINISH),
             model=body.model,
             notes=(),
-            program=RecordedProgram(calls=self._calls(program.calls), deferred=(), places=()) if program else None,
+            program=RecordedDataflow(calls=self._strip_calls(program.calls), deferred=(), places=())
+            if program
+            else None,
             continues=body.continues,
             places=body.places,
         )
 
-    def _calls(self, calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
-        return tuple(RecordedCall(id=call.id, name=self._tool(call.name), arguments="{}") for call in calls)
+    def _strip_calls(self, calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
+        return tuple(RecordedCall(id=call.id, name=self._strip_tool(call.name), arguments="{}") for call in calls)
 
-    def _turn_judged(self, body: TurnJudged) -> TurnJudged:
+    def _strip_turn_judged(self, body: TurnJudged) -> TurnJudged:
         turn, judgement = body.turn, body.judgement
         bare = TurnRecord(
             response=turn.response,
@@ -159,29 +161,29 @@ class Bare:
             actor=turn.actor,
             cause=turn.cause,
             user_messages=(),
-            proposed=self._calls(turn.proposed) if turn.proposed is not None else None,
+            proposed=self._strip_calls(turn.proposed) if turn.proposed is not None else None,
         )
-        decisions = tuple(self._decision(decision) for decision in judgement.decisions)
-        ruled = Judgement(tuple(_verdict(verdict) for verdict in judgement.verdicts), decisions)
+        decisions = tuple(self._strip_decision(decision) for decision in judgement.decisions)
+        ruled = Judgement(tuple(_strip_verdict(verdict) for verdict in judgement.verdicts), decisions)
         return TurnJudged(turn=bare, judgement=ruled, survey_hash="", fingerprints={})
 
-    def _decision(self, decision: Decision) -> Decision:
+    def _strip_decision(self, decision: Decision) -> Decision:
         follows = decision.consequence
         return Decision(
             gate=decision.gate,
             code=decision.code,
             mode=decision.mode,
-            tool=self._tool(decision.tool) if decision.tool else "",
+            tool=self._strip_tool(decision.tool) if decision.tool else "",
             rulings=tuple(CallRuling(one.call, one.standing, one.code) for one in decision.rulings),
             numbers=decision.numbers,
             rules=decision.rules,
             consequence=Consequence(follows.kind, lasts=follows.lasts) if follows is not None else None,
         )
 
-    def _of_call(
+    def _strip_call_event(
         self, body: ToolStarted | ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone
     ) -> Body:
-        call, tool = body.call, self._tool(body.tool)
+        call, tool = body.call, self._strip_tool(body.tool)
         match body:
             case ToolStarted(side_effect=side_effect, effect=effect):
                 permit = Permit("", "", 0, "")
@@ -189,7 +191,7 @@ class Bare:
                     call=call, tool=tool, target="", permit=permit, side_effect=side_effect, effect=effect, before=()
                 )
             case ToolFinished():
-                return self._tool_finished(body)
+                return self._strip_tool_finished(body)
             case CallAnswered(ruling=ruling, code=code, change=change):
                 return CallAnswered(
                     call=call, tool=tool, target="", ruling=ruling, code=code, message="", change=change
@@ -203,10 +205,10 @@ class Bare:
             case _:
                 assert_never(body)
 
-    def _tool_finished(self, body: ToolFinished) -> ToolFinished:
+    def _strip_tool_finished(self, body: ToolFinished) -> ToolFinished:
         return ToolFinished(
             call=body.call,
-            tool=self._tool(body.tool),
+            tool=self._strip_tool(body.tool),
             target="",
             ok=body.ok,
             content="",
@@ -214,27 +216,27 @@ class Bare:
             origin=body.origin,
             evidence=(),
             changes=(),
-            error=_one_of(body.error, _ERRORS) if body.error else "",
+            error=_keep_known(body.error, _ERRORS) if body.error else "",
             dropped=body.dropped,
             exit_code=body.exit_code,
         )
 
 
-def _verdict(verdict: Verdict) -> Verdict:
+def _strip_verdict(verdict: Verdict) -> Verdict:
     ruling = Ruling(verdict.ruling.standing, verdict.ruling.code)
     return Verdict(verdict.call, "", verdict.standing, verdict.gate, ruling)
 
 
-def _need(need: Need) -> Need:
-    return Need(need.gate, need.who, "", need.calls, _count(need.digests), code=need.code)
+def _strip_need(need: Need) -> Need:
+    return Need(need.gate, need.who, "", need.calls, _count_digests(need.digests), code=need.code)
 
 
-def _answer(answer: Answer) -> Answer:
-    value = {"choice": _one_of(answer.choice, _CHOICES)} if answer.who == "person" and answer.value else None
-    return Answer(answer.gate, answer.who, "", _count(answer.digests), "", "", value)
+def _strip_answer(answer: Answer) -> Answer:
+    value = {"choice": _keep_known(answer.choice, _CHOICES)} if answer.who == "person" and answer.value else None
+    return Answer(answer.gate, answer.who, "", _count_digests(answer.digests), "", "", value)
 
 
-def _context_compressed(body: ContextCompressed) -> ContextCompressed:
+def _strip_compression(body: ContextCompressed) -> ContextCompressed:
     return ContextCompressed(
         strategy=body.strategy,
         limit=body.limit,
@@ -248,7 +250,7 @@ def _context_compressed(body: ContextCompressed) -> ContextCompressed:
     )
 
 
-def _task_ended(body: TaskEnded) -> TaskEnded:
+def _strip_task_ended(body: TaskEnded) -> TaskEnded:
     return TaskEnded(
         status=body.status,
         text="",
@@ -263,10 +265,10 @@ def _task_ended(body: TaskEnded) -> TaskEnded:
     )
 
 
-def _count(digests: Sequence[str]) -> tuple[str, ...]:
+def _count_digests(digests: Sequence[str]) -> tuple[str, ...]:
     """Return how many calls a question was about; a digest could be guessed back into arguments."""
     return ("",) * len(digests)
 
 
-def _one_of(value: str, known: Collection[str]) -> str:
+def _keep_known(value: str, known: Collection[str]) -> str:
     return value if value in known else OTHER

@@ -10,18 +10,18 @@ from typing import Literal
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError, ModelError, TamperedLog
 from foregate.schemas.event import Event
-from foregate.schemas.json_object import get_list, get_object, texts
+from foregate.schemas.json_object import as_texts, get_list, get_object
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.session_events import PolicyChanged, SessionStarted
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.audit.readable import Readable
 from foregate.telemetry.export import atif, fine_tuning, sao
-from foregate.telemetry.export.bare import Bare
-from foregate.telemetry.export.fold import trajectory_of
-from foregate.telemetry.export.hiding import hidden, masked
-from foregate.telemetry.export.pairs import pairs_of
-from foregate.telemetry.export.reward import Reward, rewards_of
-from foregate.telemetry.export.states import Asked, asked
+from foregate.telemetry.export.bare import TextRemover
+from foregate.telemetry.export.fold import fold_trajectory
+from foregate.telemetry.export.hiding import mask_event, mask_json
+from foregate.telemetry.export.pairs import find_pairs
+from foregate.telemetry.export.reward import Reward, compute_rewards
+from foregate.telemetry.export.states import SentRequest, read_sent_requests
 from foregate.telemetry.export.trajectory import Trajectory
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.masking import Hidden
@@ -32,7 +32,7 @@ _NEVER_PAST = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExportOptions:
     """How sessions are written. `patterns` are masked beside those each session was recorded under.
 
     `pairs` writes preference pairs instead of conversations (`openai` only); without `content` no words are written
@@ -48,7 +48,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Tally:
+class ExportTally:
     """What was exported: sessions (children apart), responses, calls held, pairs, lines, events masked; and skipped."""
 
     sessions: int = 0
@@ -61,47 +61,47 @@ class Tally:
     skipped: dict[str, str] = field(default_factory=dict)
     tampered: bool = False
 
-    def count(self, trajectory: Trajectory) -> None:
+    def count_trajectory(self, trajectory: Trajectory) -> None:
         """Take in a session and its children."""
         actions = [action for step in trajectory.steps for action in step.actions]
         self.responses += len(trajectory.responses)
         self.held += sum(action.standing in ("hold", "deny") for action in actions)
-        self.pairs += sum(1 for _ in pairs_of(trajectory))
+        self.pairs += sum(1 for _ in find_pairs(trajectory))
         self.masked += len(trajectory.masked)
         for child in trajectory.children:
             self.children += 1
-            self.count(child)
+            self.count_trajectory(child)
 
 
 @dataclass(slots=True)
-class _Session:
+class _ExportedSession:
     """A session as it is written, with its events and those of its children."""
 
     trajectory: Trajectory
     events: Sequence[Event]
-    children: Sequence[_Session]
+    children: Sequence[_ExportedSession]
     patterns: Hidden
 
-    def each(self) -> Iterator[_Session]:
+    def walk_sessions(self) -> Iterator[_ExportedSession]:
         """Yield the session, then its children, each before its own."""
         yield self
         for child in self.children:
-            yield from child.each()
+            yield from child.walk_sessions()
 
 
 class Export:
     """Writes sessions of a log. A session that cannot be read is named in the tally, and the others are written."""
 
-    def __init__(self, log: Readable, blobs: Blobs, wanted: Wanted) -> None:
+    def __init__(self, log: Readable, blobs: Blobs, wanted: ExportOptions) -> None:
         self._log, self._blobs, self._wanted = log, blobs, wanted
-        self.tally = Tally()
+        self.tally = ExportTally()
 
-    def lines(self, family: Family) -> Iterator[Json]:
+    def export_family(self, family: Family) -> Iterator[Json]:
         """Yield the lines of the sessions of a family, in order; raise UsageError for a reward that is none."""
         for name in family.heads:
             try:
-                session = self._session(name, family)
-                found = list(self._written(session))
+                session = self._read_session(name, family)
+                found = list(self._format_session(session))
             except (LogError, InvalidJson) as error:
                 self.tally.skipped[name] = str(error)
                 self.tally.tampered = self.tally.tampered or isinstance(error, TamperedLog)
@@ -113,53 +113,56 @@ class Export:
                 )
                 continue
             self.tally.sessions += 1
-            self.tally.count(session.trajectory)
+            self.tally.count_trajectory(session.trajectory)
             for line in found:
                 self.tally.lines += 1
                 yield line
 
-    def _session(self, name: str, family: Family) -> _Session:
+    def _read_session(self, name: str, family: Family) -> _ExportedSession:
         """Return a session as it is to be written; raise TamperedLog where its chain does not hold."""
-        children = [self._session(child, family) for child in family.children.get(name, ())]
-        events = list(chain.verified(self._log.lines(name), name))
-        patterns = _patterns(events, self._wanted.patterns)
-        shown = [masked(event, patterns) for event in events]
+        children = [self._read_session(child, family) for child in family.children.get(name, ())]
+        events = list(chain.verify_lines(self._log.lines(name), name))
+        patterns = _collect_patterns(events, self._wanted.patterns)
+        shown = [mask_event(event, patterns) for event in events]
         changed = [new.seq for new, old in zip(shown, events, strict=True) if new is not old]
         if not self._wanted.content:
-            shown = list(map(Bare(), shown))
+            shown = list(map(TextRemover(), shown))
         trajectories = [child.trajectory for child in children]
-        trajectory = trajectory_of(shown, children=trajectories, masked=changed)
-        return _Session(trajectory, shown, children, patterns)
+        trajectory = fold_trajectory(shown, children=trajectories, masked=changed)
+        return _ExportedSession(trajectory, shown, children, patterns)
 
-    def _written(self, session: _Session) -> Iterator[Json]:
+    def _format_session(self, session: _ExportedSession) -> Iterator[Json]:
         wanted = self._wanted
-        rewards = self._rewards(session) if wanted.reward is not None else None
+        rewards = self._compute_rewards(session) if wanted.reward is not None else None
         if wanted.format == "atif":
-            made = atif.document(session.trajectory, rewards=rewards, content=wanted.content)
+            made = atif.build_document(session.trajectory, rewards=rewards, content=wanted.content)
             if wanted.check:
-                atif.validate(made)
+                atif.validate_document(made)
             yield made
             return
-        for one in session.each():
+        for one in session.walk_sessions():
             name = one.trajectory.session
-            states = self._states(one) if wanted.content else {}
+            states = self._read_states(one) if wanted.content else {}
             if wanted.format == "sao":
                 given = rewards[name] if rewards is not None else None
-                yield from sao.rows(one.trajectory, states, given, content=wanted.content)
+                yield from sao.build_rows(one.trajectory, states, given, content=wanted.content)
             elif wanted.pairs:
-                yield from fine_tuning.preferences(one.trajectory, states)
+                yield from fine_tuning.build_preferences(one.trajectory, states)
             else:
-                yield from fine_tuning.examples(one.trajectory, states, one.events)
+                yield from fine_tuning.build_examples(one.trajectory, states, one.events)
 
-    def _rewards(self, session: _Session) -> dict[str, list[float]]:
+    def _compute_rewards(self, session: _ExportedSession) -> dict[str, list[float]]:
         assert self._wanted.reward is not None
-        return {one.trajectory.session: rewards_of(self._wanted.reward, one.trajectory) for one in session.each()}
+        return {
+            one.trajectory.session: compute_rewards(self._wanted.reward, one.trajectory)
+            for one in session.walk_sessions()
+        }
 
-    def _states(self, session: _Session) -> Mapping[int, Asked]:
+    def _read_states(self, session: _ExportedSession) -> Mapping[int, SentRequest]:
         def hide(data: bytes) -> bytes:
-            return strict_json.canonical(hidden(strict_json.decode_record(data.decode()), session.patterns))
+            return strict_json.canonical(mask_json(strict_json.decode_record(data.decode()), session.patterns))
 
-        return {sent.seq: sent for sent in asked(session.events, self._blobs, hide)}
+        return {sent.seq: sent for sent in read_sent_requests(session.events, self._blobs, hide)}
 
 
 class Family:
@@ -171,47 +174,49 @@ class Family:
     def __init__(self, names: Iterable[str], chosen: Sequence[str] = ()) -> None:
         known = dict.fromkeys(names)
         self.children: dict[str, list[str]] = {}
-        above = {name: _parent(name, known) for name in known}
+        above = {name: _find_parent(name, known) for name in known}
         for name in reversed(known):
             if above[name]:
                 self.children.setdefault(above[name], []).append(name)
         below = set[str]()
         for name in chosen:
-            below |= set(self._below(name))
+            below |= set(self._list_below(name))
         wanted = list(dict.fromkeys(chosen)) or [name for name in known if not above[name]]
         self.heads = [name for name in wanted if name not in below]
 
-    def since(self, log: Readable, moment: datetime) -> None:
+    def keep_since(self, log: Readable, moment: datetime) -> None:
         """Keep the sessions in which something happened at that moment or later, in themselves or below."""
-        self.heads = [name for name in self.heads if self._last(log, name) >= moment]
+        self.heads = [name for name in self.heads if self._find_last_time(log, name) >= moment]
 
-    def _last(self, log: Readable, name: str) -> datetime:
+    def _find_last_time(self, log: Readable, name: str) -> datetime:
         """Return when something last happened; an end of time where that cannot be read, so that it is named."""
         try:
-            count, _ = log.kept_head(name)
+            count, _ = log.head_anchor(name)
             times = [datetime.fromisoformat(event.time) for event in log.events(name, after=count - 1)]
         except (LogError, ValueError):
             return _NEVER_PAST
-        return max([*times, *(self._last(log, child) for child in self.children.get(name, ()))], default=_NEVER_PAST)
+        return max(
+            [*times, *(self._find_last_time(log, child) for child in self.children.get(name, ()))], default=_NEVER_PAST
+        )
 
-    def _below(self, name: str) -> Iterator[str]:
+    def _list_below(self, name: str) -> Iterator[str]:
         for child in self.children.get(name, ()):
             yield child
-            yield from self._below(child)
+            yield from self._list_below(child)
 
 
-def _parent(name: str, known: Collection[str]) -> str:
+def _find_parent(name: str, known: Collection[str]) -> str:
     """Return the session whose name with a call's id is this name, "" where there is none."""
     parts = name.split(".")
     return next((head for n in range(len(parts) - 1, 0, -1) if (head := ".".join(parts[:n])) in known), "")
 
 
-def _patterns(events: Sequence[Event], more: Hidden) -> Hidden:
+def _collect_patterns(events: Sequence[Event], more: Hidden) -> Hidden:
     """Return what is masked: what the session's own policies name, and what is asked for beside."""
     own = [
         pattern
         for event in events
         if isinstance(body := event.body, (SessionStarted, PolicyChanged)) and body.policy is not None
-        for pattern in texts(get_list(get_object(body.policy, "sensitive"), "patterns"), "sensitive.patterns")
+        for pattern in as_texts(get_list(get_object(body.policy, "sensitive"), "patterns"), "sensitive.patterns")
     ]
     return tuple(dict.fromkeys([*more, *own]))

@@ -17,61 +17,63 @@ from foregate.schemas.session_events import ContextCompressed
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_events import TaskEnded, TaskStarted
 from foregate.telemetry.export import chat
-from foregate.telemetry.export.pairs import pairs_of
-from foregate.telemetry.export.states import Asked, Heard
-from foregate.telemetry.export.trajectory import Step, Trajectory
+from foregate.telemetry.export.pairs import find_pairs
+from foregate.telemetry.export.states import ModelConversation, SentRequest
+from foregate.telemetry.export.trajectory import Trajectory, TrajectoryStep
 
 
-def examples(trajectory: Trajectory, states: Mapping[int, Asked], events: Sequence[Event]) -> Iterator[dict[str, Json]]:
+def build_examples(
+    trajectory: Trajectory, states: Mapping[int, SentRequest], events: Sequence[Event]
+) -> Iterator[dict[str, Json]]:
     """Yield the examples of a session in order; one without any response worth learning from is left out."""
     steps = {step.seq: step for step in trajectory.responses}
-    heard, worth, offers = Heard(), set[int](), chat.Offers()
+    heard, worth, offers = ModelConversation(), set[int](), chat.ToolOffers()
     offer = offers(trajectory.tools)
     for event in events:
         if isinstance(event.body, (ContextCompressed, TaskEnded, TaskStarted)):
-            yield from _example(offer, heard.messages, worth)
+            yield from _build_example(offer, heard.messages, worth)
             worth = set()
-        message = heard.take(event)
+        message = heard.apply(event)
         step = steps.get(event.seq)
-        if step is None or message is None or not good(step):
+        if step is None or message is None or not is_good(step):
             continue
         sent, offer = states.get(event.seq), offers(step.tools)
         if sent is not None and sent.apart:
-            yield from _example(offer, [*sent.messages, message], {id(message)})
+            yield from _build_example(offer, [*sent.messages, message], {id(message)})
         else:
             worth.add(id(message))
-    yield from _example(offer, heard.messages, worth)
+    yield from _build_example(offer, heard.messages, worth)
 
 
-def preferences(trajectory: Trajectory, states: Mapping[int, Asked]) -> Iterator[dict[str, Json]]:
+def build_preferences(trajectory: Trajectory, states: Mapping[int, SentRequest]) -> Iterator[dict[str, Json]]:
     """Yield each preference pair of a session as an example of the preference format."""
-    offers = chat.Offers()
-    for pair in pairs_of(trajectory):
+    offers = chat.ToolOffers()
+    for pair in find_pairs(trajectory):
         sent, offer = states.get(pair.step.seq), offers(pair.step.tools)
         if sent is not None:
             yield {
-                "input": {"messages": chat.history(sent.messages, offer.names), "tools": offer.definitions},
-                "preferred_output": [chat.assistant(pair.text, (pair.better.call,), offer.names)],
-                "non_preferred_output": [chat.assistant(pair.step.message, (pair.held.call,), offer.names)],
+                "input": {"messages": chat.format_history(sent.messages, offer.names), "tools": offer.definitions},
+                "preferred_output": [chat.format_assistant(pair.text, (pair.better.call,), offer.names)],
+                "non_preferred_output": [chat.format_assistant(pair.step.message, (pair.held.call,), offer.names)],
             }
 
 
-def good(step: Step) -> bool:
+def is_good(step: TrajectoryStep) -> bool:
     """Whether a response is one to learn from: a model's own, whole, with nothing in it that was not let through."""
     whole = step.asked and step.finish_reason != "length" and bool(step.message.strip() or step.actions)
-    return whole and all(action.standing == "allow" and action.ran for action in step.actions)
+    return whole and all(action.standing == "allow" and action.has_run for action in step.actions)
 
 
-def _example(offer: chat.Offer, sent: Sequence[Message], worth: set[int]) -> Iterator[dict[str, Json]]:
+def _build_example(offer: chat.ToolOffer, sent: Sequence[Message], worth: set[int]) -> Iterator[dict[str, Json]]:
     """Yield the conversation up to its last response, where one of those in it has a weight."""
     end = max((place for place, message in enumerate(sent) if id(message) in worth), default=-1)
     if end < 0:
         return
-    until = _answers(sent, end)
+    until = _find_answers_end(sent, end)
     weights = iter(
         [int(id(said) in worth) for said in sent[:until] if said.role == "assistant" and (said.calls or said.text)]
     )
-    messages = chat.history(sent[:until], offer.names)
+    messages = chat.format_history(sent[:until], offer.names)
     while messages[-1]["role"] != "assistant":
         messages.pop()
     for message in messages:
@@ -80,7 +82,7 @@ def _example(offer: chat.Offer, sent: Sequence[Message], worth: set[int]) -> Ite
     yield {"messages": messages, "tools": offer.definitions}
 
 
-def _answers(sent: Sequence[Message], end: int) -> int:
+def _find_answers_end(sent: Sequence[Message], end: int) -> int:
     """Return the place behind the message at `end` and the answers to its calls."""
     until = end + 1
     while until < len(sent) and sent[until].role == "tool":

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from foregate.evidence.state.transcript import message_of
+from foregate.evidence.state.transcript import build_message
 from foregate.schemas.call_events import (
     CallAnswered,
     EffectUndone,
@@ -35,48 +35,48 @@ from foregate.schemas.session_events import (
 )
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.tool_spec import ToolSpec
-from foregate.telemetry.audit.decisions import DecisionPoint, decision_points
-from foregate.telemetry.export.sentences import InWords, sentence
+from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
+from foregate.telemetry.export.sentences import InWords, describe_event
 from foregate.telemetry.export.trajectory import (
     Action,
     Answered,
     OutcomeOfCall,
     Source,
-    Step,
     TaskEnd,
     TaskStanding,
     Trajectory,
+    TrajectoryStep,
 )
 
 
-def trajectory_of(
+def fold_trajectory(
     events: Iterable[Event], *, children: Sequence[Trajectory] = (), masked: Sequence[int] = ()
 ) -> Trajectory:
     """Return the trajectory of a session's events, all of them and in order; raise LogError for one unreadable."""
-    fold = Fold(children)
+    fold = TrajectoryFold(children)
     for event in events:
         try:
-            fold.take(event)
+            fold.apply(event)
         except (LookupError, InvalidJson) as error:
             raise LogError(
                 f"event {event.seq} of session `{event.session}` cannot be exported ({type(error).__name__}: {error}); "
                 "`foregate audit verify` tells what was changed"
             ) from None
-    return fold.trajectory(tuple(masked))
+    return fold.build_trajectory(tuple(masked))
 
 
 @dataclass(slots=True)
 class OpenStep:
     """A step that may still grow: what it began with, and what came to it since. `calls` are ids."""
 
-    began: Step
+    began: TrajectoryStep
     calls: list[str] = field(default_factory=list)
     decisions: list[DecisionPoint] = field(default_factory=list)
     answers: list[Answered] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
 
-class Fold:
+class TrajectoryFold:
     """Takes events in order."""
 
     def __init__(self, children: Sequence[Trajectory] = ()) -> None:
@@ -93,62 +93,62 @@ class Fold:
         self._unanswered: set[str] = set()
         self._task = 0
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Take in one event."""
         self._first = self._first or event
         self._last = event
         match event.body:
             case SessionStarted() as body:
                 self._tools = body.catalogue
-                self._step(event, "system", body.system)
+                self._begin_step(event, "system", body.system)
             case CatalogChanged() as body:
                 self._tools = body.catalogue
-                self._notice(event, body)
+                self._add_notice(event, body)
             case TaskStarted() as body:
                 self._start_task(event, body)
             case UserMessage() as body:
-                self._step(event, "user", body.text)
-                self._running()
+                self._begin_step(event, "user", body.text)
+                self._resume_task()
             case ModelResponded() as body:
-                self._respond(event, body)
+                self._add_response(event, body)
             case TurnJudged() as body:
-                self._judge(event, body)
+                self._apply_judgement(event, body)
             case NeedRaised(need=need):
                 self._need = need
-                self._join(event, self._asker(need))
+                self._add_event(event, self._find_asker(need))
             case NeedAnswered() as body:
                 self._answer_need(event, body)
             case ToolStarted() as body:
                 self._start_tool(event, body)
             case ToolFinished() as body:
-                self._finish(event, body, "finished" if body.ok else "failed", body.content)
+                self._finish_call(event, body, "finished" if body.ok else "failed", body.content)
                 ended = {"error": body.error, "exit_code": body.exit_code, "duration": body.duration}
                 self._calls[body.call] = replace(self._calls[body.call], **ended)
             case CallAnswered() as body:
-                self._finish(event, body, "not_run", body.message)
+                self._finish_call(event, body, "not_run", body.message)
                 self._calls[body.call] = replace(self._calls[body.call], answer_code=body.code)
             case OutcomeUnknown() as body:
-                self._finish(event, body, "unknown", body.reason)
+                self._finish_call(event, body, "unknown", body.reason)
             case OutcomeResolved() as body:
                 self._calls[body.call] = replace(self._calls[body.call], resolved=body.outcome)
-                self._notice(event, body)
+                self._add_notice(event, body)
             case EffectUndone() as body:
                 self._calls[body.call] = replace(self._calls[body.call], undone=True)
-                self._notice(event, body)
+                self._add_notice(event, body)
             case ContextCompressed() | PlanProposed() | PlanConfirmed() | PolicyChanged() as body:
-                self._notice(event, body)
+                self._add_notice(event, body)
             case PlanStepChanged() as body:
                 self._change_step(event, body)
             case TaskPaused() as body:
-                self._pause(event, body)
+                self._pause_task(event, body)
             case TaskEnded() as body:
                 self._end_task(event, body)
             case SessionEnded() | Checkpoint():
-                self._join(event)
+                self._add_event(event)
             case _:
                 assert_never(event.body)
 
-    def trajectory(self, masked: tuple[int, ...]) -> Trajectory:
+    def build_trajectory(self, masked: tuple[int, ...]) -> Trajectory:
         """Return what was taken in; raise LogError where there was nothing."""
         first, last = self._first, self._last
         if first is None or last is None or not isinstance(first.body, SessionStarted):
@@ -165,13 +165,13 @@ class Fold:
             ended=isinstance(last.body, SessionEnded),
             head=f"{last.seq}:{last.hash}",
             tools=first.body.catalogue,
-            steps=tuple(map(self._made, self._steps)),
+            steps=tuple(map(self._build_step, self._steps)),
             tasks=tuple(self._tasks),
             masked=masked,
             children=tuple(self._children.values()),
         )
 
-    def _made(self, step: OpenStep) -> Step:
+    def _build_step(self, step: OpenStep) -> TrajectoryStep:
         return replace(
             step.began,
             actions=tuple(self._calls[call] for call in step.calls),
@@ -180,9 +180,9 @@ class Fold:
             events=tuple(step.events),
         )
 
-    def _step(self, event: Event, source: Source, message: str, *, own: bool = True) -> OpenStep:
+    def _begin_step(self, event: Event, source: Source, message: str, *, own: bool = True) -> OpenStep:
         """Begin a step; `own` False gives it no event, for words that stand in another step's."""
-        began = Step(
+        began = TrajectoryStep(
             number=len(self._steps) + 1,
             seq=event.seq,
             time=event.time,
@@ -201,10 +201,10 @@ class Fold:
             self._tasks[-1] = replace(self._tasks[-1], last=len(self._steps))
         return step
 
-    def _notice(self, event: Event, body: InWords) -> None:
-        self._step(event, "system", sentence(body))
+    def _add_notice(self, event: Event, body: InWords) -> None:
+        self._begin_step(event, "system", describe_event(body))
 
-    def _join(self, event: Event, step: OpenStep | None = None) -> None:
+    def _add_event(self, event: Event, step: OpenStep | None = None) -> None:
         """Add an event to a step, the newest where none is named; before the first it waits for that."""
         step = step or (self._steps[-1] if self._steps else None)
         (step.events if step is not None else self._ahead).append(event)
@@ -215,13 +215,13 @@ class Fold:
         self._ahead.append(event)
         self._agent = None
 
-    def _respond(self, event: Event, body: ModelResponded) -> None:
+    def _add_response(self, event: Event, body: ModelResponded) -> None:
         if body.continues is not None:  # a further stage: the calls stand, as sent, in the step of the response
-            self._agent = self._owner(body.calls[0].id)
-            self._join(event, self._agent)
+            self._agent = self._find_owner(body.calls[0].id)
+            self._add_event(event, self._agent)
             return
         calls = body.program.calls if body.program is not None else body.calls
-        self._agent = self._step(event, "agent", body.text)
+        self._agent = self._begin_step(event, "agent", body.text)
         self._agent.began = replace(
             self._agent.began,
             reasoning=body.reasoning,
@@ -230,33 +230,33 @@ class Fold:
             finish_reason=body.finish_reason,
             usage=body.usage.usage,
         )
-        self._call(self._agent, calls)
+        self._add_calls(self._agent, calls)
         self._unanswered = {call.id for call in calls}
 
-    def _call(self, step: OpenStep, calls: Iterable[RecordedCall]) -> None:
+    def _add_calls(self, step: OpenStep, calls: Iterable[RecordedCall]) -> None:
         for call in (recorded.call for recorded in calls):
             step.calls.append(call.id)
             self._calls[call.id] = Action(call.id, call.name, call.raw, call.arguments, call.defect, call.digest)
 
-    def _judge(self, event: Event, body: TurnJudged) -> None:
+    def _apply_judgement(self, event: Event, body: TurnJudged) -> None:
         turn, verdicts = body.turn, body.judgement.verdicts
         if self._agent is not None and all(verdict.call in self._calls for verdict in verdicts):
-            step = self._owner(verdicts[0].call) if verdicts else self._agent
-            self._join(event, step)
+            step = self._find_owner(verdicts[0].call) if verdicts else self._agent
+            self._add_event(event, step)
         else:
-            step = self._step(event, "agent", "")
+            step = self._begin_step(event, "agent", "")
             step.began = replace(step.began, actor=turn.actor, cause=turn.cause)
-            self._call(step, turn.proposed or ())
+            self._add_calls(step, turn.proposed or ())
         if turn.actor == "model":
             step.began = replace(step.began, turn=turn.turn)
-        step.decisions += decision_points([event])
+        step.decisions += read_decisions([event])
         for verdict in verdicts:
-            self._rule(verdict)
+            self._apply_verdict(verdict)
         if body.notice:
-            step = self._step(event, "system", body.notice, own=False)
+            step = self._begin_step(event, "system", body.notice, own=False)
             step.began = replace(step.began, actor="foregate")
 
-    def _rule(self, verdict: Verdict) -> None:
+    def _apply_verdict(self, verdict: Verdict) -> None:
         self._calls[verdict.call] = replace(
             self._calls[verdict.call],
             standing=verdict.standing.value,
@@ -266,7 +266,7 @@ class Fold:
             remedy=verdict.ruling.remedy,
         )
 
-    def _owner(self, call: str) -> OpenStep:
+    def _find_owner(self, call: str) -> OpenStep:
         """Return the step a call was made in; raise LookupError for a call nobody made."""
         for step in reversed(self._steps):
             if call in step.calls:
@@ -289,26 +289,26 @@ class Fold:
             error=answer.error,
             usage=body.usage or Usage(),
         )
-        step = self._asker(answer)
+        step = self._find_asker(answer)
         step.answers.append(found)
-        self._join(event, step)
-        self._running()
+        self._add_event(event, step)
+        self._resume_task()
 
-    def _asker(self, question: Need | Answer) -> OpenStep:
+    def _find_asker(self, question: Need | Answer) -> OpenStep:
         """Return the step a question is about: the response whose calls it names, else the newest."""
         return self._agent if self._agent is not None and question.digests else self._steps[-1]
 
     def _start_tool(self, event: Event, body: ToolStarted) -> None:
-        self._join(event, self._owner(body.call))
+        self._add_event(event, self._find_owner(body.call))
         child = f"{event.session}.{body.call}"
         action = replace(self._calls[body.call], target=body.target)
         self._calls[body.call] = replace(action, child=child) if child in self._children else action
 
-    def _finish(
+    def _finish_call(
         self, event: Event, body: ToolFinished | CallAnswered | OutcomeUnknown, outcome: OutcomeOfCall, content: str
     ) -> None:
-        self._join(event, self._owner(body.call))
-        message = message_of(event, body.call in self._unanswered)
+        self._add_event(event, self._find_owner(body.call))
+        message = build_message(event, body.call in self._unanswered)
         self._unanswered.discard(body.call)
         action = self._calls[body.call]
         self._calls[body.call] = replace(
@@ -321,29 +321,29 @@ class Fold:
 
     def _change_step(self, event: Event, body: PlanStepChanged) -> None:
         if body.ask is not None or body.choice:
-            self._notice(event, body)
+            self._add_notice(event, body)
         else:
-            self._join(event)
+            self._add_event(event)
         if body.status == "running":
-            self._running()
+            self._resume_task()
 
-    def _pause(self, event: Event, body: TaskPaused) -> None:
+    def _pause_task(self, event: Event, body: TaskPaused) -> None:
         if body.question is not None:
-            self._step(event, "agent", body.question)
+            self._begin_step(event, "agent", body.question)
         else:
-            self._join(event)
-        self._standing(body.reason)
+            self._add_event(event)
+        self._set_standing(body.reason)
 
-    def _running(self) -> None:
-        if self._tasks and not self._tasks[-1].ended:
-            self._standing("running")
+    def _resume_task(self) -> None:
+        if self._tasks and not self._tasks[-1].has_ended:
+            self._set_standing("running")
 
-    def _standing(self, status: TaskStanding) -> None:
+    def _set_standing(self, status: TaskStanding) -> None:
         if self._tasks:
             self._tasks[-1] = replace(self._tasks[-1], status=status)
 
     def _end_task(self, event: Event, body: TaskEnded) -> None:
-        self._notice(event, body)
+        self._add_notice(event, body)
         if self._tasks:
             self._tasks[-1] = replace(self._tasks[-1], status=body.status, text=body.text, note=body.note)
         self._agent, self._task = None, 0

@@ -22,16 +22,16 @@ from msgspec import Struct
 from foregate.schemas.ruling import Remedy
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.export.trajectory import Action, Step, Trajectory
+from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep
 
 
 class Pair(Struct, frozen=True):
     """The held call with its step, and the better one with its own; `text` is what is said with the better one."""
 
     kind: Literal["remedy", "replacement"]
-    step: Step
+    step: TrajectoryStep
     held: Action
-    better_step: Step
+    better_step: TrajectoryStep
     better: Action
     text: str
 
@@ -50,32 +50,38 @@ class Pair(Struct, frozen=True):
 _WORDS = "narration_required"
 
 
-def pairs_of(trajectory: Trajectory) -> Iterator[Pair]:
+def find_pairs(trajectory: Trajectory) -> Iterator[Pair]:
     """Yield the pairs of a trajectory in the order of the held calls, without those of its children."""
     for place, step in enumerate(trajectory.steps):
-        if not (step.response and step.asked):
+        if not (step.is_response and step.asked):
             continue
-        until = _until_next(trajectory.steps[place:])
+        until = _find_steps_until_next(trajectory.steps[place:])
         for held in step.actions:
             if held.standing in ("hold", "deny"):
                 cure = held.remedy
-                pair = _replaced(step, held, until[-1]) if cure is None else _remedied(step, held, cure, until)
+                pair = (
+                    _find_replacement_pair(step, held, until[-1])
+                    if cure is None
+                    else _find_remedy_pair(step, held, cure, until)
+                )
                 if pair is not None:
                     yield pair
 
 
-def _until_next(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def _find_steps_until_next(steps: tuple[TrajectoryStep, ...]) -> tuple[TrajectoryStep, ...]:
     """Return the steps from a response to the next of its task, or as far as it was not interrupted."""
     first = steps[0]
     for place, step in enumerate(steps[1:], start=1):
         if step.source == "user" or step.task != first.task:
             return steps[:place]
-        if step.response:
+        if step.is_response:
             return steps[: place + 1]
     return steps
 
 
-def _remedied(step: Step, held: Action, cure: Remedy, until: tuple[Step, ...]) -> Pair | None:
+def _find_remedy_pair(
+    step: TrajectoryStep, held: Action, cure: Remedy, until: tuple[TrajectoryStep, ...]
+) -> Pair | None:
     digest = ToolCall.of(cure.tool, cure.arguments).digest
     for other in until:
         for better in other.actions:
@@ -84,13 +90,13 @@ def _remedied(step: Step, held: Action, cure: Remedy, until: tuple[Step, ...]) -
     return None
 
 
-def _replaced(step: Step, held: Action, following: Step) -> Pair | None:
-    if following is step or not (following.response and following.asked):
+def _find_replacement_pair(step: TrajectoryStep, held: Action, following: TrajectoryStep) -> Pair | None:
+    if following is step or not (following.is_response and following.asked):
         return None
     for better in following.actions:
         alike = better.name == held.name or (held.target != "" and better.target == held.target)
         again = better.digest == held.digest
         new = (held.code == _WORDS and following.message != step.message) if again else alike
-        if new and better.standing == "allow" and better.ran:
+        if new and better.standing == "allow" and better.has_run:
             return Pair("replacement", step, held, following, better, following.message)
     return None

@@ -11,7 +11,7 @@ from foregate.schemas.errors import InvalidJson, UsageError
 from foregate.schemas.event import FORMAT, GENESIS, Event
 from foregate.schemas.json_object import as_object, get_int, get_list, get_object, get_text
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.audit.rebuild_turn import RecordedTurn, recorded
+from foregate.telemetry.audit.rebuild_turn import RecordedTurn, read_judged_turns
 from foregate.telemetry.export import atif_events
 from foregate.telemetry.export.atif import LAYOUT
 from foregate.telemetry.log import chain
@@ -21,7 +21,7 @@ MAX_BYTES = 256 * 1024 * 1024
 _UNREADABLE = (LookupError, ValueError, InvalidJson, RecursionError)
 
 
-class Restored(Struct, frozen=True):
+class RestoredSession(Struct, frozen=True):
     """A session as a document holds it: its events, and the numbers of those that are not what was recorded.
 
     An event is `altered` when its bytes do not have the recorded hash: something in it was masked at the export, or
@@ -34,19 +34,21 @@ class Restored(Struct, frozen=True):
     whole: bool
 
     @property
-    def same(self) -> bool:
+    def is_same(self) -> bool:
         """Whether the session is as it was recorded, and nothing of it is missing."""
         return self.whole and not self.altered
 
-    def turns(self) -> Iterator[RecordedTurn]:
+    def read_turns(self) -> Iterator[RecordedTurn]:
         """Yield the judged turns, as they would be read from the log; raise UsageError where that cannot be done."""
         try:
-            yield from recorded(self.events)
+            yield from read_judged_turns(self.events)
         except _UNREADABLE as error:
-            raise UsageError(f"the turns of session `{self.session}` cannot be read ({_why(error)})") from None
+            raise UsageError(
+                f"the turns of session `{self.session}` cannot be read ({_describe_error(error)})"
+            ) from None
 
 
-def read(line: str) -> dict[str, Json]:
+def parse_document(line: str) -> dict[str, Json]:
     """Return the document a line of JSON holds; raise UsageError for what is none."""
     try:
         found = strict_json.parse(line, max_bytes=MAX_BYTES, max_depth=strict_json.MAX_RECORD_DEPTH)
@@ -57,23 +59,23 @@ def read(line: str) -> dict[str, Json]:
     return found
 
 
-def restored(document: Mapping[str, Json]) -> Iterator[Restored]:
+def restore_sessions(document: Mapping[str, Json]) -> Iterator[RestoredSession]:
     """Yield the session of a document, then those of its subagents.
 
     Raises UsageError for one that another program wrote, or that was exported without content: neither holds turns.
     """
-    yield _restored(document)
+    yield _restore_session(document)
     try:
         children = [as_object(child) for child in get_list(document, "subagent_trajectories")]
     except InvalidJson as error:
         raise UsageError(f"its subagents cannot be read ({error}); export the session again") from None
     for child in children:
-        yield from restored(child)
+        yield from restore_sessions(child)
 
 
-def _restored(document: Mapping[str, Json]) -> Restored:
+def _restore_session(document: Mapping[str, Json]) -> RestoredSession:
     try:
-        own = atif_events.own_part(document)
+        own = atif_events.get_own_part(document)
     except InvalidJson:
         own = {}
     if "layout" not in own or "content" not in own:
@@ -87,14 +89,18 @@ def _restored(document: Mapping[str, Json]) -> Restored:
     if own["content"] is not True:
         raise UsageError("it was exported with `--content off` and holds no turns; export again with content")
     try:
-        return _read(document, own)
+        return _read_events(document, own)
     except _UNREADABLE as error:
-        raise UsageError(f"its events cannot be read ({_why(error)}); export the session again") from None
+        raise UsageError(f"its events cannot be read ({_describe_error(error)}); export the session again") from None
 
 
-def _read(document: Mapping[str, Json], own: Mapping[str, Json]) -> Restored:
-    steps = [as_object(step) for step in _listed(document, "steps")]
-    rows = [(as_object(rest), step) for step in steps for rest in _listed(atif_events.own_part(step), "events")]
+def _read_events(document: Mapping[str, Json], own: Mapping[str, Json]) -> RestoredSession:
+    steps = [as_object(step) for step in _get_required_list(document, "steps")]
+    rows = [
+        (as_object(rest), step)
+        for step in steps
+        for rest in _get_required_list(atif_events.get_own_part(step), "events")
+    ]
     rows.sort(key=lambda row: get_int(row[0], "seq"))
     session, wrote = get_text(document, "session_id"), get_text(get_object(document, "agent"), "version")
     events: list[Event] = []
@@ -107,23 +113,23 @@ def _read(document: Mapping[str, Json], own: Mapping[str, Json]) -> Restored:
             **{name: rest.get(name) for name in ("seq", "time", "kind", "actor", "policy")},
             "session": session,
             "prev": prev,
-            "body": atif_events.whole(rest, step, document),
+            "body": atif_events.restore_body(rest, step, document),
         }
         event = chain.read_event(content, get_text(rest, "hash"))
-        if strict_json.sha256(strict_json.encode_record(chain.header(event))) != event.hash:
+        if strict_json.sha256(strict_json.encode_record(chain.build_header(event))) != event.hash:
             altered.append(event.seq)
         events.append(event)
         prev = event.hash
     numbered = [event.seq for event in events] == list(range(1, len(events) + 1))
     whole = numbered and own.get("head") == f"{len(events)}:{prev}"
-    return Restored(session, tuple(events), tuple(altered), whole)
+    return RestoredSession(session, tuple(events), tuple(altered), whole)
 
 
-def _listed(value: Mapping[str, Json], key: str) -> Sequence[Json]:
+def _get_required_list(value: Mapping[str, Json], key: str) -> Sequence[Json]:
     if key not in value:
         raise InvalidJson(f"`{key}` is missing")
     return get_list(value, key)
 
 
-def _why(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:200]}"

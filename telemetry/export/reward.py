@@ -13,7 +13,7 @@ Reward = Callable[[Trajectory], object]
 """Gives one number for the whole trajectory, or one for each of its `responses`."""
 
 
-def rewards_of(reward: Reward, trajectory: Trajectory) -> list[float]:
+def compute_rewards(reward: Reward, trajectory: Trajectory) -> list[float]:
     """Return one reward for each response of a trajectory.
 
     A single number counts for the whole: the last response has it, those before have 0. Raises UsageError where the
@@ -31,12 +31,12 @@ def rewards_of(reward: Reward, trajectory: Trajectory) -> list[float]:
                 f"the reward function gave {len(given)} numbers for session `{trajectory.session}`, which has {count} "
                 "responses; give one for each, or a single number"
             )
-        return [_number(one, trajectory) for one in given]
-    whole = _number(given, trajectory)
+        return [_check_number(one, trajectory) for one in given]
+    whole = _check_number(given, trajectory)
     return [*([0.0] * (count - 1)), whole] if count else []
 
 
-def _number(value: object, trajectory: Trajectory) -> float:
+def _check_number(value: object, trajectory: Trajectory) -> float:
     try:
         number = float(value) if isinstance(value, (SupportsFloat, SupportsIndex)) else math.nan
     except (TypeError, ValueError, OverflowError):

@@ -9,19 +9,19 @@ from foregate.schemas.chat_format import WireNames
 from foregate.schemas.json_object import get_list, get_text
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.export import chat
-from foregate.telemetry.export.atif_events import in_order
-from foregate.telemetry.export.states import Asked
-from foregate.telemetry.export.trajectory import Action, Step, Trajectory
+from foregate.telemetry.export.atif_events import dump_sorted
+from foregate.telemetry.export.states import SentRequest
+from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep
 
 
-def rows(
-    trajectory: Trajectory, states: Mapping[int, Asked], rewards: Sequence[float] | None, *, content: bool = True
+def build_rows(
+    trajectory: Trajectory, states: Mapping[int, SentRequest], rewards: Sequence[float] | None, *, content: bool = True
 ) -> Iterator[dict[str, Json]]:
     """Yield the lines of a session; `states` are by event number, `rewards` one for each response, None is null.
 
     Raises LookupError for a response outside every task.
     """
-    offers = chat.Offers()
+    offers = chat.ToolOffers()
     tasks = {task.number: task for task in trajectory.tasks}
     last = {step.task: step.number for step in trajectory.responses}
     for place, step in enumerate(trajectory.responses):
@@ -29,8 +29,8 @@ def rows(
         if task is None:
             raise LookupError(f"event {step.seq} is a response outside every task")
         offer = offers(step.tools)
-        done = task.ended and last[step.task] == step.number
-        action = _action(step, offer.names, content)
+        done = task.has_ended and last[step.task] == step.number
+        action = _build_action(step, offer.names, content)
         wire = [get_text(call, "id") for call in get_list(action, "tool_calls")]
         yield {
             "session": trajectory.session,
@@ -41,34 +41,34 @@ def rows(
             "time": step.time,
             "actor": step.actor,
             "model": step.model,
-            "state": _state(states.get(step.seq), offer, content),
+            "state": _build_state(states.get(step.seq), offer, content),
             "action": action,
-            "observation": [_observed(id_, made) for id_, made in zip(wire, step.actions, strict=True)],
+            "observation": [_build_observation(id_, made) for id_, made in zip(wire, step.actions, strict=True)],
             "reward": None if rewards is None else rewards[place],
             "done": done,
             "status": task.status if done else None,
-            "verdicts": [_verdict(id_, made) for id_, made in zip(wire, step.actions, strict=True)],
-            "decisions": [_filled(codec.dump(point)) for point in step.decisions],
-            "answers": [_filled(codec.dump(given)) for given in step.answers],
+            "verdicts": [_build_verdict(id_, made) for id_, made in zip(wire, step.actions, strict=True)],
+            "decisions": [_drop_empty(codec.dump(point)) for point in step.decisions],
+            "answers": [_drop_empty(codec.dump(given)) for given in step.answers],
             "usage": {"input_tokens": step.usage.input_tokens, "output_tokens": step.usage.output_tokens},
             "finish_reason": step.finish_reason,
         }
 
 
-def _state(sent: Asked | None, offer: chat.Offer, content: bool) -> Json:
+def _build_state(sent: SentRequest | None, offer: chat.ToolOffer, content: bool) -> Json:
     """Return the messages that were sent, and the names of the tools in force as the messages spell them."""
     if sent is None or not content:
         return None
     tools = [offer.names.to_wire(tool.name) for tool in offer.tools]
-    return {"messages": chat.history(sent.messages, offer.names), "tools": tools}
+    return {"messages": chat.format_history(sent.messages, offer.names), "tools": tools}
 
 
-def _action(step: Step, names: WireNames, content: bool) -> dict[str, Json]:
-    message = chat.assistant(step.message, tuple(action.call for action in step.actions), names)
+def _build_action(step: TrajectoryStep, names: WireNames, content: bool) -> dict[str, Json]:
+    message = chat.format_assistant(step.message, tuple(action.call for action in step.actions), names)
     return {**message, "reasoning": step.reasoning} if step.reasoning and content else message
 
 
-def _observed(wire: str, action: Action) -> dict[str, Json]:
+def _build_observation(wire: str, action: Action) -> dict[str, Json]:
     """Return what came of a call; `content` is the answer as the model got it, also in the next state."""
     return {
         "tool_call_id": wire,
@@ -83,7 +83,7 @@ def _observed(wire: str, action: Action) -> dict[str, Json]:
     }
 
 
-def _verdict(wire: str, action: Action) -> dict[str, Json]:
+def _build_verdict(wire: str, action: Action) -> dict[str, Json]:
     return {
         "tool_call_id": wire,
         "call": action.id,
@@ -91,9 +91,9 @@ def _verdict(wire: str, action: Action) -> dict[str, Json]:
         "gate": action.gate or None,
         "code": action.code or None,
         "message": action.message,
-        "remedy": in_order(action.remedy) if action.remedy is not None else None,
+        "remedy": dump_sorted(action.remedy) if action.remedy is not None else None,
     }
 
 
-def _filled(row: Mapping[str, Json]) -> dict[str, Json]:
+def _drop_empty(row: Mapping[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in row.items() if value or value == 0}

@@ -24,7 +24,7 @@ InWords: TypeAlias = (
 """What is a step of its own and holds no message."""
 
 
-def sentence(body: InWords) -> str:
+def describe_event(body: InWords) -> str:
     """Return one sentence; where the event says something to the model, what it says."""
     match body:
         case OutcomeResolved():
@@ -48,13 +48,13 @@ def sentence(body: InWords) -> str:
         case CatalogChanged():
             return "The tools changed."
         case PolicyChanged():
-            switches = switched(body)
+            switches = describe_switches(body)
             return f"The policy or a switch changed{': ' if switches else ''}{switches}."
         case _:
             assert_never(body)
 
 
-def switched(body: SessionStarted | PolicyChanged) -> str:
+def describe_switches(body: SessionStarted | PolicyChanged) -> str:
     """Return the switches an event sets, "" for none."""
     if isinstance(body, SessionStarted):
         return f"dialect {body.dialect}" if body.dialect else ""

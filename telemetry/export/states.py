@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct
 
 from foregate.evidence.state.conversation import Conversation
-from foregate.evidence.state.transcript import message_of
+from foregate.evidence.state.transcript import build_message
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Event
 from foregate.schemas.kept_messages import read_messages
@@ -22,7 +22,7 @@ Hide = Callable[[bytes], bytes]
 """Masks what a blob holds before it is read."""
 
 
-class Heard:
+class ModelConversation:
     """The conversation as the model gets it, as the session's own state keeps it. Mutated by `take`."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Heard:
         """The messages so far."""
         return self.conversation.messages
 
-    def take(self, event: Event) -> Message | None:
+    def apply(self, event: Event) -> Message | None:
         """Take in an event, and return the message it adds."""
         answered = False
         match event.body:
@@ -49,13 +49,13 @@ class Heard:
                 self._open.discard(call)
             case _:
                 pass
-        message = message_of(event, answered)
+        message = build_message(event, answered)
         if message is not None:
-            self.conversation.add(message, by_user=isinstance(event.body, UserMessage))
+            self.conversation.add_message(message, by_user=isinstance(event.body, UserMessage))
         return message
 
 
-class Asked(Struct, frozen=True):
+class SentRequest(Struct, frozen=True):
     """A response (its event number), what was sent for it, and whether that is what everybody said so far.
 
     The execution model of a plan is sent a context of its own for each task: `apart`.
@@ -66,18 +66,18 @@ class Asked(Struct, frozen=True):
     apart: bool = False
 
 
-def asked(events: Iterable[Event], blobs: Blobs, hide: Hide) -> Iterator[Asked]:
+def read_sent_requests(events: Iterable[Event], blobs: Blobs, hide: Hide) -> Iterator[SentRequest]:
     """Yield what was sent for each response of a session, in order; raise LogError for a blob that is missing."""
-    heard, request = Heard(), ""
+    heard, request = ModelConversation(), ""
     for event in events:
         match event.body:
             case ModelResponded(places=None) if request:
-                yield Asked(event.seq, tuple(read_messages(hide(blobs.get(request)))), True)
+                yield SentRequest(event.seq, tuple(read_messages(hide(blobs.get(request)))), True)
                 request = ""
             case ModelResponded():
-                yield Asked(event.seq, tuple(heard.messages))
+                yield SentRequest(event.seq, tuple(heard.messages))
             case PlanStepChanged(ask=FillRequest(request=sent)):
                 request = sent
             case _:
                 pass
-        heard.take(event)
+        heard.apply(event)

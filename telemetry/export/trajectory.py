@@ -64,7 +64,7 @@ class Action(Struct, frozen=True):
         return ToolCall(self.id, self.id, self.name, self.raw, self.arguments, self.defect, self.digest)
 
     @property
-    def ran(self) -> bool:
+    def has_run(self) -> bool:
         """Whether the call was allowed and its tool was started."""
         return self.outcome in ("finished", "failed", "unknown")
 
@@ -89,7 +89,7 @@ class Answered(Struct, frozen=True):
     usage: Usage = Usage()
 
 
-class Step(Struct, frozen=True):
+class TrajectoryStep(Struct, frozen=True):
     """One step: a prompt or notice (`system`), a message (`user`), or what the agent did (`agent`).
 
     `kind` is the kind of the event it begins with and `actor` who made it: `model`, `planner` (a plan's own calls),
@@ -120,7 +120,7 @@ class Step(Struct, frozen=True):
     events: tuple[Event, ...] = ()
 
     @property
-    def response(self) -> bool:
+    def is_response(self) -> bool:
         """Whether this is a response: of a model, or of a plan in its place."""
         return self.kind == "model_response"
 
@@ -136,7 +136,7 @@ class TaskEnd(Struct, frozen=True):
     note: str = ""
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the task is over."""
         return self.status in STATUSES
 
@@ -159,12 +159,12 @@ class Trajectory(Struct, frozen=True):
     ended: bool
     head: str
     tools: tuple[ToolSpec, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[TrajectoryStep, ...]
     tasks: tuple[TaskEnd, ...]
     masked: tuple[int, ...] = ()
     children: tuple[Trajectory, ...] = ()
 
     @property
-    def responses(self) -> tuple[Step, ...]:
+    def responses(self) -> tuple[TrajectoryStep, ...]:
         """The steps that are responses; rewards count by them."""
-        return tuple(step for step in self.steps if step.response)
+        return tuple(step for step in self.steps if step.is_response)

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from foregate.schemas import codec, strict_json
 from foregate.schemas.errors import InvalidJson, TamperedLog
 from foregate.schemas.event import FORMAT, GENESIS, Actor, Body, Draft, Event
-from foregate.schemas.event_body import KINDS, Kind, kind_of
+from foregate.schemas.event_body import KINDS, Kind, get_kind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.version import __version__
 
 
-def header(event: Event) -> dict[str, Json]:
+def build_header(event: Event) -> dict[str, Json]:
     """Return everything of an event but its hash, as JSON: what the hash covers."""
     return {
         "v": event.v,
@@ -33,7 +33,7 @@ def header(event: Event) -> dict[str, Json]:
     }
 
 
-def seal(
+def seal_drafts(
     drafts: Sequence[Draft], *, session: str, after: int, prev: str, policy: str, time: str
 ) -> list[tuple[Event, str]]:
     """Number and chain `drafts` behind event `after`; return each event with its canonical text.
@@ -44,7 +44,7 @@ def seal(
     for seq, draft in enumerate(drafts, start=after + 1):
         event = Event(FORMAT, __version__, seq, session, time, draft.actor, policy, prev, draft.body, "")
         try:
-            data = strict_json.encode_record(header(event))
+            data = strict_json.encode_record(build_header(event))
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
             raise InvalidJson(f"an event of kind `{draft.kind}` cannot be written: {error}") from None
         prev = strict_json.sha256(data)
@@ -52,13 +52,13 @@ def seal(
     return sealed
 
 
-def read(text: str, hash: str) -> Event:  # noqa: A002
+def read_line(text: str, hash: str) -> Event:  # noqa: A002
     """Return the event a stored line holds, unverified; raise InvalidJson when it holds none."""
     if not strict_json.is_too_deep(text):
         try:
             line = _LINES.decode(text)
             if line.v == FORMAT and not _names_kind(line.body):
-                body: Body = _decoder(line.kind).decode(line.body)
+                body: Body = _get_decoder(line.kind).decode(line.body)
                 header = (line.v, line.foregate, line.seq, line.session, line.time, line.actor, line.policy, line.prev)
                 return Event(*header, body, hash)
         except (msgspec.DecodeError, ValueError, RecursionError):
@@ -100,8 +100,8 @@ _LINES, _NAMED = msgspec.json.Decoder(_Line), msgspec.json.Decoder(_Named)
 
 
 @cache
-def _decoder(kind: Kind) -> msgspec.json.Decoder[Body]:
-    known: dict[Kind, type[Body]] = {kind_of(body): body for body in get_args(Body)}
+def _get_decoder(kind: Kind) -> msgspec.json.Decoder[Body]:
+    known: dict[Kind, type[Body]] = {get_kind(body): body for body in get_args(Body)}
     return msgspec.json.Decoder(known[kind], dec_hook=codec.read_model)
 
 
@@ -119,7 +119,7 @@ def read_event(content: Json, hash: str) -> Event:  # noqa: A002
         raise InvalidJson("a stored line is not an event of this log's format")
     if content.get("v") != FORMAT or content.get("kind") not in KINDS:
         what = f"format {content.get('v')}, kind `{str(content.get('kind'))[:40]}`"
-        raise InvalidJson(f"{what} is not one this version reads{_written_by(content)}")
+        raise InvalidJson(f"{what} is not one this version reads{_describe_writer(content)}")
     body = content["body"]
     header = {name: value for name, value in content.items() if name != "body"}
     defect: type[InvalidJson] = InvalidJson
@@ -132,16 +132,16 @@ def read_event(content: Json, hash: str) -> Event:  # noqa: A002
         del tagged["kind"]
         return msgspec.convert(tagged, Event, dec_hook=codec.read_model)
     except (msgspec.ValidationError, ValueError) as error:
-        raise defect(f"its {content['kind']} cannot be read: {error}{_written_by(content)}") from None
+        raise defect(f"its {content['kind']} cannot be read: {error}{_describe_writer(content)}") from None
 
 
-def _written_by(content: Mapping[str, Json]) -> str:
+def _describe_writer(content: Mapping[str, Json]) -> str:
     """Return which version wrote an event, where that is not this one: it knows what this one does not."""
     wrote = str(content.get("foregate"))[:40]
     return f"; Foregate {wrote} wrote it and can read it" if wrote != __version__ else ""
 
 
-def verified(lines: Iterable[tuple[int, str, str]], session: str) -> Iterator[Event]:
+def verify_lines(lines: Iterable[tuple[int, str, str]], session: str) -> Iterator[Event]:
     """Yield the events of (number, canonical text, hash) rows while the chain holds.
 
     Raises TamperedLog with the number of the first event that does not fit.
@@ -153,7 +153,7 @@ def verified(lines: Iterable[tuple[int, str, str]], session: str) -> Iterator[Ev
         if strict_json.sha256(text.encode("utf-8", "surrogatepass")) != stored:
             raise TamperedLog(f"event {seq} was changed: its hash does not match", seq)
         try:
-            event = read(text, stored)
+            event = read_line(text, stored)
         except InvalidJson as error:
             raise TamperedLog(f"event {seq} cannot be read: {error}", seq) from None
         if event.seq != seq or event.session != session or event.prev != prev:

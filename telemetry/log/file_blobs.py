@@ -22,7 +22,7 @@ class FileBlobs:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise _cannot("make", self.folder, error) from None
+            raise _build_error("make", self.folder, error) from None
 
     def put(self, data: bytes) -> str:
         """Store `data` durably and return its SHA-256; what is stored already is checked and left alone.
@@ -30,17 +30,17 @@ class FileBlobs:
         Raises LogError when it cannot be stored.
         """
         name = strict_json.sha256(data)
-        path = self._path(name)
+        path = self._find_path(name)
         try:
-            if path.is_file() and _read(path) == data:
+            if path.is_file() and _read_file(path) == data:
                 return name
             for folder in (path.parent.parent, path.parent):
                 if not folder.is_dir():
                     folder.mkdir(mode=0o700, exist_ok=True)
-                    _sync(folder.parent)
-            _write(path, data)
+                    _sync_folder(folder.parent)
+            _write_file(path, data)
         except OSError as error:
-            raise _cannot("store bytes in", self.folder, error) from None
+            raise _build_error("store bytes in", self.folder, error) from None
         return name
 
     def get(self, hash: str) -> bytes:  # noqa: A002
@@ -48,26 +48,26 @@ class FileBlobs:
         if not _NAME.fullmatch(hash):
             raise LogError(f"`{hash[:80]}` cannot name stored bytes; a name is 64 lower-case hexadecimal digits")
         try:
-            data = _read(self._path(hash))
+            data = _read_file(self._find_path(hash))
         except FileNotFoundError:
             raise LogError(f"no stored bytes are named `{hash}` in `{self.folder}`") from None
         except OSError as error:
-            raise _cannot("read bytes from", self.folder, error) from None
+            raise _build_error("read bytes from", self.folder, error) from None
         if strict_json.sha256(data) != hash:
             raise LogError(f"the stored bytes `{hash}` were changed or damaged; restore them from a copy")
         return data
 
-    def _path(self, name: str) -> Path:
+    def _find_path(self, name: str) -> Path:
         return self.folder / name[:2] / name[2:4] / name
 
 
-def _read(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     """Read a file that is no link and, like a pipe put in its place, cannot make us wait."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
         return stream.read()
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write_file(path: Path, data: bytes) -> None:
     """Put `data` at `path` in one step that survives a power cut: readers find nothing or all of it."""
     temporary = path.with_name(f".new-{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -80,10 +80,10 @@ def _write(path: Path, data: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync(path.parent)
+    _sync_folder(path.parent)
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, _DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -91,5 +91,5 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _cannot(verb: str, folder: Path, error: OSError) -> LogError:
+def _build_error(verb: str, folder: Path, error: OSError) -> LogError:
     return LogError(f"cannot {verb} `{folder}` ({error.strerror}); make sure the folder and its disk can be used")

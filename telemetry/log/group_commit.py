@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.protocols import Lease
-from foregate.telemetry.log.sqlite_file import cannot, writing
+from foregate.telemetry.log.sqlite_file import build_error, write_transaction
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ Row = tuple[str, int, str, str]
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class SessionQueue:
     """A session this process appends to: its head in memory, what waits to be written, and who waits for it."""
 
     lease: Lease
@@ -40,7 +40,7 @@ class Held:
     size: int = 0
     waiting: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
 
-    def check(self) -> None:
+    def raise_failure(self) -> None:
         """Raise the error that ended this lease, if one did."""
         if self.failed is not None:
             raise self.failed(self.reason)
@@ -52,13 +52,13 @@ class GroupCommit:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path = connection, path
         self._changed = threading.Condition()
-        self._ready: dict[int, Held] = {}
+        self._ready: dict[int, SessionQueue] = {}
         self._jobs: list[tuple[Callable[[sqlite3.Connection], object], Future[object]]] = []
         self._urgent = self._closing = False
-        self._thread = threading.Thread(target=self._work, name=f"foregate-log {path.name}", daemon=True)
+        self._thread = threading.Thread(target=self._run_thread, name=f"foregate-log {path.name}", daemon=True)
         self._thread.start()
 
-    def put(self, held: Held, rows: list[Row]) -> None:
+    def enqueue(self, held: SessionQueue, rows: list[Row]) -> None:
         """Hand over rows in order; they are written within LINGER seconds, or at once when somebody settles."""
         with self._changed:
             self._refuse_when_closed()
@@ -68,9 +68,9 @@ class GroupCommit:
                 self._changed.notify()
             self._ready[id(held)] = held
 
-    async def settled(self, held: Held) -> None:
+    async def settle(self, held: SessionQueue) -> None:
         """Return when all rows of `held` are durable; raise LogError when they cannot be."""
-        held.check()
+        held.raise_failure()
         if held.durable >= held.seq:
             return
         await asyncio.sleep(0)  # whoever else is about to settle appends first, and one commit is for all
@@ -83,9 +83,9 @@ class GroupCommit:
                 self._changed.notify()
         if wanting:
             await done
-        held.check()
+        held.raise_failure()
 
-    async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
+    async def run_job(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Run `job` on the writing thread after everything handed over before; return what it returns."""
         future: Future[T] = Future()
         with self._changed:
@@ -108,7 +108,7 @@ class GroupCommit:
         if self._closing:
             raise LogError(f"the log `{self._path}` is closed; open it again")
 
-    def _work(self) -> None:
+    def _run_thread(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._ready or self._must_write())
@@ -123,46 +123,46 @@ class GroupCommit:
                 self._connection.close()
                 return
             if batch:
-                self._store(batch)
+                self._store_batch(batch)
             for job, future in jobs:
-                self._run(job, future)
+                self._run_one(job, future)
 
     def _must_write(self) -> bool:
         """Whether somebody waits, so that nothing lingers."""
         return bool(self._urgent or self._jobs or self._closing)
 
-    def _run(self, job: Callable[[sqlite3.Connection], object], future: Future[object]) -> None:
+    def _run_one(self, job: Callable[[sqlite3.Connection], object], future: Future[object]) -> None:
         if not future.set_running_or_notify_cancel():
             return
         try:
             future.set_result(job(self._connection))
         except sqlite3.Error as error:
-            future.set_exception(cannot("write", self._path, error))
+            future.set_exception(build_error("write", self._path, error))
         except BaseException as error:
             future.set_exception(error)
 
-    def _store(self, batch: list[tuple[Held, list[Row]]]) -> None:
+    def _store_batch(self, batch: list[tuple[SessionQueue, list[Row]]]) -> None:
         """Commit the batch as one; when that fails, each session on its own, so that one cannot fail the others."""
         sound = [(held, rows) for held, rows in batch if held.failed is None]
         try:
-            with writing(self._connection, self._path):
+            with write_transaction(self._connection, self._path):
                 for held, rows in sound:
-                    self._insert(held, rows)
+                    self._insert_rows(held, rows)
         except BaseException as error:
             if len(batch) > 1 and isinstance(error, (sqlite3.Error, SessionHeld)):
                 for alone in batch:
-                    self._store([alone])
+                    self._store_batch([alone])
                 return
             for held, _ in batch:
-                self._fail(held, error)
+                self._fail_session(held, error)
             if not isinstance(error, Exception):
                 raise
         else:
             for held, rows in sound:
                 held.durable = rows[-1][1]
-        self._wake([held for held, _ in batch])
+        self._wake_waiters([held for held, _ in batch])
 
-    def _insert(self, held: Held, rows: list[Row]) -> None:
+    def _insert_rows(self, held: SessionQueue, rows: list[Row]) -> None:
         """Insert rows under the lease's fence, and note the new head beside it, in the transaction under way."""
         lease = held.lease
         session, seq, _, hash_ = rows[-1]
@@ -174,14 +174,14 @@ class GroupCommit:
             raise SessionHeld(f"session `{session}` was taken over by another process; nothing more was written here")
         self._connection.executemany("INSERT INTO events (session, seq, text, hash) VALUES (?, ?, ?, ?)", rows)
 
-    def _fail(self, held: Held, error: BaseException) -> None:
+    def _fail_session(self, held: SessionQueue, error: BaseException) -> None:
         if isinstance(error, LogError):
             held.failed, held.reason = type(error), str(error)
         else:
             why = error if isinstance(error, Exception) else LogError(type(error).__name__)
-            held.failed, held.reason = LogError, f"{cannot('write', self._path, why)}; then resume the session"
+            held.failed, held.reason = LogError, f"{build_error('write', self._path, why)}; then resume the session"
 
-    def _wake(self, done: list[Held]) -> None:
+    def _wake_waiters(self, done: list[SessionQueue]) -> None:
         """Tell everybody whose rows are durable, or whose lease failed; their loops may be gone by now."""
         loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
         with self._changed:
@@ -194,12 +194,12 @@ class GroupCommit:
                         loops.setdefault(wait[1].get_loop(), []).append(wait[1])
         for loop, futures in loops.items():
             try:
-                loop.call_soon_threadsafe(_resolve, futures)
+                loop.call_soon_threadsafe(_resolve_futures, futures)
             except RuntimeError:
                 continue
 
 
-def _resolve(futures: list[asyncio.Future[None]]) -> None:
+def _resolve_futures(futures: list[asyncio.Future[None]]) -> None:
     for future in futures:
         if not future.done():
             future.set_result(None)

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import CallAnswered, Observed, OutcomeUnknown, ToolFinished
+from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, RemedyResult, ToolFinished
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.event import Body, Draft
 from foregate.schemas.response_events import ModelResponded
@@ -34,37 +34,37 @@ Hidden = tuple[str | Secret, ...]
 """What is masked: patterns for what looks like a secret, and secrets themselves."""
 
 
-def masked(draft: Draft, patterns: Hidden) -> Draft:
+def mask_draft(draft: Draft, patterns: Hidden) -> Draft:
     """Return the draft with what `patterns` match or hold masked; the same draft where nothing matches.
 
     Raises PolicyError for a pattern RE2 cannot read.
     """
-    body = _masked(draft.body, patterns) if patterns else draft.body
+    body = _mask_body(draft.body, patterns) if patterns else draft.body
     return draft if body is draft.body else Draft(body, draft.actor)
 
 
-def _masked(body: Body, patterns: Hidden) -> Body:
+def _mask_body(body: Body, patterns: Hidden) -> Body:
     match body:
         case ToolFinished(content=content, error=error):
-            return _with(body, patterns, content=content, error=error)
+            return _mask_fields(body, patterns, content=content, error=error)
         case OutcomeUnknown(reason=reason):
-            return _with(body, patterns, reason=reason)
+            return _mask_fields(body, patterns, reason=reason)
         case ModelResponded(reasoning=reasoning):
-            return _with(body, patterns, reasoning=reasoning)
-        case CallAnswered(observed=Observed(output=output) as observed):
-            shown = _with(observed, patterns, output=output)
+            return _mask_fields(body, patterns, reasoning=reasoning)
+        case CallAnswered(observed=RemedyResult(output=output) as observed):
+            shown = _mask_fields(observed, patterns, output=output)
             return body if shown is observed else replace(body, observed=shown)
         case _:
             return body
 
 
-def _with(noun: N, patterns: Hidden, **texts: str) -> N:
+def _mask_fields(noun: N, patterns: Hidden, **texts: str) -> N:
     """Return a noun with these of its texts masked; the same one where nothing in them matches."""
     changed = {name: new for name, text in texts.items() if (new := mask_text(text, patterns)) is not text}
     return replace(noun, **changed) if changed else noun
 
 
-def mask(value: Json, patterns: Hidden) -> Json:
+def mask_value(value: Json, patterns: Hidden) -> Json:
     """Return `value` with each match inside its texts, at any depth, replaced by a mark; keys are kept.
 
     The mark of a secret is `[masked <name>]`. That of a pattern's match is `[masked <hash>]`, the first 8 digits of its
@@ -74,34 +74,34 @@ def mask(value: Json, patterns: Hidden) -> Json:
     if isinstance(value, str):
         return mask_text(value, patterns)
     if isinstance(value, Mapping):
-        inner = {key: mask(item, patterns) for key, item in value.items()}
+        inner = {key: mask_value(item, patterns) for key, item in value.items()}
         return value if all(inner[key] is item for key, item in value.items()) else inner
     if isinstance(value, (list, tuple)):
-        items = [mask(item, patterns) for item in value]
+        items = [mask_value(item, patterns) for item in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
 
 
 def mask_text(text: str, patterns: Hidden) -> str:
     """Return a text with each match masked; the same text where nothing matches, or where it is too short for one."""
-    return _text(text, patterns) if patterns and len(text) >= SHORTEST else text
+    return _mask_in_text(text, patterns) if patterns and len(text) >= SHORTEST else text
 
 
-def _text(text: str, hidden: Hidden) -> str:
+def _mask_in_text(text: str, hidden: Hidden) -> str:
     # Secrets come first: a pattern that matches a part of one would leave the rest of it.
     searchable = strict_json.scrub(text)
     found = searchable
     if secrets := tuple(one for one in hidden if isinstance(one, Secret)):
-        expression, marks = _spelled(secrets)
-        found = _replaced(
+        expression, marks = _compile_spellings(secrets)
+        found = _replace_matches(
             found, expression, lambda match: next(mark for start, mark in marks if match.startswith(start))
         )
     if patterns := tuple(one for one in hidden if isinstance(one, str)):
-        found = _replaced(found, _expression(patterns), _hash_mark)
+        found = _replace_matches(found, _compile_patterns(patterns), _build_hash_mark)
     return text if found is searchable else found
 
 
-def _replaced(text: str, expression: Any, mark: Callable[[str], str]) -> str:
+def _replace_matches(text: str, expression: Any, mark: Callable[[str], str]) -> str:
     """Return the text with the mark of each match in its place, the same object where there is none."""
     if expression.search(text.encode()) is None:  # bytes cost RE2 no counting of characters
         return text
@@ -115,25 +115,25 @@ def _replaced(text: str, expression: Any, mark: Callable[[str], str]) -> str:
     return "".join(parts) + text[done:] if parts else text
 
 
-def _hash_mark(match: str) -> str:
+def _build_hash_mark(match: str) -> str:
     return f"[masked {strict_json.sha256(match.encode())[:8]}]"
 
 
 @lru_cache(maxsize=16)
-def _spelled(secrets: tuple[Secret, ...]) -> tuple[Any, list[tuple[str, str]]]:
+def _compile_spellings(secrets: tuple[Secret, ...]) -> tuple[Any, list[tuple[str, str]]]:
     """Return one RE2 expression for all spellings of the secrets, and the spellings with their marks, longest first:
     of two that begin alike the longer one counts."""
     import re2
 
-    found = {text: (after, one.mark) for one in reversed(secrets) for text, after in one.spellings()}
+    found = {text: (after, one.mark) for one in reversed(secrets) for text, after in one.list_spellings()}
     ordered = sorted(
         ((strict_json.scrub(text), *rest) for text, rest in found.items()), key=lambda entry: -len(entry[0])
     )
     expression = "|".join(re2.escape(text) + after for text, after, _ in ordered)
-    return _compiled(expression), [(text, mark) for text, _, mark in ordered]
+    return _compile(expression), [(text, mark) for text, _, mark in ordered]
 
 
-def _compiled(expression: str) -> Any:
+def _compile(expression: str) -> Any:
     import re2
 
     options = re2.Options()
@@ -144,15 +144,15 @@ def _compiled(expression: str) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _expression(patterns: tuple[str, ...]) -> Any:
+def _compile_patterns(patterns: tuple[str, ...]) -> Any:
     """Return one RE2 expression for all patterns: each text is read once, in time linear in its length."""
     import re2
 
     for pattern in patterns:
         try:
-            _compiled(pattern)
+            _compile(pattern)
         except re2.error as error:
             raise PolicyError(
                 f"`{pattern}` in policy sensitive.patterns is no RE2 expression ({error}); correct or remove it"
             ) from None
-    return _compiled("|".join(f"(?:{pattern})" for pattern in patterns))
+    return _compile("|".join(f"(?:{pattern})" for pattern in patterns))

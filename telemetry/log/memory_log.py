@@ -37,7 +37,7 @@ class MemoryLog:
             raise SessionHeld(f"session `{lease.session}` is no longer ours; nothing was written")
         lines = self._lines[lease.session]
         prev = lines[-1][0].hash if lines else GENESIS
-        sealed = chain.seal(drafts, session=lease.session, after=len(lines), prev=prev, policy=policy, time=time)
+        sealed = chain.seal_drafts(drafts, session=lease.session, after=len(lines), prev=prev, policy=policy, time=time)
         lines.extend(sealed)
         return [event for event, _ in sealed]
 
@@ -46,12 +46,12 @@ class MemoryLog:
 
     async def read(self, session: str, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
         """Return events after a number; see Log."""
-        lines = self._rows(session)[after : after + limit if limit else None]
+        lines = self._find_rows(session)[after : after + limit if limit else None]
         return [event for event, _ in lines]
 
     async def head(self, session: str) -> Head:
         """Return the last event's number and hash; see Log."""
-        lines = self._rows(session)
+        lines = self._find_rows(session)
         if not lines:
             return Head(0, GENESIS, False)
         last = lines[-1][0]
@@ -68,19 +68,19 @@ class MemoryLog:
 
     def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
         """Yield (number, canonical text, hash) of each event, for verification."""
-        yield from ((event.seq, text, event.hash) for event, text in self._rows(session))
+        yield from ((event.seq, text, event.hash) for event, text in self._find_rows(session))
 
     def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
         """Yield events after a number, up to another, of some kinds or of all, in order."""
-        rows = self._rows(session)[max(after, 0) : until or None]
+        rows = self._find_rows(session)[max(after, 0) : until or None]
         yield from (event for event, _ in rows if not kinds or event.kind in kinds)
 
-    def kept_head(self, session: str) -> tuple[int, str]:
+    def head_anchor(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event."""
-        rows = self._rows(session)
+        rows = self._find_rows(session)
         return (rows[-1][0].seq, rows[-1][0].hash) if rows else (0, GENESIS)
 
-    def _rows(self, session: str) -> list[tuple[Event, str]]:
+    def _find_rows(self, session: str) -> list[tuple[Event, str]]:
         try:
             return self._lines[session]
         except KeyError:

@@ -26,32 +26,32 @@ class Secret:
         """What stands in place of the value. It holds no hash, since a password can be guessed from one."""
         return f"[masked {self.name}]"
 
-    def spellings(self) -> Iterator[tuple[str, str]]:
+    def list_spellings(self) -> Iterator[tuple[str, str]]:
         """Yield the texts that stand for the value, each with an RE2 expression for what may follow it.
 
         That is the value itself, as JSON and URLs write it, and its base64, also within a longer text that is encoded
         as a whole (`user:password`).
         """
-        written = {self.value, *_as_json(self.value), *_as_url(self.value)}
+        written = {self.value, *_spell_as_json(self.value), *_spell_as_url(self.value)}
         yield from ((text, "") for text in written)
-        yield from ((text, "[A-Za-z0-9+/_-]*={0,2}") for text in _as_base64(self.value))
+        yield from ((text, "[A-Za-z0-9+/_-]*={0,2}") for text in _spell_as_base64(self.value))
 
 
-def _as_json(value: str) -> Iterator[str]:
+def _spell_as_json(value: str) -> Iterator[str]:
     for ascii_only in (True, False):
         text = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
         yield text
         yield text.replace("/", "\\/")
 
 
-def _as_url(value: str) -> Iterator[str]:
+def _spell_as_url(value: str) -> Iterator[str]:
     data = value.encode("utf-8", "surrogateescape")
     for text in (quote(data, safe=""), quote(data), quote_plus(data)):
         yield text
         yield re.sub("%..", lambda match: match[0].lower(), text)
 
 
-def _as_base64(value: str) -> set[str]:
+def _spell_as_base64(value: str) -> set[str]:
     """Return what the base64 of any text with the value in it has in common, for each place it may begin at."""
     found = set()
     for before in range(3):

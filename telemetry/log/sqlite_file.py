@@ -65,17 +65,17 @@ def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
     """
     try:
         if create:
-            _make(path)
+            _create_file(path)
         elif not path.exists():
             raise LogError(f"there is no log at `{path}`; check the path")
         connection = _connect(path, "rw")
     except (OSError, sqlite3.Error) as error:
-        raise cannot("open", path, error) from None
+        raise build_error("open", path, error) from None
     try:
-        if not _ours(connection, path):
-            patiently(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
-            with writing(connection, path):
-                if not _ours(connection, path):
+        if not _is_ours(connection, path):
+            retry_while_busy(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
+            with write_transaction(connection, path):
+                if not _is_ours(connection, path):
                     _create_tables(connection)
         connection.execute("PRAGMA synchronous=FULL")
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
@@ -83,7 +83,7 @@ def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
         return connection
     except (OSError, sqlite3.Error) as error:
         connection.close()
-        raise cannot("open", path, error) from None
+        raise build_error("open", path, error) from None
     except BaseException:
         connection.close()
         raise
@@ -94,24 +94,24 @@ def open_reader(path: Path) -> sqlite3.Connection:
     connection = None
     try:
         connection = _connect(path, "ro")
-        if _ours(connection, path):
+        if _is_ours(connection, path):
             return connection
     except sqlite3.Error as error:
         if connection is not None:
             connection.close()
-        raise cannot("open", path, error) from None
+        raise build_error("open", path, error) from None
     except LogError:
         if connection is not None:
             connection.close()
         raise
     connection.close()
-    raise _foreign(path)
+    raise _build_foreign_error(path)
 
 
 @contextmanager
-def writing(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+def write_transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
     """Run a block as one write transaction: committed whole at its end, or not at all."""
-    patiently(path, lambda: connection.execute("BEGIN IMMEDIATE"))
+    retry_while_busy(path, lambda: connection.execute("BEGIN IMMEDIATE"))
     try:
         yield
         connection.execute("COMMIT")
@@ -121,7 +121,7 @@ def writing(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
         raise
 
 
-def patiently(path: Path, act: Callable[[], T]) -> T:
+def retry_while_busy(path: Path, act: Callable[[], T]) -> T:
     """Repeat `act` while another process writes, at random short intervals: SQLite's own wait starves a writer.
 
     Raises LogError when the file stays locked for `PATIENCE` seconds.
@@ -129,7 +129,7 @@ def patiently(path: Path, act: Callable[[], T]) -> T:
     try:
         return act()
     except sqlite3.OperationalError as error:
-        if not _busy(error):
+        if not _is_busy(error):
             raise
     # Loading the library takes longer than most commands; few ever meet a file that is locked.
     from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
@@ -143,33 +143,33 @@ def patiently(path: Path, act: Callable[[], T]) -> T:
     retrying = Retrying(
         stop=stop_after_delay(PATIENCE),
         wait=wait_random(0.0001, 0.001),
-        retry=retry_if_exception(_busy),
+        retry=retry_if_exception(_is_busy),
         retry_error_callback=give_up,
     )
     result: T = retrying(act)
     return result
 
 
-def _busy(error: BaseException) -> bool:
+def _is_busy(error: BaseException) -> bool:
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in (
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_LOCKED,
     )
 
 
-def cannot(verb: str, path: Path, error: Exception) -> LogError:
+def build_error(verb: str, path: Path, error: Exception) -> LogError:
     """Return the error for what SQLite or the file system refused, with what to do about it."""
     if isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
-        return _foreign(path)
+        return _build_foreign_error(path)
     why = error.strerror if isinstance(error, OSError) else str(error)
     return LogError(f"cannot {verb} the log `{path}` ({why}); make sure the file, its folder and the disk can be used")
 
 
-def _foreign(path: Path) -> LogError:
+def _build_foreign_error(path: Path) -> LogError:
     return LogError(f"`{path}` is not a Foregate log; name another file, it was left as it is")
 
 
-def _make(path: Path) -> None:
+def _create_file(path: Path) -> None:
     """Create an empty file only its owner may read, in a folder only its owner may enter.
 
     An existing file is never opened here: closing any descriptor of it would drop SQLite's locks of this process.
@@ -189,34 +189,34 @@ def _make(path: Path) -> None:
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
-    connection.text_factory = _text
+    connection.text_factory = _decode_text
     connection.execute("PRAGMA cell_size_check=ON")
     return connection
 
 
-def _text(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     """Decode what should be UTF-8; bytes that are not stay visible to the verifier instead of failing the read."""
     return data.decode("utf-8", "surrogateescape")
 
 
-def _ours(connection: sqlite3.Connection, path: Path) -> bool:
+def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether the file holds our tables and nothing else; False for an empty one. Raises LogError for any other.
 
     Nothing but the list of tables is read before that, so that nobody else's views and triggers ever run.
     """
 
     if connection.in_transaction:
-        application, version, tables = _marks(connection)
+        application, version, tables = _read_marks(connection)
     else:
-        patiently(path, lambda: connection.execute("BEGIN"))
+        retry_while_busy(path, lambda: connection.execute("BEGIN"))
         try:
-            application, version, tables = patiently(path, lambda: _marks(connection))
+            application, version, tables = retry_while_busy(path, lambda: _read_marks(connection))
         finally:
             connection.execute("COMMIT")
     if (application, version, tables) == (0, 0, set()):
         return False
     if application != APPLICATION:
-        raise _foreign(path)
+        raise _build_foreign_error(path)
     if version > VERSION:
         raise LogError(f"the log `{path}` was written by a newer Foregate (tables {version}); upgrade to read it")
     if tables != set(_TABLES.get(version, ())):
@@ -224,7 +224,7 @@ def _ours(connection: sqlite3.Connection, path: Path) -> bool:
     return True
 
 
-def _marks(connection: sqlite3.Connection) -> tuple[int, int, set[str]]:
+def _read_marks(connection: sqlite3.Connection) -> tuple[int, int, set[str]]:
     """Return application id, version and the statements of all tables; consistent inside one transaction."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()

@@ -16,9 +16,16 @@ from foregate.schemas.event import GENESIS, Draft, Event
 from foregate.schemas.event_body import Kind
 from foregate.schemas.protocols import Head, Lease
 from foregate.telemetry.log import chain
-from foregate.telemetry.log.group_commit import BACKLOG, GroupCommit, Held
-from foregate.telemetry.log.holder import Holder, me
-from foregate.telemetry.log.sqlite_file import KIND, cannot, open_log, open_reader, patiently, writing
+from foregate.telemetry.log.group_commit import BACKLOG, GroupCommit, SessionQueue
+from foregate.telemetry.log.holder import LeaseHolder, get_own_holder
+from foregate.telemetry.log.sqlite_file import (
+    KIND,
+    build_error,
+    open_log,
+    open_reader,
+    retry_while_busy,
+    write_transaction,
+)
 
 Row = tuple[Any, ...]
 
@@ -37,7 +44,7 @@ class SqliteLog:
         self.path = Path(path)
         self._writer = GroupCommit(open_log(self.path, create=create), self.path)
         weakref.finalize(self, self._writer.close)
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, SessionQueue] = {}
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
 
@@ -50,24 +57,26 @@ class SqliteLog:
         if create and not (0 < len(session) <= _NAME and session.isprintable()):
             raise LogError(f"`{session[:40]!r}` cannot name a session; use up to {_NAME} printable characters")
 
-        def take(connection: sqlite3.Connection) -> Held:
-            with writing(connection, self.path):
-                return self._take(connection, session, create, take_over)
+        def take(connection: sqlite3.Connection) -> SessionQueue:
+            with write_transaction(connection, self.path):
+                return self._take_session(connection, session, create, take_over)
 
-        held = await self._writer.run(take)
+        held = await self._writer.run_job(take)
         self._held[session] = held
         return held.lease
 
-    def _take(self, connection: sqlite3.Connection, session: str, create: bool, take_over: bool) -> Held:
+    def _take_session(
+        self, connection: sqlite3.Connection, session: str, create: bool, take_over: bool
+    ) -> SessionQueue:
         row = connection.execute(
             "SELECT owner, pid, started, boot, place, fence, seq, hash FROM leases WHERE session = ?", (session,)
         ).fetchone()
         if row is None and not create:
-            raise self._unknown(session)
+            raise self._build_unknown_error(session)
         owner, *holder, fence, seq, hash_ = row or ("", 0, "", "", "", 0, 0, GENESIS)
-        if owner and not take_over and (other := Holder(*holder)).alive:
+        if owner and not take_over and (other := LeaseHolder(*holder)).is_alive:
             raise SessionHeld(
-                f"session `{session}` is open in {other.name}; close it there, or start another session here"
+                f"session `{session}` is open in {other.description}; close it there, or start another session here"
             )
         last = connection.execute(_LAST, (session,)).fetchone() or (0, GENESIS, "")
         if last[:2] != (seq, hash_):
@@ -76,7 +85,7 @@ class SqliteLog:
                 "run `foregate audit verify` on it and go on in another session",
                 min(last[0], seq) + 1,
             )
-        mine, lease = me(), Lease(session, secrets.token_hex(16), fence + 1)
+        mine, lease = get_own_holder(), Lease(session, secrets.token_hex(16), fence + 1)
         connection.execute(
             "INSERT INTO leases (session, owner, pid, started, boot, place, fence, seq, hash) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session) DO UPDATE SET owner = excluded.owner, "
@@ -84,44 +93,46 @@ class SqliteLog:
             "fence = excluded.fence",
             (session, lease.owner, mine.pid, mine.started, mine.boot, mine.place, lease.fence, seq, hash_),
         )
-        return Held(lease, seq, hash_, last[2] == "session_ended", durable=seq)
+        return SessionQueue(lease, seq, hash_, last[2] == "session_ended", durable=seq)
 
     async def append(self, lease: Lease, drafts: Sequence[Draft], *, policy: str, time: str) -> Sequence[Event]:
         """Number, chain and hand the drafts to the writer; see Log."""
-        held = self._holding(lease)
-        held.check()
+        held = self._find_queue(lease)
+        held.raise_failure()
         if held.size > BACKLOG:
-            await self._writer.settled(held)
-        sealed = chain.seal(drafts, session=lease.session, after=held.seq, prev=held.hash, policy=policy, time=time)
+            await self._writer.settle(held)
+        sealed = chain.seal_drafts(
+            drafts, session=lease.session, after=held.seq, prev=held.hash, policy=policy, time=time
+        )
         if sealed:
             last = sealed[-1][0]
             rows = [(lease.session, event.seq, text, event.hash) for event, text in sealed]
-            self._writer.put(held, rows)
+            self._writer.enqueue(held, rows)
             held.seq, held.hash, held.ended = last.seq, last.hash, last.kind == "session_ended"
         return [event for event, _ in sealed]
 
     async def settle(self, lease: Lease) -> None:
         """Return when everything appended under the lease is durable; see Log."""
-        await self._writer.settled(self._holding(lease))
+        await self._writer.settle(self._find_queue(lease))
 
     async def read(self, session: str, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
         """Return events after a number; see Log. What this process appended is among them."""
-        rows = await self._asked(
+        rows = await self._query_session(
             session,
             "SELECT seq, text, hash FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?",
             (session, after, limit or -1),
         )
-        return [_event(*row) for row in rows]
+        return [_read_row(*row) for row in rows]
 
     async def head(self, session: str) -> Head:
         """Return the last event's number and hash; see Log."""
-        rows = await self._asked(session, _LAST, (session,))
+        rows = await self._query_session(session, _LAST, (session,))
         seq, hash_, kind = rows[0] if rows else (0, GENESIS, "")
         return Head(seq, hash_, kind == "session_ended")
 
     async def sessions(self) -> Sequence[str]:
         """Return the names of all sessions, newest first."""
-        rows = await asyncio.to_thread(self._fetch, "SELECT session FROM leases ORDER BY number DESC", ())
+        rows = await asyncio.to_thread(self._fetch_rows, "SELECT session FROM leases ORDER BY number DESC", ())
         return [name for (name,) in rows]
 
     async def release(self, lease: Lease) -> None:
@@ -130,11 +141,11 @@ class SqliteLog:
         if held is None or held.lease != lease:
             return
         del self._held[lease.session]
-        await self._writer.run(lambda connection: self._give_back(connection, lease))
-        held.check()
+        await self._writer.run_job(lambda connection: self._give_back(connection, lease))
+        held.raise_failure()
 
     def _give_back(self, connection: sqlite3.Connection, lease: Lease) -> None:
-        with writing(connection, self.path):
+        with write_transaction(connection, self.path):
             connection.execute(
                 "UPDATE leases SET owner = '' WHERE session = ? AND owner = ? AND fence = ?",
                 (lease.session, lease.owner, lease.fence),
@@ -160,82 +171,82 @@ class SqliteLog:
 
         The rows are those of one moment, read one by one. Raises LogError for an unknown session.
         """
-        self.kept_head(session)
-        yield from self._stream("SELECT seq, text, hash FROM events WHERE session = ? ORDER BY seq", (session,))
+        self.head_anchor(session)
+        yield from self._stream_rows("SELECT seq, text, hash FROM events WHERE session = ? ORDER BY seq", (session,))
 
     def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
         """Yield durable events after a number, up to another, of some kinds or of all, one by one. Unverified.
 
         Raises LogError where an event cannot be read, also for one that no longer says which kind it is.
         """
-        of_kind = f" AND {_one_of(kinds)}" if kinds else ""
+        of_kind = f" AND {_build_condition(kinds)}" if kinds else ""
         upto = " AND seq <= ?" if until else ""
         query = f"SELECT seq, text, hash FROM events WHERE session = ? AND seq > ?{upto}{of_kind} ORDER BY seq"  # noqa: S608
-        self.kept_head(session)
-        for row in self._stream(query, (session, after, *((until,) if until else ()), *kinds[:1], *kinds)):
-            yield _event(*row)
+        self.head_anchor(session)
+        for row in self._stream_rows(query, (session, after, *((until,) if until else ()), *kinds[:1], *kinds)):
+            yield _read_row(*row)
 
-    def everywhere(self, kinds: Sequence[Kind]) -> Iterator[Event]:
+    def read_all_sessions(self, kinds: Sequence[Kind]) -> Iterator[Event]:
         """Yield the durable events of some kinds of all sessions, one session after the other; see `events`."""
-        query = f"SELECT seq, text, hash FROM events WHERE {_one_of(kinds)} ORDER BY session, seq"  # noqa: S608
-        for row in self._stream(query, (*kinds[:1], *kinds)):
-            yield _event(*row)
+        query = f"SELECT seq, text, hash FROM events WHERE {_build_condition(kinds)} ORDER BY session, seq"  # noqa: S608
+        for row in self._stream_rows(query, (*kinds[:1], *kinds)):
+            yield _read_row(*row)
 
-    def kept_head(self, session: str) -> tuple[int, str]:
+    def head_anchor(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event as noted beside the lease, to find a tail that was cut off."""
-        rows = self._fetch("SELECT seq, hash FROM leases WHERE session = ?", (session,))
+        rows = self._fetch_rows("SELECT seq, hash FROM leases WHERE session = ?", (session,))
         if not rows:
-            raise self._unknown(session)
+            raise self._build_unknown_error(session)
         seq, hash_ = rows[0]
         return seq, hash_
 
-    def _holding(self, lease: Lease) -> Held:
+    def _find_queue(self, lease: Lease) -> SessionQueue:
         held = self._held.get(lease.session)
         if held is None or held.lease != lease:
             raise SessionHeld(f"session `{lease.session}` is no longer ours; nothing was written")
         return held
 
-    async def _asked(self, session: str, query: str, values: tuple[object, ...]) -> list[Row]:
+    async def _query_session(self, session: str, query: str, values: tuple[object, ...]) -> list[Row]:
         """Return rows of a session, after what this process appended to it is written."""
         if held := self._held.get(session):
-            await self._writer.settled(held)
-        rows = await asyncio.to_thread(self._fetch, query, values)
+            await self._writer.settle(held)
+        rows = await asyncio.to_thread(self._fetch_rows, query, values)
         if not rows:
-            await asyncio.to_thread(self.kept_head, session)
+            await asyncio.to_thread(self.head_anchor, session)
         return rows
 
-    def _fetch(self, query: str, values: tuple[object, ...]) -> list[Row]:
+    def _fetch_rows(self, query: str, values: tuple[object, ...]) -> list[Row]:
         with self._reading:
             try:
                 reader = self._reader = self._reader or open_reader(self.path)
-                return patiently(self.path, lambda: reader.execute(query, values).fetchall())
+                return retry_while_busy(self.path, lambda: reader.execute(query, values).fetchall())
             except sqlite3.Error as error:
-                raise cannot("read", self.path, error) from None
+                raise build_error("read", self.path, error) from None
 
-    def _stream(self, query: str, values: tuple[object, ...]) -> Iterator[Row]:
+    def _stream_rows(self, query: str, values: tuple[object, ...]) -> Iterator[Row]:
         """Yield rows over a connection of their own: one moment of the file, whatever is written meanwhile."""
         reader = open_reader(self.path)
         try:
-            yield from patiently(self.path, lambda: reader.execute(query, values))
+            yield from retry_while_busy(self.path, lambda: reader.execute(query, values))
         except sqlite3.Error as error:
-            raise cannot("read", self.path, error) from None
+            raise build_error("read", self.path, error) from None
         finally:
             reader.close()
 
-    def _unknown(self, session: str) -> LogError:
+    def _build_unknown_error(self, session: str) -> LogError:
         return LogError(
             f"there is no session `{session}` in `{self.path}`; `foregate audit list` names those there are"
         )
 
 
-def _one_of(kinds: Sequence[Kind]) -> str:
+def _build_condition(kinds: Sequence[Kind]) -> str:
     """Return the condition for events of some kinds; one that says no kind counts as the first, so that it is read."""
     return f"coalesce({KIND}, ?) IN ({', '.join('?' * len(kinds))})"
 
 
-def _event(seq: int, text: str, hash_: str) -> Event:
+def _read_row(seq: int, text: str, hash_: str) -> Event:
     try:
-        return chain.read(text, hash_)
+        return chain.read_line(text, hash_)
     except InvalidJson as error:
         raise LogError(
             f"event {seq} cannot be read ({error}); `foregate audit verify` tells what was changed"

@@ -34,10 +34,10 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 from foregate.schemas.event import Event
 from foregate.schemas.version import __version__
-from foregate.telemetry.diagnostics import diagnostics
+from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.secret import Secret
 from foregate.telemetry.otel import names
-from foregate.telemetry.otel.environment import Wanted
+from foregate.telemetry.otel.environment import TelemetryOptions
 from foregate.telemetry.otel.ids import ChosenIds
 from foregate.telemetry.otel.instruments import Instruments
 from foregate.telemetry.otel.projection import AGENT, Projection
@@ -66,7 +66,7 @@ class Faults:
         if what not in self._noted:
             self._noted.add(what)
             with suppress(Exception):  # standard error may be gone, or FOREGATE_LOG be no level
-                diagnostics().warning(what, why=why)
+                get_diagnostics().warning(what, why=why)
 
 
 class Telemetry:
@@ -87,8 +87,8 @@ class Telemetry:
     ) -> None:
         self._fault = faults or Faults()
         exporters: tuple[object, ...] = (spans, metrics)
-        self._hurries = [found.hurry for found in exporters if isinstance(found, _Careful)]
-        resource, ids = described(), ChosenIds()
+        self._hurries = [found.hurry_up for found in exporters if isinstance(found, _Careful)]
+        resource, ids = describe_exporter(), ChosenIds()
         readers = [PeriodicExportingMetricReader(metrics)] if metrics is not None else []
         self._meters = MeterProvider(readers, resource, shutdown_on_exit=False)
         self._tracers = TracerProvider(resource=resource, id_generator=ids, shutdown_on_exit=False)
@@ -98,32 +98,32 @@ class Telemetry:
         meter = self._meters.get_meter(AGENT, __version__, schema_url=names.SCHEMA_URL)
         self._projection = Projection(tracer, ids, Instruments(meter), provider, content=content, secrets=secrets)
         self._waiting: Queue[Callable[[], None] | None] = Queue(BACKLOG)
-        self._projecting = started(self._project)
+        self._projecting = start_thread(self._run_projection)
 
-    def hear(self, event: Event) -> None:
+    def take_event(self, event: Event) -> None:
         """Take in an event as it is recorded."""
-        self._put(partial(self._projection.take, event))
+        self._enqueue(partial(self._projection.apply, event))
 
     def recall(self, events: Sequence[Event]) -> None:
         """Take in the events of a session that is resumed, without exporting them again."""
-        self._put(partial(self._projection.recall, events, time.time_ns()))
+        self._enqueue(partial(self._projection.recall, events, time.time_ns()))
 
     async def close(self) -> None:
         """Send what is left, for at most PATIENCE seconds, then let go of it."""
         for hurry in self._hurries:
-            self._quietly(hurry)
+            self._run_quietly(hurry)
         ends = (self._tracers.shutdown, self._meters.shutdown)
-        threads = [started(partial(self._end, shutdown)) for shutdown in ends]
-        if not await asyncio.to_thread(ended, threads):
+        threads = [start_thread(partial(self._end_exporter, shutdown)) for shutdown in ends]
+        if not await asyncio.to_thread(join_threads, threads):
             self._fault("telemetry_not_exported", "no answer in time")
 
-    def _put(self, act: Callable[[], None] | None) -> None:
+    def _enqueue(self, act: Callable[[], None] | None) -> None:
         try:
             self._waiting.put_nowait(act)
         except Full:
             self._fault("telemetry_not_projected", "too many events wait")
 
-    def _project(self) -> None:
+    def _run_projection(self) -> None:
         """Project what waits until there is nothing more to come."""
         while (act := self._waiting.get()) is not None:
             try:
@@ -131,20 +131,20 @@ class Telemetry:
             except Exception as error:
                 self._fault("telemetry_not_projected", type(error).__name__)
 
-    def _end(self, shutdown: Callable[[], None]) -> None:
+    def _end_exporter(self, shutdown: Callable[[], None]) -> None:
         """Shut an exporter down once all that waits is projected."""
         self._waiting.put(None)
         self._projecting.join()
-        self._quietly(shutdown)
+        self._run_quietly(shutdown)
 
-    def _quietly(self, act: Callable[[], None]) -> None:
+    def _run_quietly(self, act: Callable[[], None]) -> None:
         try:
             act()
         except Exception as error:
             self._fault("telemetry_not_exported", type(error).__name__)
 
 
-class Line(requests.Session):
+class PinnedConnection(requests.Session):
     """A connection to the address named and no other: no redirects, no proxies, no passwords from `.netrc`.
 
     `down` tells whether the last attempt found nobody. Once it is `closing`, a failed attempt is not made again.
@@ -171,16 +171,16 @@ class Line(requests.Session):
 class _Careful:
     """What both exporters share: their line, and where their failures are noted."""
 
-    line: Line
+    line: PinnedConnection
     faults: Fault
     shutdown: Callable[..., None]
 
-    def over(self, line: Line, faults: Fault) -> Self:
+    def use_line(self, line: PinnedConnection, faults: Fault) -> Self:
         """Return the exporter, made to use this line."""
         self.line, self.faults = line, faults
         return self
 
-    def hurry(self) -> None:
+    def hurry_up(self) -> None:
         """Make ready for the end: what is left is tried once, or not at all where nobody was there a moment ago."""
         self.line.closing = True
         if self.line.down:
@@ -211,12 +211,12 @@ class _Metrics(_Careful, OTLPMetricExporter):
         return result
 
 
-def exporter(wanted: Wanted, provider: str, secrets: tuple[Secret, ...] = ()) -> Telemetry:
+def build_telemetry(wanted: TelemetryOptions, provider: str, secrets: tuple[Secret, ...] = ()) -> Telemetry:
     """Return the telemetry that exports over HTTP to the addresses wanted, `secrets` masked."""
-    faults, spans, metrics = Faults(), Line(), Line()
+    faults, spans, metrics = Faults(), PinnedConnection(), PinnedConnection()
     return Telemetry(
-        _Spans(wanted.traces, session=spans).over(spans, faults) if wanted.traces else None,
-        _Metrics(wanted.metrics, session=metrics).over(metrics, faults) if wanted.metrics else None,
+        _Spans(wanted.traces, session=spans).use_line(spans, faults) if wanted.traces else None,
+        _Metrics(wanted.metrics, session=metrics).use_line(metrics, faults) if wanted.metrics else None,
         provider,
         content=wanted.content,
         secrets=secrets,
@@ -224,20 +224,20 @@ def exporter(wanted: Wanted, provider: str, secrets: tuple[Secret, ...] = ()) ->
     )
 
 
-def described() -> Resource:
+def describe_exporter() -> Resource:
     """Return who exports: this service and this run of it, and whatever the standard variables say over that."""
     run = {"service.name": AGENT, "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
     return Resource.create(run).merge(OTELResourceDetector().detect())
 
 
-def started(act: Callable[[], None]) -> Thread:
+def start_thread(act: Callable[[], None]) -> Thread:
     """Return a thread that does `act`, and that no process waits for at its end."""
     thread = Thread(target=act, name="foregate-telemetry", daemon=True)
     thread.start()
     return thread
 
 
-def ended(threads: Sequence[Thread]) -> bool:
+def join_threads(threads: Sequence[Thread]) -> bool:
     """Wait for the threads, for at most PATIENCE seconds; tell whether all have ended."""
     until = time.monotonic() + PATIENCE
     for thread in threads:

@@ -7,7 +7,7 @@ import hashlib
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 
-def derived(bits: int, *parts: object) -> int:
+def derive_id(bits: int, *parts: object) -> int:
     """Return a number of so many bits, never 0, from the SHA-256 over `parts`."""
     digest = hashlib.sha256("\0".join(str(part) for part in parts).encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[: bits // 8], "big") or 1

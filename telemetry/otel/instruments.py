@@ -21,44 +21,46 @@ class Instruments:
     """What is counted and timed. While `muted`, nothing is: events of another process were counted there."""
 
     def __init__(self, meter: Meter) -> None:
-        def histogram(name: str, unit: str, text: str, bounds: Sequence[float]) -> Histogram:
+        def create_histogram(name: str, unit: str, text: str, bounds: Sequence[float]) -> Histogram:
             return meter.create_histogram(name, unit, text, explicit_bucket_boundaries_advisory=bounds)
 
         self.muted = False
         self._decisions = meter.create_counter(names.DECISIONS, "{decision}", "Verdicts of gates on turns.")
         self._approvals = meter.create_counter(names.APPROVALS, "{answer}", "Answers of a person to what asked.")
-        self._holds = histogram(names.TASK_HOLDS, "{call}", "Calls of a task that were held.", _HOLDS)
-        self._prelude = histogram(names.PRELUDE_DURATION, "s", "Time to judge a response, waits apart.", _JUDGING)
-        self._tools = histogram(names.TOOL_DURATION, "s", "Time a tool ran.", _SECONDS)
-        self._requests = histogram(names.OPERATION_DURATION, "s", "Time a request to a model took.", _SECONDS)
-        self._tokens = histogram(names.TOKEN_USAGE, "{token}", "Tokens of a request to a model.", _TOKENS)
+        self._holds = create_histogram(names.TASK_HOLDS, "{call}", "Calls of a task that were held.", _HOLDS)
+        self._prelude = create_histogram(
+            names.PRELUDE_DURATION, "s", "Time to judge a response, waits apart.", _JUDGING
+        )
+        self._tools = create_histogram(names.TOOL_DURATION, "s", "Time a tool ran.", _SECONDS)
+        self._requests = create_histogram(names.OPERATION_DURATION, "s", "Time a request to a model took.", _SECONDS)
+        self._tokens = create_histogram(names.TOKEN_USAGE, "{token}", "Tokens of a request to a model.", _TOKENS)
 
-    def decided(self, about: Attributes) -> None:
+    def count_verdict(self, about: Attributes) -> None:
         """Count one gate's verdict on one turn."""
         if not self.muted:
             self._decisions.add(1, about)
 
-    def approved(self, about: Attributes) -> None:
+    def count_approval(self, about: Attributes) -> None:
         """Count one answer of a person, whichever it was."""
         if not self.muted:
             self._approvals.add(1, about)
 
-    def ended(self, holds: int, about: Attributes) -> None:
+    def record_holds(self, holds: int, about: Attributes) -> None:
         """Note how many calls of a task that ended had been held."""
         if not self.muted:
             self._holds.record(holds, about)
 
-    def judged(self, nanoseconds: int) -> None:
+    def record_judging_time(self, nanoseconds: int) -> None:
         """Note how long the gates took over one response."""
         if not self.muted:
             self._prelude.record(nanoseconds / NANOSECONDS)
 
-    def ran(self, milliseconds: int, about: Attributes) -> None:
+    def record_tool_run(self, milliseconds: int, about: Attributes) -> None:
         """Note how long a tool ran."""
         if not self.muted:
             self._tools.record(milliseconds / 1000, about)
 
-    def asked(self, nanoseconds: int, tokens: Mapping[str, int], about: Attributes) -> None:
+    def record_request(self, nanoseconds: int, tokens: Mapping[str, int], about: Attributes) -> None:
         """Note how long a request took, and its tokens by type; a type of which there were none is not noted."""
         if self.muted:
             return

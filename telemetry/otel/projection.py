@@ -28,7 +28,7 @@ from opentelemetry.trace import (
 
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.event import Event
-from foregate.schemas.json_object import get_object, texts
+from foregate.schemas.json_object import as_texts, get_object
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import Usage
 from foregate.schemas.response_events import ModelResponded
@@ -38,13 +38,13 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.version import __version__
-from foregate.telemetry.audit.decisions import decision_points
+from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.log.secret import Secret
 from foregate.telemetry.otel import content, names, rows
-from foregate.telemetry.otel.ids import ChosenIds, derived
+from foregate.telemetry.otel.ids import ChosenIds, derive_id
 from foregate.telemetry.otel.instruments import NANOSECONDS, Instruments
 from foregate.telemetry.otel.rows import Attributes
-from foregate.telemetry.otel.views import SessionView, TaskView, nanoseconds
+from foregate.telemetry.otel.views import SessionView, TaskView, read_time
 
 AGENT: Final = "foregate"
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
@@ -79,29 +79,29 @@ class Projection:
         self._instruments.muted = True
         try:
             for event in events:
-                self.take(event)
+                self.apply(event)
         finally:
             self._instruments.muted = False
             for view in self._sessions.values():
-                view.interrupted(now)
+                view.interrupt(now)
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Take in one event; those of a session come in order."""
-        view = self._view(event)
-        now = max(view.last, nanoseconds(event))  # a clock that was set back ends no span before it started
-        self._in_session(view, event)
+        view = self._find_view(event)
+        now = max(view.last, read_time(event))  # a clock that was set back ends no span before it started
+        self._apply_to_session(view, event)
         if view.task is not None:
-            self._in_task(view, view.task, event, now)
+            self._apply_to_task(view, view.task, event, now)
         match event.body:
             case TurnJudged(early=True) | ToolStarted(early=True) | ToolFinished(early=True):
                 pass  # the request goes on beside it
             case _:
                 view.last = now
 
-    def _view(self, event: Event) -> SessionView:
+    def _find_view(self, event: Event) -> SessionView:
         if (known := self._sessions.get(event.session)) is not None:
             return known
-        view = SessionView(event.session, event.hash, last=nanoseconds(event))
+        view = SessionView(event.session, event.hash, last=read_time(event))
         above = [other for name, other in self._sessions.items() if event.session.startswith(f"{name}.")]
         if above:
             parent = max(above, key=lambda other: len(other.name))
@@ -113,15 +113,15 @@ class Projection:
         self._sessions[event.session] = view
         return view
 
-    def _in_session(self, view: SessionView, event: Event) -> None:
+    def _apply_to_session(self, view: SessionView, event: Event) -> None:
         match event.body:
             case SessionStarted(model=model, catalogue=catalogue, policy=policy):
-                view.model, view.tools = model, _tools(catalogue)
-                view.patterns = (*self._secrets, *_patterns(policy))
+                view.model, view.tools = model, _list_tools(catalogue)
+                view.patterns = (*self._secrets, *_read_patterns(policy))
             case CatalogChanged(catalogue=catalogue):
-                view.tools = _tools(catalogue)
+                view.tools = _list_tools(catalogue)
             case PolicyChanged(policy=policy) if policy is not None:
-                view.patterns = (*self._secrets, *_patterns(policy))
+                view.patterns = (*self._secrets, *_read_patterns(policy))
             case TaskStarted(task=number, depth=depth):
                 view.task = TaskView(number, depth)
             case SessionEnded():
@@ -129,47 +129,47 @@ class Projection:
             case _:
                 pass
 
-    def _in_task(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
+    def _apply_to_task(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
         match event.body:
             case TaskStarted():
-                self._stretch(view, task, event, now)
+                self._open_stretch(view, task, event, now)
             case UserMessage(text=text):
-                stretch = self._stretch(view, task, event, now)
+                stretch = self._open_stretch(view, task, event, now)
                 if self._content:
-                    task.said.append(content.said("user", text, view.patterns))
-                    stretch.set_attribute(names.INPUT_MESSAGES, content.messages(task.said[-1:]))
+                    task.messages.append(content.format_words("user", text, view.patterns))
+                    stretch.set_attribute(names.INPUT_MESSAGES, content.encode_messages(task.messages[-1:]))
             case ModelResponded() as body:
-                self._responded(view, task, event, body, now)
+                self._apply_response(view, task, event, body, now)
             case NeedRaised():
                 task.pause_judging(now)
                 task.asked = now
-                self._prelude(view, task, event, now)
+                self._open_prelude(view, task, event, now)
             case NeedAnswered() as body:
-                self._answered(view, task, event, body, now)
+                self._apply_answer(view, task, event, body, now)
             case TurnJudged() as body:
-                self._judged(view, task, event, body, now)
+                self._apply_judgement(view, task, event, body, now)
             case ToolStarted() as body:
-                task.tools[body.call] = self._tool(view, task, event, body, now)
+                task.tools[body.call] = self._start_tool(view, task, event, body, now)
             case ToolFinished() | OutcomeUnknown() as body:
-                self._finished(view, task, event, body, now)
+                self._finish_tool(view, task, event, body, now)
             case CallAnswered(call=call, message=message) if self._content:
-                task.said.append(content.told(call, message, view.patterns))
+                task.messages.append(content.format_tool_response(call, message, view.patterns))
             case TaskPaused() as body:
-                self._paused(view, task, body, now)
+                self._pause_task(view, task, body, now)
             case TaskEnded() as body:
-                self._ended(view, task, event, body, now)
+                self._end_task(view, task, event, body, now)
             case _:
                 pass
 
-    def _stretch(self, view: SessionView, task: TaskView, event: Event, now: int) -> Span:
+    def _open_stretch(self, view: SessionView, task: TaskView, event: Event, now: int) -> Span:
         """Return the open `invoke_agent` span, started by this event where there is none.
 
         What a person says ends a wait, so the span begins with it; anything else was under way since the last event.
         """
         if task.stretch is not None:
             return task.stretch
-        over, first = view.over(), task.first
-        self._ids.trace = derived(128, view.identity, task.number, 0 if first is None else event.seq)
+        over, first = view.find_parent_span(), task.first
+        self._ids.trace = derive_id(128, view.identity, task.number, 0 if first is None else event.seq)
         about: Attributes = {
             names.OPERATION: names.INVOKE_AGENT,
             names.AGENT: AGENT,
@@ -183,93 +183,101 @@ class Projection:
         }
         links = [] if first is None else [Link(first)]
         start = now if isinstance(event.body, (TaskStarted, UserMessage, NeedAnswered)) else view.last
-        span = self._span(f"{names.INVOKE_AGENT} {AGENT}", view, event, start, over, about, links=links)
+        span = self._start_span(f"{names.INVOKE_AGENT} {AGENT}", view, event, start, over, about, links=links)
         task.stretch = span
         task.first = first or span.get_span_context()
         return span
 
-    def _prelude(self, view: SessionView, task: TaskView, event: Event, now: int) -> Span:
+    def _open_prelude(self, view: SessionView, task: TaskView, event: Event, now: int) -> Span:
         """Return the open `prelude` span of the response in hand; it begins with the response."""
         if task.prelude is None:
             start = now if task.responded is None else task.responded
-            task.prelude = self._span(names.PRELUDE, view, event, start, self._stretch(view, task, event, now))
+            task.prelude = self._start_span(
+                names.PRELUDE, view, event, start, self._open_stretch(view, task, event, now)
+            )
         return task.prelude
 
-    def _responded(self, view: SessionView, task: TaskView, event: Event, body: ModelResponded, now: int) -> None:
-        stretch = self._stretch(view, task, event, now)
+    def _apply_response(self, view: SessionView, task: TaskView, event: Event, body: ModelResponded, now: int) -> None:
+        stretch = self._open_stretch(view, task, event, now)
         if body.places is not None or body.continues is not None:
             # Calls of a plan, or a further stage: nobody was asked for them.
             task.responded = task.judging = now
             if self._content:
-                task.wanted.update(content.wanted(body.calls))
+                task.arguments.update(content.index_arguments(body.calls))
             return
-        about = rows.response(body)
+        about = rows.build_response_attributes(body)
         if self._content:
-            about[names.INPUT_MESSAGES] = content.messages(task.said)
-            about[names.OUTPUT_MESSAGES] = content.messages([content.answered(body, view.patterns)])
-            task.said.clear()
-            task.wanted = content.wanted(body.calls)
-        self._request(view, event, now, stretch, "chat", body.usage.usage, about)
+            about[names.INPUT_MESSAGES] = content.encode_messages(task.messages)
+            about[names.OUTPUT_MESSAGES] = content.encode_messages([content.format_response(body, view.patterns)])
+            task.messages.clear()
+            task.arguments = content.index_arguments(body.calls)
+        self._record_request(view, event, now, stretch, "chat", body.usage.usage, about)
         task.responded = task.judging = now if body.calls else None
         task.spent = 0
 
-    def _request(
+    def _record_request(
         self, view: SessionView, event: Event, now: int, parent: Span, purpose: str, usage: Usage, about: Attributes
     ) -> None:
         """Tell of a request whose answer is this event; it was made when the session's last event had been recorded."""
-        key, counts = rows.request(self._provider, view.model), rows.tokens(usage)
-        told: Attributes = {**key, **rows.usage(counts), **about, names.PURPOSE: purpose, names.EVENT: event.seq}
+        key, counts = rows.build_request_attributes(self._provider, view.model), rows.count_tokens_by_type(usage)
+        told: Attributes = {
+            **key,
+            **rows.build_usage_attributes(counts),
+            **about,
+            names.PURPOSE: purpose,
+            names.EVENT: event.seq,
+        }
         told[names.CONVERSATION] = view.name
-        span = self._span(f"{names.CHAT} {view.model}", view, event, view.last, parent, told, SpanKind.CLIENT)
+        span = self._start_span(f"{names.CHAT} {view.model}", view, event, view.last, parent, told, SpanKind.CLIENT)
         failure = about.get(names.ERROR_TYPE)
-        self._end(span, now, str(failure) if failure else "")
+        self._end_span(span, now, str(failure) if failure else "")
         if failure:
             key[names.ERROR_TYPE] = str(failure)
-        self._instruments.asked(now - view.last, counts, key)
+        self._instruments.record_request(now - view.last, counts, key)
 
-    def _answered(self, view: SessionView, task: TaskView, event: Event, body: NeedAnswered, now: int) -> None:
-        answer, prelude = body.answer, self._prelude(view, task, event, now)
+    def _apply_answer(self, view: SessionView, task: TaskView, event: Event, body: NeedAnswered, now: int) -> None:
+        answer, prelude = body.answer, self._open_prelude(view, task, event, now)
         if answer.who == "person":
-            choice = rows.one_of(answer.choice, rows.CHOICES) if answer.value else "none"
+            choice = rows.limit_to(answer.choice, rows.CHOICES) if answer.value else "none"
             about = {names.GATE: answer.gate, names.CHOICE: choice}
             waited = max(0, now - task.asked) / NANOSECONDS
             prelude.add_event(names.APPROVAL, {**about, names.WAITED: waited}, now)
-            self._instruments.approved(about)
+            self._instruments.count_approval(about)
         else:
             told: Attributes = {} if answer.value is not None else {names.ERROR_TYPE: "unusable_answer"}
             if self._content and answer.value is not None:
-                text = content.shown(answer.value, view.patterns)
-                told[names.OUTPUT_MESSAGES] = content.messages([content.said("assistant", text, ())])
+                text = content.mask_and_cut(answer.value, view.patterns)
+                told[names.OUTPUT_MESSAGES] = content.encode_messages([content.format_words("assistant", text, ())])
             purpose = "plan" if answer.who == "planner" else "critique"
-            self._request(view, event, now, prelude, purpose, body.usage or Usage(), told)
+            self._record_request(view, event, now, prelude, purpose, body.usage or Usage(), told)
         task.judging = now if task.responded is not None else None
 
-    def _judged(self, view: SessionView, task: TaskView, event: Event, body: TurnJudged, now: int) -> None:
+    def _apply_judgement(self, view: SessionView, task: TaskView, event: Event, body: TurnJudged, now: int) -> None:
         turn = body.turn
         standings = [verdict.standing for verdict in body.judgement.verdicts]
         if turn.actor == "model":
-            span = self._prelude(view, task, event, now)
+            span = self._open_prelude(view, task, event, now)
             if task.judging is not None:
                 task.pause_judging(now)
-                self._instruments.judged(task.spent)
+                self._instruments.record_judging_time(task.spent)
             task.prelude = task.responded = None
             task.holds += standings.count(Standing.HOLD)
         else:
-            span = self._span(names.PRELUDE, view, event, view.last, self._stretch(view, task, event, now))
+            span = self._start_span(names.PRELUDE, view, event, view.last, self._open_stretch(view, task, event, now))
             if self._content:
-                task.wanted.update(content.wanted(turn.proposed or ()))
+                task.arguments.update(content.index_arguments(turn.proposed or ()))
         about: Attributes = {names.TURN: turn.turn, names.ACTOR: turn.actor, names.EVENT: event.seq}
-        span.set_attributes({**about, names.POLICY: event.policy, names.RULING: rows.strictest(standings)})
-        for point in decision_points([event]):
-            told = rows.decision(point, event.policy, view.tools)
+        span.set_attributes({**about, names.POLICY: event.policy, names.RULING: rows.find_strictest(standings)})
+        for point in read_decisions([event]):
+            told = rows.build_decision_attributes(point, event.policy, view.tools)
             if self._content:
                 said = {names.SUMMARY: point.summary, names.TARGET: point.target}
-                told.update({name: content.shown(text, view.patterns) for name, text in said.items() if text})
+                told.update({name: content.mask_and_cut(text, view.patterns) for name, text in said.items() if text})
             span.add_event(names.DECISION, told, now)
-            self._instruments.decided(rows.counted(point))
+            self._instruments.count_verdict(rows.build_verdict_attributes(point))
         span.end(now)
 
-    def _tool(
+    def _start_tool(
         self,
         view: SessionView,
         task: TaskView,
@@ -278,7 +286,7 @@ class Projection:
         now: int,
     ) -> Span:
         """Return a new `execute_tool` span."""
-        tool = rows.one_of(body.tool, view.tools)
+        tool = rows.limit_to(body.tool, view.tools)
         about: Attributes = {
             names.OPERATION: names.EXECUTE_TOOL,
             names.TOOL_NAME: tool,
@@ -291,65 +299,65 @@ class Projection:
             about[names.JUDGED] = body.permit.judged
             about[names.EFFECT], about[names.SIDE_EFFECT] = body.effect.value, body.side_effect
         if self._content:
-            about[names.TARGET] = content.shown(body.target, view.patterns)
-            about[names.TOOL_ARGUMENTS] = content.arguments(task.wanted.get(body.call, ""), view.patterns)
-        name, stretch = f"{names.EXECUTE_TOOL} {tool}", self._stretch(view, task, event, now)
-        return self._span(name, view, event, now, stretch, about)
+            about[names.TARGET] = content.mask_and_cut(body.target, view.patterns)
+            about[names.TOOL_ARGUMENTS] = content.format_arguments(task.arguments.get(body.call, ""), view.patterns)
+        name, stretch = f"{names.EXECUTE_TOOL} {tool}", self._open_stretch(view, task, event, now)
+        return self._start_span(name, view, event, now, stretch, about)
 
-    def _finished(
+    def _finish_tool(
         self, view: SessionView, task: TaskView, event: Event, body: ToolFinished | OutcomeUnknown, now: int
     ) -> None:
         """End the span of a call; one that another process started is told of by the event that parks it."""
-        span = task.tools.pop(body.call, None) or self._tool(view, task, event, body, now)
+        span = task.tools.pop(body.call, None) or self._start_tool(view, task, event, body, now)
         match body:
             case OutcomeUnknown(reason=text):
                 failure, early = "outcome_unknown", False
             case ToolFinished(content=text, early=early):
-                failure = "" if body.ok else rows.one_of(body.error, rows.TOOL_ERRORS)
+                failure = "" if body.ok else rows.limit_to(body.error, rows.TOOL_ERRORS)
             case _:
                 assert_never(body)
         if failure:
             span.set_attribute(names.ERROR_TYPE, failure)
         if self._content:
-            span.set_attribute(names.TOOL_RESULT, content.shown(text, view.patterns))
+            span.set_attribute(names.TOOL_RESULT, content.mask_and_cut(text, view.patterns))
             if not early:
-                task.said.append(content.told(body.call, text, view.patterns))
-        self._end(span, now, failure)
+                task.messages.append(content.format_tool_response(body.call, text, view.patterns))
+        self._end_span(span, now, failure)
         if isinstance(body, ToolFinished):
-            about = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: rows.one_of(body.tool, view.tools)}
-            self._instruments.ran(body.duration, {**about, names.ERROR_TYPE: failure} if failure else about)
+            about = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: rows.limit_to(body.tool, view.tools)}
+            self._instruments.record_tool_run(body.duration, {**about, names.ERROR_TYPE: failure} if failure else about)
 
-    def _ended(self, view: SessionView, task: TaskView, event: Event, body: TaskEnded, now: int) -> None:
-        self._stretch(view, task, event, now)
-        told = rows.task_end(body, task.holds)
+    def _end_task(self, view: SessionView, task: TaskView, event: Event, body: TaskEnded, now: int) -> None:
+        self._open_stretch(view, task, event, now)
+        told = rows.build_task_end_attributes(body, task.holds)
         if self._content:
-            answer = content.said("assistant", body.text, view.patterns)
-            told[names.OUTPUT_MESSAGES] = content.messages([answer])
+            answer = content.format_words("assistant", body.text, view.patterns)
+            told[names.OUTPUT_MESSAGES] = content.encode_messages([answer])
         failure = body.status if body.status == "failed" else ""
         if failure:
             told[names.ERROR_TYPE] = failure
-        self._leave(task, told, now, failure)
-        self._instruments.ended(task.holds, {names.STATUS: body.status})
+        self._end_stretch(task, told, now, failure)
+        self._instruments.record_holds(task.holds, {names.STATUS: body.status})
         view.task = None
 
-    def _paused(self, view: SessionView, task: TaskView, body: TaskPaused, now: int) -> None:
-        told: Attributes = {names.STATUS: rows.one_of(body.reason, rows.PAUSES)}
+    def _pause_task(self, view: SessionView, task: TaskView, body: TaskPaused, now: int) -> None:
+        told: Attributes = {names.STATUS: rows.limit_to(body.reason, rows.PAUSES)}
         if self._content and body.question is not None:
-            question = content.said("assistant", body.question, view.patterns)
-            told[names.OUTPUT_MESSAGES] = content.messages([question])
-        self._leave(task, told, now)
+            question = content.format_words("assistant", body.question, view.patterns)
+            told[names.OUTPUT_MESSAGES] = content.encode_messages([question])
+        self._end_stretch(task, told, now)
 
-    def _leave(self, task: TaskView, told: Attributes, now: int, failure: str = "") -> None:
+    def _end_stretch(self, task: TaskView, told: Attributes, now: int, failure: str = "") -> None:
         """End everything of the stretch that is open: the task pauses, or is over."""
         for span in (*task.tools.values(), *([task.prelude] if task.prelude is not None else [])):
-            self._end(span, now, "")
+            self._end_span(span, now, "")
         if task.stretch is not None:
             task.stretch.set_attributes(told)
-            self._end(task.stretch, now, failure)
+            self._end_span(task.stretch, now, failure)
         task.stretch = task.prelude = task.responded = task.judging = None
         task.tools.clear()
 
-    def _span(
+    def _start_span(
         self,
         name: str,
         view: SessionView,
@@ -363,23 +371,23 @@ class Projection:
         """Start a span whose number follows from the event and the name; under no `parent` it begins a trace."""
         if parent is not None:
             self._ids.trace = parent.get_span_context().trace_id
-        self._ids.span = derived(64, view.identity, self._ids.trace, event.seq, name)
+        self._ids.span = derive_id(64, view.identity, self._ids.trace, event.seq, name)
         if self._instruments.muted:
             return NonRecordingSpan(SpanContext(self._ids.trace, self._ids.span, False, _SAMPLED))
         context = Context() if parent is None else set_span_in_context(parent, Context())
         return self._tracer.start_span(name, context, kind, about, links, start)
 
     @staticmethod
-    def _end(span: Span, now: int, failure: str) -> None:
+    def _end_span(span: Span, now: int, failure: str) -> None:
         if failure:
             span.set_status(Status(StatusCode.ERROR))
         span.end(now)
 
 
-def _tools(catalogue: Iterable[ToolSpec]) -> frozenset[str]:
+def _list_tools(catalogue: Iterable[ToolSpec]) -> frozenset[str]:
     return frozenset(spec.name for spec in catalogue)
 
 
-def _patterns(policy: Mapping[str, Json]) -> tuple[str, ...]:
+def _read_patterns(policy: Mapping[str, Json]) -> tuple[str, ...]:
     """Return what a recorded policy calls sensitive; raise InvalidJson where it does not say."""
-    return texts(get_object(policy, "sensitive").get("patterns"), "patterns")
+    return as_texts(get_object(policy, "sensitive").get("patterns"), "patterns")

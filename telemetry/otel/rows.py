@@ -34,20 +34,24 @@ TOOL_ERRORS = (
 """What tools of ours say they failed of; what any other tool says of it is content."""
 
 
-def one_of(value: object, known: Collection[str]) -> str:
+def limit_to(value: object, known: Collection[str]) -> str:
     """Return a value of a closed list, `_OTHER` for one that is not in it: that could be anybody's words."""
     return value if isinstance(value, str) and value in known else names.OTHER
 
 
-def decision(point: DecisionPoint, policy: str, tools: Collection[str]) -> Attributes:
+def build_decision_attributes(point: DecisionPoint, policy: str, tools: Collection[str]) -> Attributes:
     """Return what is told of a gate's verdict: nothing a model, a tool or a person worded.
 
     A tool is named only when it is one of the catalogue's; any other name is the model's own word.
     """
-    found: Attributes = {**counted(point), names.SEVERITY: point.severity, names.ADDRESS: point.address}
+    found: Attributes = {
+        **build_verdict_attributes(point),
+        names.SEVERITY: point.severity,
+        names.ADDRESS: point.address,
+    }
     found[names.POLICY] = policy
     if point.tool:
-        found[names.TOOL_NAME] = one_of(point.tool, tools)
+        found[names.TOOL_NAME] = limit_to(point.tool, tools)
     if point.rules:
         found[names.RULES] = point.rules
     if point.consequence is not None:
@@ -55,41 +59,41 @@ def decision(point: DecisionPoint, policy: str, tools: Collection[str]) -> Attri
     return found
 
 
-def counted(point: DecisionPoint) -> dict[str, str]:
+def build_verdict_attributes(point: DecisionPoint) -> dict[str, str]:
     """Return what verdicts are counted by."""
-    ruling = strictest(ruling.standing for ruling in point.rulings)
+    ruling = find_strictest(ruling.standing for ruling in point.rulings)
     return {names.GATE: point.gate, names.MODE: point.mode, names.CODE: point.code, names.RULING: ruling}
 
 
-def strictest(standings: Iterable[Standing]) -> str:
+def find_strictest(standings: Iterable[Standing]) -> str:
     """Return the word for the strictest of the standings, `allow` where there is none."""
     return max(standings, default=Standing.ALLOW).value
 
 
-def request(provider: str, model: str) -> dict[str, str]:
+def build_request_attributes(provider: str, model: str) -> dict[str, str]:
     """Return what requests to a model are counted by."""
     return {names.OPERATION: names.CHAT, names.PROVIDER: provider, names.REQUEST_MODEL: model}
 
 
-def response(body: ModelResponded) -> Attributes:
+def build_response_attributes(body: ModelResponded) -> Attributes:
     """Return what is told of an answer beside its tokens."""
-    found: Attributes = {names.FINISH_REASONS: (one_of(body.finish_reason, FINISH_REASONS),)}
+    found: Attributes = {names.FINISH_REASONS: (limit_to(body.finish_reason, FINISH_REASONS),)}
     if body.model:
         found[names.RESPONSE_MODEL] = body.model[:128]
     return found
 
 
-def tokens(usage: Usage) -> dict[str, int]:
+def count_tokens_by_type(usage: Usage) -> dict[str, int]:
     """Return the tokens of a request by type."""
     return {"input": usage.input_tokens, "output": usage.output_tokens}
 
 
-def usage(counts: Mapping[str, int]) -> Attributes:
+def build_usage_attributes(counts: Mapping[str, int]) -> Attributes:
     """Return the tokens of a request as a span tells them."""
     return {names.INPUT_TOKENS: counts["input"], names.OUTPUT_TOKENS: counts["output"]}
 
 
-def task_end(body: TaskEnded, holds: int) -> Attributes:
+def build_task_end_attributes(body: TaskEnded, holds: int) -> Attributes:
     """Return what is told of a task at its end."""
     return {
         names.STATUS: body.status,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from foregate.telemetry.log.secret import Secret
-from foregate.telemetry.otel.environment import wanted
+from foregate.telemetry.otel.environment import read_environment
 
 if TYPE_CHECKING:
     from foregate.telemetry.otel.exporting import Telemetry
@@ -30,15 +30,15 @@ def open_telemetry(
     masked in what is exported. The exporter reads its further variables (headers, certificates, timeouts, batching,
     sampling) from the process's environment.
     """
-    want = wanted(environ)
-    if not want.anything:
+    want = read_environment(environ)
+    if not want.is_wanted:
         return None, (want.refused,) if want.refused else ()
     try:
-        from foregate.telemetry.otel.exporting import exporter
+        from foregate.telemetry.otel.exporting import build_telemetry
     except ModuleNotFoundError:
         return None, (MISSING,)
     try:
-        return exporter(want, provider, secrets), ()
+        return build_telemetry(want, provider, secrets), ()
     except Exception as error:
         why = type(error).__name__
         return None, (f"OpenTelemetry cannot be set up ({why}), so nothing is exported; check the OTEL_* variables",)

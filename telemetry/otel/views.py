@@ -36,8 +36,8 @@ class TaskView:
     judging: int | None = None
     spent: int = 0
     asked: int = 0
-    said: list[Json] = field(default_factory=list)
-    wanted: dict[str, str] = field(default_factory=dict)
+    messages: list[Json] = field(default_factory=list)
+    arguments: dict[str, str] = field(default_factory=dict)
 
     def pause_judging(self, now: int) -> None:
         """Stop the clock of the gates."""
@@ -62,12 +62,12 @@ class SessionView:
     last: int = 0
     task: TaskView | None = None
 
-    def over(self) -> Span | None:
+    def find_parent_span(self) -> Span | None:
         """Return the span the task stands under: the call of the parent that started it, else the parent's task."""
         above = self.parent.task if self.parent is not None else None
         return above.tools.get(self.cause, above.stretch) if above is not None else None
 
-    def interrupted(self, now: int) -> None:
+    def interrupt(self, now: int) -> None:
         """Forget what only the process that wrote the last event could finish."""
         self.last = now
         if self.task is not None:
@@ -76,7 +76,7 @@ class SessionView:
             self.task.tools.clear()
 
 
-def nanoseconds(event: Event) -> int:
+def read_time(event: Event) -> int:
     """Return the time of an event as nanoseconds since 1970."""
     moment = datetime.fromisoformat(event.time.replace("Z", "+00:00"))
     return (moment - _EPOCH) // timedelta(microseconds=1) * 1000

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foregate.agent.loop.runner import go_on, run
+from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import answers, calls, says
-from foregate.policy.source.load import file_of, load
+from foregate.policy.source.load import load_policy_layers, resolve_policy_file
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.order import Block
@@ -186,7 +186,7 @@ async def changed_while_waiting(world: World) -> Session:
     await world.kill(session)
     world.policy = rules(ASK_EDITS, **{"scope.max_resources": 7})
     again = await world.open([says("ok")], ["yes"], resume=True)
-    await go_on(again)
+    await run_to_outcome(again)
     return again
 
 
@@ -224,7 +224,7 @@ async def unverified(world: World) -> Session:
 
 async def classic(world: World) -> Session:
     """Under `classic`: silence, an edit of the unseen, a message the critic does not like, and then all as wished."""
-    world.policy = load(file_of("classic")).policy
+    world.policy = load_policy_layers(resolve_policy_file("classic")).policy
     plan = answers(plan_json("edit_file", "a.txt"))
     replan = answers({"verdict": "replan", "issues": ["it greets nobody by name"], "summary": "no"})
     better = ("send", {"to": BOB, "text": "hello Bob"})
@@ -234,7 +234,7 @@ async def classic(world: World) -> Session:
 
 async def classic_drift(world: World) -> Session:
     """Under `classic`: a wish nobody can make out, and a model that calls a tool it was not offered any more."""
-    world.policy = load(file_of("classic")).policy
+    world.policy = load_policy_layers(resolve_policy_file("classic")).policy
     model = [calls(READ, ("note", {"key": "k"}), text=TALK), calls(("note", {"key": "l"})), says("Hello.")]
     return await told(world, model, says="hello there")
 

@@ -13,7 +13,7 @@ from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_source import RunContext, ToolSource
-from foregate.schemas.tool_spec import catalogue_of
+from foregate.schemas.tool_spec import build_catalogue
 
 
 class Bench(Toolbox):
@@ -21,11 +21,11 @@ class Bench(Toolbox):
 
     def __init__(self, workspace: Workspace, tools: Iterable[Tool]) -> None:
         super().__init__(tools)
-        self._surveyor = Surveyor(workspace, self, default_policy(), catalogue_of(list(self.specs())))
+        self._surveyor = Surveyor(workspace, self, default_policy(), build_catalogue(list(self.specs())))
 
     def look(self, call: ToolCall) -> Survey:
         """Return what a call would be judged on now."""
-        return self._surveyor.look(call, SessionState())
+        return self._surveyor.survey_call(call, SessionState())
 
 
 async def run_alone(tools: ToolSource, call: ToolCall, survey: Survey | None = None) -> ToolResult:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foregate.agent.loop.delegate import child
+from foregate.agent.loop.delegate import run_child_task
 from foregate.agent.session.resume import fold_session
 from foregate.agent.session.resume import resume as resume_session
 from foregate.agent.session.session import Session
@@ -137,7 +137,7 @@ class World:
             workspace=self.workspace,
             person=ScriptedPerson(person) if isinstance(person, Sequence) else person,
             clock=self.clock,
-            **{"delegate": child, **more},
+            **{"delegate": run_child_task, **more},
         )
         await (resume_session(session) if resume else session.start())
         return session

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.assembly.home import Home, find_session, fresh_name, session_name
+from foregate.assembly.home import Home, build_session_name, find_fresh_name, find_session
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.log.memory_log import MemoryLog
 
@@ -40,8 +40,8 @@ def test_a_home_that_cannot_be_a_folder_is_refused(tmp_path: Path) -> None:
 
 def test_session_names_sort_by_time() -> None:
     moment = datetime(2026, 11, 21, 6, 45, 12, tzinfo=UTC)
-    assert session_name(moment).startswith("20261121-064512-")
-    assert session_name(moment) < session_name(moment + timedelta(seconds=1))
+    assert build_session_name(moment).startswith("20261121-064512-")
+    assert build_session_name(moment) < build_session_name(moment + timedelta(seconds=1))
 
 
 async def test_a_session_is_found_by_its_name_a_unique_beginning_or_as_the_last() -> None:
@@ -55,4 +55,4 @@ async def test_a_session_is_found_by_its_name_a_unique_beginning_or_as_the_last(
         await find_session(log, "20261121")
     with pytest.raises(UsageError, match="there is no session `nope`"):
         await find_session(log, "nope")
-    assert await fresh_name(log) not in await log.sessions()
+    assert await find_fresh_name(log) not in await log.sessions()

@@ -10,19 +10,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from foregate import Agent
-from foregate.agent.dialects.dialect_model import InFront
+from foregate.agent.dialects.dialect_model import ModelWrapper
 from foregate.agent.models.openai.model import OpenAIModel
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.testing.person import ScriptedPerson
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-from foregate.assembly.open import Setting, open_session
-from foregate.assembly.own_secrets import own_secrets
+from foregate.assembly.open import SessionOptions, open_session
+from foregate.assembly.own_secrets import find_own_secrets
 from foregate.policy.policy import Policy
+from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.message import ModelRequest
-from foregate.telemetry.export.export import Export, Family, Wanted
+from foregate.schemas.response_events import ModelResponded
+from foregate.telemetry.export.export import Export, ExportOptions, Family
 from foregate.telemetry.log.memory_blobs import MemoryBlobs
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog
@@ -42,7 +45,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def found(policy: Policy, environ: dict[str, str], **more: Any) -> dict[str, str]:
-    return {secret.value: secret.name for secret in own_secrets(environ, policy.sensitive, **more)}
+    return {secret.value: secret.name for secret in find_own_secrets(environ, policy.sensitive, **more)}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +78,7 @@ def test_secrets_are_taken_from_the_environment_by_name(
 def test_the_key_of_the_endpoint_is_secret_whatever_the_policy_lists() -> None:
     bare = policy_with({"sensitive.names": [], "sensitive.patterns": []})
     assert found(bare, {"OPENAI_API_KEY": "local-key-1", "DB_PASSWORD": SECRET}) == {"local-key-1": "OPENAI_API_KEY"}
-    model = InFront(OpenAIModel("m", base_url="http://127.0.0.1:9/v1", api_key="another-key"))
+    model = ModelWrapper(OpenAIModel("m", base_url="http://127.0.0.1:9/v1", api_key="another-key"))
     assert found(bare, {}, models=[model]) == {"another-key": "OPENAI_API_KEY"}
     assert found(bare, {}, models=[OpenAIModel("m", base_url="http://127.0.0.1:9/v1")]) == {}
 
@@ -129,7 +132,7 @@ async def test_neither_the_log_nor_the_model_gets_a_secret_a_tool_showed(options
         events = await options["log"].read(agent.session)
     assert "password: [masked DB_PASSWORD]" in seen[0]
     assert SECRET not in seen[0]
-    assert SECRET not in json.dumps([event.body for event in events], default=str)
+    assert SECRET not in msgspec.json.encode([event.body for event in events]).decode()
 
 
 async def test_a_command_that_prints_it_encoded_shows_nothing(options: dict[str, Any], folder: Path) -> None:
@@ -144,10 +147,9 @@ async def test_a_command_that_prints_it_encoded_shows_nothing(options: dict[str,
     async with Agent(model=model, policy=policy, person=ScriptedPerson(["yes"]), **options) as agent:
         await agent.run("run base64 a.txt")
         events = await options["log"].read(agent.session)
-    (finished,) = [
-        event.body for event in events if event.kind == "tool_finished" and event.body["tool"] == "run_command"
-    ]
-    assert "[masked DB_PASSWORD]" in finished["content"]
+    bodies = [event.body for event in events]
+    (finished,) = [body for body in bodies if isinstance(body, ToolFinished) and body.tool == "run_command"]
+    assert "[masked DB_PASSWORD]" in finished.content
 
 
 async def test_what_was_judged_is_what_runs_and_what_is_recorded(options: dict[str, Any], folder: Path) -> None:
@@ -158,8 +160,9 @@ async def test_what_was_judged_is_what_runs_and_what_is_recorded(options: dict[s
         await agent.run(f"write {SECRET} into b.txt")
         events = await options["log"].read(agent.session)
     assert (folder / "b.txt").read_text() == f"{SECRET}\n"
-    (response,) = [event.body for event in events if event.kind == "model_response" and event.body["calls"]]
-    assert json.loads(response["calls"][0]["arguments"]) == arguments
+    bodies = [event.body for event in events]
+    (response,) = [body for body in bodies if isinstance(body, ModelResponded) and body.calls]
+    assert json.loads(response.calls[0].arguments) == arguments
 
 
 async def test_a_helper_masks_what_its_parent_masks(options: dict[str, Any]) -> None:
@@ -173,9 +176,9 @@ async def test_a_helper_masks_what_its_parent_masks(options: dict[str, Any]) -> 
     )
     async with Agent(model=model, **options) as agent:
         await agent.run("have a.txt read")
-    texts = [event.body for name in await options["log"].sessions() for event in await options["log"].read(name)]
-    assert any("[masked DB_PASSWORD]" in str(body.get("content")) for body in texts)
-    assert SECRET not in json.dumps(texts, default=str)
+    bodies = [event.body for name in await options["log"].sessions() for event in await options["log"].read(name)]
+    assert any("[masked DB_PASSWORD]" in body.content for body in bodies if isinstance(body, ToolFinished))
+    assert SECRET not in msgspec.json.encode(bodies).decode()
 
 
 async def test_a_note_about_the_opening_holds_no_secret(folder: Path, tmp_path: Path) -> None:
@@ -184,7 +187,7 @@ async def test_a_note_about_the_opening_holds_no_secret(folder: Path, tmp_path: 
     file = tmp_path / "mcp.json"
     server = {"command": sys.executable, "args": ["-c", script], "env": {"THE_TOKEN": SECRET}}
     file.write_text(json.dumps({"mcpServers": {"a": server}}))
-    opened = await open_session(Setting(workspace=folder, model=ScriptedModel([]), mcp=file, log=MemoryLog()))
+    opened = await open_session(SessionOptions(workspace=folder, model=ScriptedModel([]), mcp=file, log=MemoryLog()))
     notes = "\n".join(opened.notes)
     await opened.close()
     assert "`a`" in notes
@@ -196,9 +199,9 @@ async def test_an_export_masks_everywhere(options: dict[str, Any], policy: Polic
     model = ScriptedModel([says(f"it is {SECRET}")])
     async with Agent(model=model, **{**options, "log": log, "blobs": blobs}) as agent:
         await agent.run(f"what is {SECRET}?")
-    secrets = own_secrets({"DB_PASSWORD": SECRET}, policy.sensitive)
-    export = Export(log, blobs, Wanted(patterns=(*secrets, *policy.sensitive.patterns)))
-    lines = "".join(json.dumps(line) for line in export.lines(Family(await log.sessions(), [])))
+    secrets = find_own_secrets({"DB_PASSWORD": SECRET}, policy.sensitive)
+    export = Export(log, blobs, ExportOptions(patterns=(*secrets, *policy.sensitive.patterns)))
+    lines = "".join(json.dumps(line) for line in export.export_family(Family(await log.sessions(), [])))
     log.close()
     assert SECRET not in lines
     assert "[masked DB_PASSWORD]" in lines

@@ -8,10 +8,10 @@ import pytest
 
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.api import Agent
-from foregate.assembly.protected_paths import guarded
-from foregate.policy.risk.protection import off_limits
+from foregate.assembly.protected_paths import find_protected_globs
+from foregate.policy.risk.protection import is_off_limits
 from foregate.policy.source.load import default_policy
-from foregate.policy.source.record import with_protected
+from foregate.policy.source.record import add_protected_globs
 from foregate.schemas.errors import UsageError
 
 
@@ -42,24 +42,24 @@ def test_a_workspace_inside_the_own_folder_is_refused(tmp_path: Path) -> None:
     inner = tmp_path / "foregate" / "work"
     inner.mkdir(parents=True)
     with pytest.raises(UsageError, match="choose another"):
-        guarded(inner, [tmp_path / "foregate"])
+        find_protected_globs(inner, [tmp_path / "foregate"])
 
 
 def test_own_files_elsewhere_leave_the_policy_as_it_is(tmp_path: Path) -> None:
-    assert guarded(tmp_path, [Path("/nowhere/else")]) == []
+    assert find_protected_globs(tmp_path, [Path("/nowhere/else")]) == []
 
 
 def test_what_lies_beneath_an_own_folder_is_guarded_with_it(tmp_path: Path) -> None:
-    policy = with_protected(default_policy(), guarded(tmp_path, [tmp_path / "a*b" / "foregate"]))
-    assert off_limits("a*b/foregate/blobs/x", policy)
-    assert not off_limits("a*b/other", policy)
+    policy = add_protected_globs(default_policy(), find_protected_globs(tmp_path, [tmp_path / "a*b" / "foregate"]))
+    assert is_off_limits("a*b/foregate/blobs/x", policy)
+    assert not is_off_limits("a*b/other", policy)
 
 
 def test_a_file_that_is_a_link_is_guarded_as_the_link_and_as_what_it_leads_to(tmp_path: Path) -> None:
     (tmp_path / "dotfiles").mkdir()
     (tmp_path / "dotfiles/mine.yaml").write_text("")
     (tmp_path / "mine.yaml").symlink_to("dotfiles/mine.yaml")
-    assert guarded(tmp_path, [], [tmp_path / "mine.yaml"]) == ["dotfiles/mine.yaml", "mine.yaml"]
+    assert find_protected_globs(tmp_path, [], [tmp_path / "mine.yaml"]) == ["dotfiles/mine.yaml", "mine.yaml"]
 
 
 @pytest.mark.parametrize("place", ["home", "named", "given"])

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
 from foregate.audit.explanation import Explanation, explain, find_decision
-from foregate.cli.commands.explain import lines_of
-from foregate.gates.replay.counterfactuals import nearest
+from foregate.cli.commands.explain import format_explanation
+from foregate.gates.replay.counterfactuals import find_nearest
 from foregate.schemas.codes import CODES
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.session_events import PolicyChanged
-from foregate.telemetry.audit.decisions import DecisionPoint, decision_points
+from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 from tests.agent.corpus import (
     STORIES,
     TALK,
@@ -53,7 +53,7 @@ BESIDE = "the calls beside it"
 
 def points_of(world: World) -> list[DecisionPoint]:
     """Return the decision points of a world's session."""
-    return list(decision_points(world.log.events("s")))
+    return list(read_decisions(world.log.events("s")))
 
 
 async def of_code(story: Story, code: str) -> Explanation:
@@ -66,7 +66,7 @@ async def of_code(story: Story, code: str) -> Explanation:
 def text_of(explained: Explanation, label: str) -> str:
     """Return what stands behind a label, as one line."""
     found, on = [], False
-    for line in list(lines_of(explained, 80))[1:]:
+    for line in list(format_explanation(explained, 80))[1:]:
         name = line[2:11].strip()
         on = name == label if name else on
         if on:
@@ -80,7 +80,7 @@ async def test_every_decision_of_every_code_reads_in_plain_sentences_of_eighty_c
         world = await played(story)
         for point in points_of(world):
             explained = explain(world.log, "s", point.seq, point.gate)
-            head, *lines = lines_of(explained, 80)
+            head, *lines = format_explanation(explained, 80)
             assert head == f"s/{point.seq}.{point.gate}"
             assert all(len(line) <= 80 for line in lines)
             labels = [line[2:11].strip() for line in lines]
@@ -249,7 +249,7 @@ async def test_a_turn_that_cannot_be_put_together_is_one_clear_error() -> None:
 
 
 def test_the_nearest_number_is_the_first_that_turns_something() -> None:
-    assert nearest(lambda value: value >= 301, 300, 1000) == 301
-    assert nearest(lambda value: value <= 7, 300, 0) == 7
-    assert nearest(lambda value: value > 1000, 300, 1000) is None
-    assert nearest(lambda value: True, 5, 5) is None
+    assert find_nearest(lambda value: value >= 301, 300, 1000) == 301
+    assert find_nearest(lambda value: value <= 7, 300, 0) == 7
+    assert find_nearest(lambda value: value > 1000, 300, 1000) is None
+    assert find_nearest(lambda value: True, 5, 5) is None

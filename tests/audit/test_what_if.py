@@ -202,7 +202,7 @@ async def test_what_the_workspaces_own_file_tightened_stays_tight_under_another_
         "workspace": {"rules": {"list": [DENY_EDIT]}},
     }
     await run(await world.open([calls(READ, text=TALK), calls(EDIT), says("ok")], layers=layers), "fix a.txt")
-    assert list(WhatIf(world.log, None).rows(["s"])) == []
+    assert list(WhatIf(world.log, None).find_changes(["s"])) == []
 
 
 async def test_a_child_task_is_judged_under_what_its_parent_had_left() -> None:
@@ -211,7 +211,7 @@ async def test_a_child_task_is_judged_under_what_its_parent_had_left() -> None:
     await told(world, [calls(SEND, text=TALK), PLAN, YES, hand, calls(READ), says("read"), says("ok")], ["yes"])
     (child,) = [name for name in await world.log.sessions() if "." in name]
     judge = WhatIf(world.log, layer_of(world.policy))
-    assert list(judge.rows(["s", child])) == []
+    assert list(judge.find_changes(["s", child])) == []
     assert (judge.tally.sessions, judge.tally.values) == (2, {})
 
 
@@ -226,7 +226,7 @@ async def test_leave_given_after_an_answer_is_not_there_before_it() -> None:
 
 async def test_an_unknown_session_is_one_sentence() -> None:
     with pytest.raises(LogError, match="there is no session `nope`"):
-        list(WhatIf(World().log, None).rows(["nope"]))
+        list(WhatIf(World().log, None).find_changes(["nope"]))
 
 
 async def test_a_workspace_file_that_would_be_refused_beneath_the_file_is_a_policy_error() -> None:

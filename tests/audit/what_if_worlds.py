@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from foregate.audit.what_if import Row, Tally, WhatIf
+from foregate.audit.what_if import Row, WhatIf, WhatIfTally
 from foregate.policy.policy import Policy
-from foregate.policy.source.difference import difference
+from foregate.policy.source.difference import compare_policies
 from foregate.policy.source.layers import RULES, Layer
 from foregate.policy.source.load import default_policy
 from tests.agent.corpus import Story
@@ -18,7 +18,7 @@ def layer_of(policy: Policy) -> Layer:
     """Return the user's file that turns the default into `policy`."""
     data: dict[str, Any] = {}
     rules = []
-    for path, (_, value) in difference(default_policy(), policy).items():
+    for path, (_, value) in compare_policies(default_policy(), policy).items():
         if path[: len(RULES)] == RULES:
             rules.append(value)
             continue
@@ -38,9 +38,11 @@ async def played(story: Story) -> World:
     return world
 
 
-def judged(world: World, changes: dict[str, Any] | None = None, *rules: dict[str, Any]) -> tuple[list[Row], Tally]:
+def judged(
+    world: World, changes: dict[str, Any] | None = None, *rules: dict[str, Any]
+) -> tuple[list[Row], WhatIfTally]:
     """Return what a world's session comes to under its own policy with changes and further rules."""
     layer = layer_of(policy_with(changes, world.policy))
     layer.data.setdefault("rules", {}).setdefault("list", []).extend(rules)
     judge = WhatIf(world.log, layer)
-    return list(judge.rows(["s"])), judge.tally
+    return list(judge.find_changes(["s"])), judge.tally

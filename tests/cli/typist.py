@@ -20,11 +20,11 @@ class Typist(Terminal):
         self.interactive = interactive
         self._to_type, self._to_answer = list(lines), list(answers)
 
-    async def line(self, prompt: str) -> str | None:
+    async def read_line(self, prompt: str) -> str | None:
         """Return the next line."""
         return self._next(self._to_type) if self._to_type else None
 
-    async def answer(self, prompt: str) -> str | None:
+    async def read_answer(self, prompt: str) -> str | None:
         """Return the next answer; fail when none is left."""
         return self._next(self._to_answer)
 

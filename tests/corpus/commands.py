@@ -54,7 +54,7 @@ def _commands(log: Log) -> Iterator[list[str]]:
     yield ["policy", "what-if", "classic"]
     for session in log.sessions:
         yield ["audit", "verify", session]
-        yield ["audit", "verify", session, "--json", "--head", ":".join(map(str, log.kept_head(session)))]
+        yield ["audit", "verify", session, "--json", "--head", ":".join(map(str, log.head_anchor(session)))]
         yield ["audit", "show", session]
         yield ["audit", "show", session, "--notes", "--json"]
         if event := next(log.events(session, kinds=("turn_judged",)), None):
@@ -80,7 +80,7 @@ def _home(folder: Path, log: Log) -> Iterator[None]:
     with closing(sqlite3.connect(folder / "events.db")) as connection:
         connection.executescript(_TABLES)
         for session in log.sessions:
-            lease = (session, "", 0, "", "", "", 1, *log.kept_head(session))
+            lease = (session, "", 0, "", "", "", 1, *log.head_anchor(session))
             connection.execute("INSERT INTO leases VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)", lease)
             rows = [(session, *row) for row in log.lines(session)]
             connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)

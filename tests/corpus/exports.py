@@ -16,9 +16,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
 from foregate.schemas.turn_record import export_turn
-from foregate.telemetry.export.export import Export, Family, Wanted
-from foregate.telemetry.export.restore import read as read_document
-from foregate.telemetry.export.restore import restored
+from foregate.telemetry.export.export import Export, ExportOptions, Family
+from foregate.telemetry.export.restore import parse_document as read_document
+from foregate.telemetry.export.restore import restore_sessions
 from foregate.telemetry.otel.ids import ChosenIds
 from foregate.telemetry.otel.instruments import Instruments
 from foregate.telemetry.otel.projection import Projection
@@ -38,37 +38,37 @@ def project_bare_spans(log: Log) -> str:
 @cache
 def export_atif(log: Log) -> str:
     """The sessions as ATIF documents, checked by the published models."""
-    return export(log, Wanted("atif", check=True))
+    return export(log, ExportOptions("atif", check=True))
 
 
 def export_bare_atif(log: Log) -> str:
     """The sessions as ATIF documents without content."""
-    return export(log, Wanted("atif", content=False))
+    return export(log, ExportOptions("atif", content=False))
 
 
 def export_sao(log: Log) -> str:
     """The sessions as rows of state, action and outcome."""
-    return export(log, Wanted("sao"))
+    return export(log, ExportOptions("sao"))
 
 
 def export_bare_sao(log: Log) -> str:
     """The sessions as rows of state, action and outcome without content."""
-    return export(log, Wanted("sao", content=False))
+    return export(log, ExportOptions("sao", content=False))
 
 
 def export_openai(log: Log) -> str:
     """The sessions as conversations to train on."""
-    return export(log, Wanted("openai"))
+    return export(log, ExportOptions("openai"))
 
 
 def export_pairs(log: Log) -> str:
     """The sessions as preference pairs."""
-    return export(log, Wanted("openai", pairs=True))
+    return export(log, ExportOptions("openai", pairs=True))
 
 
 def export_masked(log: Log) -> str:
     """The sessions as ATIF documents in which a pattern of the exporter's own is masked."""
-    return export(log, Wanted("atif", patterns=("[a-z]{3}\\.txt",)))
+    return export(log, ExportOptions("atif", patterns=("[a-z]{3}\\.txt",)))
 
 
 def import_atif(log: Log) -> str:
@@ -77,18 +77,18 @@ def import_atif(log: Log) -> str:
     known = {(turn.turn.task, turn.seq, strict_json.digest(export_turn(turn.turn))) for turn in turns_of(log)}
     found = []
     for document in documents:
-        for session in restored(read_document(document)) if document.startswith('{"agent') else ():
-            turns = [(t.turn.task, t.seq, strict_json.digest(export_turn(t.turn))) for t in session.turns()]
+        for session in restore_sessions(read_document(document)) if document.startswith('{"agent') else ():
+            turns = [(t.turn.task, t.seq, strict_json.digest(export_turn(t.turn))) for t in session.read_turns()]
             same = {"turns": len(turns), "same turns": known.issuperset(turns)}
             where = {"session": session.session, "events": len(session.events)}
             found.append(where | same | {"whole": session.whole, "altered": list(session.altered)})
     return lines(found)
 
 
-def export(log: Log, wanted: Wanted) -> str:
+def export(log: Log, wanted: ExportOptions) -> str:
     """Return the lines of an export, and what was said of it in the end."""
     task = Export(log, log.blobs, wanted)
-    found = lines(task.lines(Family(log.sessions[::-1])))
+    found = lines(task.export_family(Family(log.sessions[::-1])))
     tally = task.tally
     told = {name: getattr(tally, name) for name in ("sessions", "children", "responses", "held", "pairs", "lines")}
     return found + lines([told | {"masked": tally.masked, "skipped": tally.skipped}])
@@ -102,7 +102,7 @@ def spans_of(log: Log, content: bool) -> Iterator[Any]:
     meters = MeterProvider([reader], shutdown_on_exit=False)
     projection = Projection(tracers.get_tracer("t"), ids, Instruments(meters.get_meter("t")), "custom", content=content)
     for event in ordered_by_time(log):
-        projection.take(event)
+        projection.apply(event)
     for span in exporter.get_finished_spans():
         told = json.loads(span.to_json(indent=None))
         del told["resource"]

@@ -6,16 +6,16 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from foregate.agent.effects.undo import Undoable, begun, chosen, past
-from foregate.cli.plan.plan_finding import about as about_plan
-from foregate.cli.terminal.rows import rows as rows_of_event
-from foregate.cli.terminal.timeline import messages_of
-from foregate.evidence.state.plan_history import plans_in
+from foregate.agent.effects.undo import UndoableChange, choose_change, has_unfinished_undo, read_undo_history
+from foregate.cli.plan.plan_finding import summarise_plan as about_plan
+from foregate.cli.terminal.rows import format_event as rows_of_event
+from foregate.cli.terminal.timeline import format_conversation
+from foregate.evidence.state.plan_history import read_plans
 from foregate.evidence.state.session import SessionState
 from foregate.schemas import codec, strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.turn_record import export_turn
-from foregate.telemetry.export.states import asked
+from foregate.telemetry.export.states import read_sent_requests
 from tests.corpus.log import Log, lines, text, turns_of
 
 
@@ -40,7 +40,7 @@ def list_requests(log: Log) -> str:
     """What the model was sent before each of its responses."""
     found = []
     for session in log.sessions:
-        for sent in asked(log.events(session), log.blobs, lambda data: data):
+        for sent in read_sent_requests(log.events(session), log.blobs, lambda data: data):
             messages = [describe_message(message) for message in sent.messages]
             told = {"seq": sent.seq, "apart": sent.apart, "count": len(messages)}
             found.append(told | {"digest": strict_json.digest(messages), "last": messages[-1:]})
@@ -51,9 +51,9 @@ def list_plans(log: Log) -> str:
     """The task plans of the sessions, where their tasks stand and what came of them."""
     found = []
     for session in log.sessions:
-        for entry in plans_in(log.events(session)):
+        for entry in read_plans(log.events(session)):
             results = [step.result for step in entry.state.steps.values()]
-            told = {"plan": codec.dump(entry.state.known), "answer": entry.state.answer}
+            told = {"plan": codec.dump(entry.state.current_plan), "answer": entry.state.answer}
             tasks = [codec.dump(result) | {"success": result.success} for result in results]
             found.append(about_plan(entry) | told | {"results": tasks})
     return lines(found)
@@ -64,10 +64,14 @@ def preview_undo(log: Log) -> str:
     found: list[Any] = []
     for session in log.sessions:
         events = list(log.events(session))
-        known = past(events)
+        known = read_undo_history(events)
         for call in (None, *known.started, "no-such-call"):
-            what = chosen(events, call)
-            told = what if isinstance(what, str) else describe_undo(what) | {"begun": begun(events, what.call)}
+            what = choose_change(events, call)
+            told = (
+                what
+                if isinstance(what, str)
+                else describe_undo(what) | {"begun": has_unfinished_undo(events, what.call)}
+            )
             found.append({"call": call, "undo": told})
     return lines(found)
 
@@ -78,7 +82,7 @@ def show_screen(log: Log) -> str:
     for session in log.sessions:
         events = list(log.events(session))
         found += [row.plain for event in events for row in rows_of_event(event, 80)]
-        found += [row.plain for row in messages_of(events, 80)]
+        found += [row.plain for row in format_conversation(events, 80)]
     return text(found)
 
 
@@ -88,7 +92,7 @@ def describe_message(message: Message) -> list[Any]:
     return [message.role, message.text, calls, message.call, message.order and message.order.to_json()]
 
 
-def describe_undo(what: Undoable) -> dict[str, Any]:
+def describe_undo(what: UndoableChange) -> dict[str, Any]:
     """Return a change that can be taken back as JSON: its before-images as they are recorded."""
     return to_builtins(what) | {"before": [codec.dump(image) for image in what.before]}
 
@@ -105,7 +109,7 @@ def describe_state(state: SessionState) -> dict[str, Any]:
         "weight": state.conversation.total,
         "running": sorted(state.in_flight),
         "unknown": sorted(state.parked),
-        "still open": state.still_open(),
+        "still open": state.describe_open_trouble(),
         "grants": [codec.dump(grant) for grant in state.grants],
         "unanswered": sorted(state.open.unanswered) if state.open is not None else [],
         "task": None

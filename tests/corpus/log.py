@@ -10,7 +10,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Blobs
-from foregate.telemetry.audit.rebuild_turn import RecordedTurn, recorded
+from foregate.telemetry.audit.rebuild_turn import RecordedTurn, read_judged_turns
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.memory_blobs import MemoryBlobs
 from tests.corpus.archive import Recorded, Row, read_blobs
@@ -44,7 +44,7 @@ class Log:
         found = self._events[session][max(after, 0) : until or None]
         yield from (event for event in found if not kinds or event.kind in kinds)
 
-    def kept_head(self, session: str) -> tuple[int, str]:
+    def head_anchor(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event as noted apart."""
         return self._found.heads[session]
 
@@ -60,7 +60,7 @@ class StoredBlobs(MemoryBlobs):
 
 def read_event(text: str, stored: str) -> Event:
     """Return the event a stored line holds."""
-    return chain.read(text, stored)
+    return chain.read_line(text, stored)
 
 
 def _event(seq: int, text: str, stored: str) -> Event:
@@ -73,7 +73,7 @@ def _event(seq: int, text: str, stored: str) -> Event:
 
 def write_event(event: Event) -> bytes:
     """Return the bytes of an event as the log would hash them."""
-    return strict_json.encode_record(chain.header(event))
+    return strict_json.encode_record(chain.build_header(event))
 
 
 def canonical(value: Any) -> bytes:
@@ -84,7 +84,7 @@ def canonical(value: Any) -> bytes:
 def turns_of(log: Log) -> Iterator[RecordedTurn]:
     """Yield the judged turns of a log."""
     for session in log.sessions:
-        yield from recorded(log.events(session))
+        yield from read_judged_turns(log.events(session))
 
 
 def lines(values: Iterable[Any]) -> str:

@@ -15,24 +15,24 @@ from msgspec import to_builtins
 
 from foregate.audit.explanation import explain
 from foregate.audit.what_if import WhatIf
-from foregate.cli.commands.explain import lines_of as explanation_lines
-from foregate.cli.commands.stats import lines_of as statistics_lines
-from foregate.cli.commands.what_if import lines_of as what_if_lines
-from foregate.cli.commands.what_if import summary_json
-from foregate.cli.terminal.timeline import ASIDE, aside_rows, row_of
-from foregate.gates.prelude import prelude
-from foregate.gates.replay.redecide import decide, redecide
+from foregate.cli.commands.explain import format_explanation as explanation_lines
+from foregate.cli.commands.stats import format_statistics as statistics_lines
+from foregate.cli.commands.what_if import build_summary_json
+from foregate.cli.commands.what_if import format_changes as what_if_lines
+from foregate.cli.terminal.timeline import ASIDE, format_aside, format_decision
+from foregate.gates.prelude import build_prelude
+from foregate.gates.replay.redecide import judge_any_turn, redecide
 from foregate.policy.policy import Policy
 from foregate.policy.source.layers import Layer, read_layer
-from foregate.policy.source.load import file_of
-from foregate.policy.source.record import recorded_policy
+from foregate.policy.source.load import resolve_policy_file
+from foregate.policy.source.record import restore_policy
 from foregate.schemas import codec, strict_json
 from foregate.schemas.codes import CODES, CRITIQUE_REASONS, NOT_RUN, PLAN_REASONS, REPEATED_HOLD
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event_body import KINDS
-from foregate.schemas.tool_spec import catalogue_of
-from foregate.telemetry.audit.decisions import DecisionPoint, decision_points
-from foregate.telemetry.audit.replay_notes import notes_of
+from foregate.schemas.tool_spec import build_catalogue
+from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
+from foregate.telemetry.audit.replay_notes import build_session_notes
 from foregate.telemetry.audit.statistics import KINDS as COUNTED
 from foregate.telemetry.audit.statistics import Statistics
 from foregate.telemetry.audit.summary import summarise
@@ -75,7 +75,7 @@ def verify(log: Log) -> str:
     """What `audit verify` finds, with and without a head that somebody kept."""
     found = []
     for session in log.sessions:
-        for head in (None, log.kept_head(session)):
+        for head in (None, log.head_anchor(session)):
             result = verify_session(log, session, head)
             told = {"sentence": result.sentence, "head": result.head, "proven": result.proven}
             found.append(told | codec.dump(result))
@@ -91,7 +91,7 @@ def count(log: Log) -> str:
     """What `audit stats` counts, over each session and over all."""
     found = Statistics()
     for session in log.sessions:
-        found.take(session, log.events(session, kinds=COUNTED))
+        found.add_session(session, log.events(session, kinds=COUNTED))
     return lines([found.to_json()]) + text(statistics_lines(found))
 
 
@@ -105,14 +105,14 @@ def show_decisions(log: Log) -> str:
     found = []
     for session in log.sessions:
         for event in log.events(session, kinds=("turn_judged", *ASIDE)):
-            found += [row.plain for row in aside_rows(event, 0)]
-            found += [row_of(point, 0).plain for point in decision_points([event])]
+            found += [row.plain for row in format_aside(event, 0)]
+            found += [format_decision(point, 0).plain for point in read_decisions([event])]
     return text(found)
 
 
 def note(log: Log) -> str:
     """The replay notes."""
-    return lines(codec.dump(one) for session in log.sessions for one in notes_of(log.events(session)))
+    return lines(codec.dump(one) for session in log.sessions for one in build_session_notes(log.events(session)))
 
 
 def judge_again(log: Log) -> str:
@@ -121,15 +121,15 @@ def judge_again(log: Log) -> str:
     for turn in turns_of(log):
         key = turn.in_force.policy_hash, turn.turn.catalogue_hash
         if key not in benches:
-            policy = recorded_policy(turn.in_force.policy)
-            catalogue = catalogue_of(turn.in_force.catalogue)
-            benches[key] = policy, prelude(policy, catalogue), catalogue
+            policy = restore_policy(turn.in_force.policy)
+            catalogue = build_catalogue(turn.in_force.catalogue)
+            benches[key] = policy, build_prelude(policy, catalogue), catalogue
         policy, bench, catalogue = benches[key]
-        now = decide(turn.turn, policy, bench)
+        now = judge_any_turn(turn.turn, policy, bench)
         again = redecide(turn.turn, turn.judgement, policy, bench, policy, catalogue)
         told = codec.dump(now)
         same = canonical(told) == canonical(codec.dump(turn.judgement))
-        calls = {} if again.unchanged and not again.spared else {"differs": to_builtins(again)}
+        calls = {} if again.is_unchanged and not again.spared else {"differs": to_builtins(again)}
         found.append({"seq": turn.seq, "same": same, **({} if same else {"judgement": told}), **calls})
     return lines(found)
 
@@ -141,7 +141,7 @@ def what_if_default(log: Log) -> str:
 
 def what_if_classic(log: Log) -> str:
     """Every turn judged again under the classic policy."""
-    file = file_of("classic")
+    file = resolve_policy_file("classic")
     return what_if(log, read_layer(file, file.name, trusted=True), "classic")
 
 
@@ -152,9 +152,9 @@ def what_if_changed(log: Log) -> str:
 
 def what_if(log: Log, layer: Layer | None, name: str) -> str:
     """Return what comes out differently under a layer over the default policy, as JSON and as people read it."""
-    rows = list((judged := WhatIf(log, layer, 1)).rows(log.sessions))
+    rows = list((judged := WhatIf(log, layer, 1)).find_changes(log.sessions))
     told = text(what_if_lines(rows, judged.tally, name))
-    return lines([*(row.to_json() for row in rows), summary_json(judged.tally, name)]) + told
+    return lines([*(row.to_json() for row in rows), build_summary_json(judged.tally, name)]) + told
 
 
 def explain_decisions(log: Log) -> str:
@@ -184,7 +184,7 @@ READINGS: Mapping[str, Callable[[Log], str]] = {
 
 def points_of(log: Log, session: str) -> Iterator[DecisionPoint]:
     """Yield the decisions of a session."""
-    yield from decision_points(log.events(session, kinds=("turn_judged",)))
+    yield from read_decisions(log.events(session, kinds=("turn_judged",)))
 
 
 def remarkable(log: Log) -> list[tuple[str, DecisionPoint]]:

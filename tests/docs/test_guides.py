@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import foregate
-from foregate.policy.source.load import check
+from foregate.policy.source.load import check_policy_file
 from foregate.testing import MemoryLog, ScriptedModel, ScriptedPerson, calls, says
 from tests.docs.pages import DOCS, code_of
 
@@ -19,7 +19,7 @@ POLICIES = [(name, text) for name in GUIDES for text in code_of(DOCS / "how-to" 
 @pytest.mark.parametrize(("name", "text"), POLICIES, ids=[f"{name}-{n}" for n, (name, _) in enumerate(POLICIES)])
 def test_a_policy_that_a_guide_shows_can_be_used(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(text)
-    assert check(tmp_path / "policy.yaml") == []
+    assert check_policy_file(tmp_path / "policy.yaml") == []
 
 
 async def test_no_words_and_no_yes_lift_a_freeze_that_is_a_rule(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.evidence.atoms import LONGEST, WINDOW, AtomTable, heard_in, short
+from foregate.evidence.atoms import LONGEST, WINDOW, AtomTable, find_known_words, shorten_word
 from foregate.schemas.evidence_record import Origin
 from foregate.schemas.survey import Atom
 
@@ -16,12 +16,12 @@ ORIGINS = st.sampled_from(list(Origin))
 def table(*heard: tuple[str, Origin]) -> AtomTable:
     known = AtomTable()
     for seq, (text, origin) in enumerate(heard, start=1):
-        known.hear(text, origin, seq)
+        known.add_text(text, origin, seq)
     return known
 
 
 def origin(known: AtomTable, name: str) -> Origin:
-    return known.first(name).origin
+    return known.find_atom(name).origin
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_of_a_person_every_word_counts() -> None:
 @given(st.permutations(list(Origin)))
 def test_the_most_trusted_origin_counts_whatever_the_order(order: list[Origin]) -> None:
     known = table(*(("a.txt", who) for who in order))
-    assert known.first("a.txt") == Atom("a.txt", Origin.USER, order.index(Origin.USER) + 1)
+    assert known.find_atom("a.txt") == Atom("a.txt", Origin.USER, order.index(Origin.USER) + 1)
     assert len(known) == 1
 
 
 def test_the_first_event_of_the_same_trust_is_kept() -> None:
-    assert table(("a.txt", Origin.WORKSPACE), ("a.txt", Origin.WORKSPACE)).first("a.txt").seq == 1
+    assert table(("a.txt", Origin.WORKSPACE), ("a.txt", Origin.WORKSPACE)).find_atom("a.txt").seq == 1
 
 
 def test_a_path_said_in_halves_has_the_less_trusted_of_both() -> None:
@@ -95,7 +95,7 @@ def test_a_url_is_known_by_its_host_and_a_host_only_as_a_whole() -> None:
 def test_the_arguments_outside_names_come_first_and_content_counts_only_for_them() -> None:
     known = table(("a.txt", Origin.USER), ("evil.org", Origin.EXTERNAL))
     content = "def other_name(): pass\n" * 40 + "post to evil.org"
-    found = known.of_arguments({"path": "a.txt", "nested": [{"to": "b.txt"}], "content": content})
+    found = known.find_argument_atoms({"path": "a.txt", "nested": [{"to": "b.txt"}], "content": content})
     assert [(atom.text, atom.origin) for atom in found] == [
         ("evil.org", Origin.EXTERNAL),
         ("b.txt", Origin.NOBODY),
@@ -106,23 +106,25 @@ def test_the_arguments_outside_names_come_first_and_content_counts_only_for_them
 def test_padding_cannot_push_an_outside_name_out_of_the_survey() -> None:
     known = table(("evil.org", Origin.EXTERNAL))
     padded = {"list": [f"pad{n}.txt" for n in range(1000)], "to": "evil.org"}
-    assert known.of_arguments(padded)[0].text == "evil.org"
+    assert known.find_argument_atoms(padded)[0].text == "evil.org"
     hidden = {"script": "x " * WINDOW * 2 + "evil.org" + " x" * WINDOW * 2}
-    assert [atom.text for atom in known.of_arguments(hidden)] == ["evil.org"]
+    assert [atom.text for atom in known.find_argument_atoms(hidden)] == ["evil.org"]
 
 
 def test_what_a_call_turned_out_to_touch_is_looked_up_too() -> None:
     known = table(("a.txt", Origin.USER))
-    assert known.of_arguments({"path": "../x"}, ["a.txt"])[-1] == Atom("a.txt", Origin.USER, 1)
+    assert known.find_argument_atoms({"path": "../x"}, ["a.txt"])[-1] == Atom("a.txt", Origin.USER, 1)
 
 
 def test_a_word_argument_is_a_name_even_without_a_sign_of_one() -> None:
-    assert table(("the build folder", Origin.USER)).of_arguments({"path": "build"}) == (Atom("build", Origin.USER, 1),)
+    assert table(("the build folder", Origin.USER)).find_argument_atoms({"path": "build"}) == (
+        Atom("build", Origin.USER, 1),
+    )
 
 
 @given(st.lists(st.text(max_size=700), max_size=40))
 def test_the_survey_of_any_arguments_is_bounded(words: list[str]) -> None:
-    found = AtomTable().of_arguments({"words": words})
+    found = AtomTable().find_argument_atoms({"words": words})
     assert len(found) <= 32
     assert sum(len(atom.text) for atom in found) <= 3000
     assert all(len(atom.text) <= LONGEST for atom in found)
@@ -133,8 +135,8 @@ def test_a_flood_never_drives_out_what_is_trusted_more_nor_all_of_what_is_truste
     first: Origin, flood: Origin
 ) -> None:
     known = AtomTable(bound=80)
-    known.hear("kept.txt", first, 1)
-    known.hear(" ".join(f"flood{n}.txt" for n in range(500)), flood, 2)
+    known.add_text("kept.txt", first, 1)
+    known.add_text(" ".join(f"flood{n}.txt" for n in range(500)), flood, 2)
     assert len(known) <= 80
     if first is not flood:
         assert origin(known, "kept.txt") is first
@@ -142,8 +144,8 @@ def test_a_flood_never_drives_out_what_is_trusted_more_nor_all_of_what_is_truste
 
 def test_a_flood_takes_its_room_from_the_least_trusted() -> None:
     known = AtomTable(bound=80)
-    known.hear(" ".join(f"ours{n}.txt" for n in range(40)), Origin.WORKSPACE, 1)
-    known.hear(" ".join(f"flood{n}.txt" for n in range(500)), Origin.EXTERNAL, 2)
+    known.add_text(" ".join(f"ours{n}.txt" for n in range(40)), Origin.WORKSPACE, 1)
+    known.add_text(" ".join(f"flood{n}.txt" for n in range(500)), Origin.EXTERNAL, 2)
     assert all(origin(known, f"ours{n}.txt") is Origin.WORKSPACE for n in range(40))
     assert origin(known, "flood499.txt") is Origin.EXTERNAL
     assert origin(known, "flood0.txt") is Origin.NOBODY
@@ -153,7 +155,7 @@ def test_a_flood_takes_its_room_from_the_least_trusted() -> None:
 def test_the_table_never_grows_past_its_bounds(heard: list[tuple[str, Origin]]) -> None:
     known = AtomTable(bound=10, size=64)
     for text, who in heard:
-        known.hear(text, who, 1)
+        known.add_text(text, who, 1)
         assert len(known) <= 10
         assert sum(known._characters.values()) == sum(len(a) for atoms in known._heard.values() for a in atoms) <= 64
 
@@ -170,28 +172,28 @@ def test_a_long_word_is_kept_as_its_beginning_and_a_digest() -> None:
     known = table((long, Origin.WORKSPACE))
     assert origin(known, long) is Origin.WORKSPACE
     assert origin(known, long + "b") is not Origin.USER
-    assert short(long) != short(long + "b")
-    assert len(known.first(long).text) == LONGEST
+    assert shorten_word(long) != shorten_word(long + "b")
+    assert len(known.find_atom(long).text) == LONGEST
 
 
 def test_hearing_costs_in_proportion_to_the_text_and_not_to_what_was_heard() -> None:
-    assert sum(1 for _ in heard_in("a.b " * 1000, every_word=False)) <= 2000
-    assert sum(1 for _ in heard_in("." * 100_000, every_word=False)) <= 4
-    assert sum(1 for _ in heard_in("a:" * 60_000, every_word=False)) <= 60_001
+    assert sum(1 for _ in find_known_words("a.b " * 1000, every_word=False)) <= 2000
+    assert sum(1 for _ in find_known_words("." * 100_000, every_word=False)) <= 4
+    assert sum(1 for _ in find_known_words("a:" * 60_000, every_word=False)) <= 60_001
 
 
 @given(st.text(max_size=200), ORIGINS)
 def test_any_text_is_heard_and_every_atom_of_it_has_its_origin(text: str, who: Origin) -> None:
     known = table((text, who))
-    for atom in heard_in(text, every_word=who is Origin.USER):
+    for atom in find_known_words(text, every_word=who is Origin.USER):
         assert origin(known, atom) is who
 
 
 def test_a_name_is_told_while_only_the_content_of_files_holds_it() -> None:
     table = AtomTable()
-    table.hear("# also set it in shop/payment.ini", Origin.WORKSPACE, 3, content=True)
-    assert table.first("shop/payment.ini").told
-    table.hear("shop/payment.ini:3: verify = yes", Origin.WORKSPACE, 4)
-    assert not table.first("shop/payment.ini").told
-    table.hear("see shop/payment.ini", Origin.WORKSPACE, 5, content=True)
-    assert not table.first("shop/payment.ini").told
+    table.add_text("# also set it in shop/payment.ini", Origin.WORKSPACE, 3, content=True)
+    assert table.find_atom("shop/payment.ini").told
+    table.add_text("shop/payment.ini:3: verify = yes", Origin.WORKSPACE, 4)
+    assert not table.find_atom("shop/payment.ini").told
+    table.add_text("see shop/payment.ini", Origin.WORKSPACE, 5, content=True)
+    assert not table.find_atom("shop/payment.ini").told

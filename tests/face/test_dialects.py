@@ -145,7 +145,7 @@ async def test_a_look_is_taken_early_where_the_configuration_says_so_and_is_show
     screen, looked = Screen(Console(file=StringIO(), width=80)), asyncio.Event()
 
     def heard(event: Event) -> None:
-        screen.hear(event)
+        screen.show_event(event)
         if event.kind == "tool_finished":
             looked.set()
 

@@ -16,7 +16,7 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.need import Need
 from foregate.schemas.ruling import Standing
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import Catalogue, catalogue_of
+from foregate.schemas.tool_spec import Catalogue, build_catalogue
 
 POLICY = default_policy()
 EDIT = ToolCall.of("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
@@ -26,7 +26,7 @@ def tools_of(folder: Path) -> Catalogue:
     """Return the built-in tools' specifications."""
     workspace = LocalWorkspace(folder)
     try:
-        return catalogue_of([tool.spec for tool in builtin_tools(workspace, POLICY, memory=folder / "memory")])
+        return build_catalogue([tool.spec for tool in builtin_tools(workspace, POLICY, memory=folder / "memory")])
     finally:
         workspace.close()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.gates.prelude import judge, prelude
+from foregate.gates.prelude import build_prelude, judge
 from foregate.schemas.codes import PLAN_REASONS
 from foregate.schemas.need import Need, Voided
 from foregate.schemas.plan import PlanInForce
@@ -182,7 +182,7 @@ def outcome(plan: PlanInForce, *calls: Any) -> str:
 
 def coded(of: Turn) -> str:
     """Return the plan gate's code for a turn, or `asks` when it asks the planner."""
-    result = judge(of, prelude(POLICY, CATALOGUE))
+    result = judge(of, build_prelude(POLICY, CATALOGUE))
     if isinstance(result, Need):
         assert result.gate == "plan"
         return "asks"
@@ -357,8 +357,8 @@ def test_binding_by_first_action_plans_the_first_due_call_of_a_response_and_no_o
 def test_binding_by_steps_ties_leave_to_the_tool_of_its_step() -> None:
     policy = policy_with({**ALONE, "plan.binding": "steps", "plan.due": "first_side_effect", "approval.mode": "never"})
     plan = in_force(step("delete_path", "a.txt"))
-    same = judge(turn(call("delete_path"), plan=plan), prelude(policy, CATALOGUE))
-    other = judge(turn(call("edit_file"), plan=plan), prelude(policy, CATALOGUE))
+    same = judge(turn(call("delete_path"), plan=plan), build_prelude(policy, CATALOGUE))
+    other = judge(turn(call("edit_file"), plan=plan), build_prelude(policy, CATALOGUE))
     assert not isinstance(same, Need)
     assert isinstance(other, Need)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from foregate.gates.postlude import postlude
+from foregate.gates.postlude import judge_answer
 from foregate.schemas.decision import Decision
 from foregate.schemas.turn import Check, CheckResult, Counters
 from tests.gates.turns import turn
@@ -16,7 +16,7 @@ from tests.policies import policy_with
 def decided(*results: CheckResult, policy: Any = None, **more: Any) -> Decision:
     """Return the one row the postlude leaves over checks with these results."""
     checks = tuple(Check(f"criterion {n}", result, "a.txt") for n, result in enumerate(results))
-    (decision,) = postlude(turn(checks=checks, **more), policy or policy_with()).decisions
+    (decision,) = judge_answer(turn(checks=checks, **more), policy or policy_with()).decisions
     assert decision.gate == "postlude"
     return decision
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.gates.prelude import Prelude, judge, prelude
-from foregate.policy.risk.facts import facts_of_turn
+from foregate.gates.prelude import Prelude, build_prelude, judge
+from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.source.load import default_policy
 from foregate.schemas.codes import GATES
 from foregate.schemas.decision import Mode
@@ -59,7 +59,7 @@ class Says:
 
 def bench(*gates: Any, holds_all: bool = False) -> Prelude:
     """Return a prelude over these gates and the usual facts."""
-    return Prelude(gates, lambda t: facts_of_turn(t, default_policy(), CATALOGUE), holds_all)
+    return Prelude(gates, lambda t: compute_turn_facts(t, default_policy(), CATALOGUE), holds_all)
 
 
 def standings(result: Judgement | Need) -> dict[str, Standing]:
@@ -73,12 +73,12 @@ OF = turn(READ, EDIT, SEND)
 
 
 def test_the_gates_are_asked_in_the_published_order() -> None:
-    assert tuple(gate.name for gate in prelude(default_policy(), CATALOGUE).gates) == GATES
+    assert tuple(gate.name for gate in build_prelude(default_policy(), CATALOGUE).gates) == GATES
 
 
 def test_a_gate_that_is_off_is_not_there_and_validity_and_approval_always_are() -> None:
     off = policy_with(dict.fromkeys(SHADOWED, "off"))
-    assert [gate.name for gate in prelude(off, CATALOGUE).gates] == ["validity", "approval"]
+    assert [gate.name for gate in build_prelude(off, CATALOGUE).gates] == ["validity", "approval"]
 
 
 def test_a_raising_gate_holds_every_live_call_and_the_row_is_an_error() -> None:
@@ -110,7 +110,7 @@ def test_a_consequence_holds_every_change_it_was_asked_about_and_observations_ru
     result = judge(OF, bench(gate))
     assert standings(result) == {"c1": ALLOW, "c2": HOLD, "c3": HOLD}
     assert isinstance(result, Judgement)
-    assert (result.consequence_gate, result.verdict_of("c3").ruling.code) == ("says", "not_asked_now")
+    assert (result.consequence_gate, result.find_verdict("c3").ruling.code) == ("says", "not_asked_now")
 
 
 def test_the_first_consequence_counts_and_after_it_no_need_is_raised() -> None:

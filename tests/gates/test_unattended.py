@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.gates.prelude import judge, prelude
+from foregate.gates.prelude import build_prelude, judge
 from foregate.schemas.effect import Effect
 from foregate.schemas.grant import Grant
 from foregate.schemas.judgement import Judgement
@@ -98,7 +98,7 @@ def test_no_answer_of_planner_and_critic_lets_a_call_go_that_they_were_not_asked
     )
     counters = TOUCHED if many else Counters()
     of = turn(*calls, attended=False, grants=grants, auto=auto, counters=counters)
-    bench = prelude(policy, CATALOGUE)
+    bench = build_prelude(policy, CATALOGUE)
     without = judge(of, bench)
     if not isinstance(without, Judgement) or codes(without).get("plan") != "plan_not_asked":
         return

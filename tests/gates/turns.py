@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foregate.gates.prelude import judge, prelude
+from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.capabilities import OBSERVER, Capabilities
@@ -18,7 +18,7 @@ from foregate.schemas.need import Answer, Need
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Command, Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec, catalogue_of
+from foregate.schemas.tool_spec import TargetParameter, ToolSpec, build_catalogue
 from foregate.schemas.turn import Said, Turn
 
 NOW = "2026-01-01T00:00:00.000000Z"
@@ -32,7 +32,7 @@ def spec(name: str, effect: Effect, capabilities: Capabilities | None, kind: Res
     return ToolSpec(name, name, PATH, effect, capabilities, (TargetParameter("path", kind, effect),), "builtin")
 
 
-CATALOGUE = catalogue_of(
+CATALOGUE = build_catalogue(
     [
         spec("read_file", Effect.OBSERVATION, OBSERVER),
         spec("edit_file", Effect.EDIT, TAME),
@@ -105,14 +105,14 @@ def turn(*calls: ToolCall, surveys: tuple[Survey, ...] | None = None, says: str 
 
 def judged(of: Turn, policy: Policy | None = None) -> Judgement:
     """Return the judgement on a turn; fails when a Need is raised."""
-    result = judge(of, prelude(policy or default_policy(), CATALOGUE))
+    result = judge(of, build_prelude(policy or default_policy(), CATALOGUE))
     assert isinstance(result, Judgement), f"{result.gate} raised a Need"
     return result
 
 
 def need_of(of: Turn, policy: Policy | None = None) -> Need:
     """Return the Need a turn raises; fails when it is judged."""
-    result = judge(of, prelude(policy or default_policy(), CATALOGUE))
+    result = judge(of, build_prelude(policy or default_policy(), CATALOGUE))
     assert isinstance(result, Need), result.decisions[-2:]
     return result
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.facts import facts_of
+from foregate.policy.risk.facts import compute_facts
 from foregate.policy.source.load import default_policy
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.capabilities import OBSERVER, Capabilities
@@ -90,7 +90,7 @@ def facts(
     command = Command(tuple(argv), shell) if argv or shell else None
     looked = {key: more.pop(key) for key in ("secrets", "problem", "declared_effect") if key in more}
     survey = Survey("1", resources=resources, command=command, atoms=heard, **looked)
-    return facts_of(call, survey, turn(call, survey, said, **more), policy or default_policy(), TOOLS)
+    return compute_facts(call, survey, turn(call, survey, said, **more), policy or default_policy(), TOOLS)
 
 
 def turn(call: ToolCall, survey: Survey, said: str | Sequence[str] = "", **more: Any) -> Turn:

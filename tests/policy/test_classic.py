@@ -11,11 +11,17 @@ import pytest
 
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import answers, calls, says
-from foregate.assembly.open import policy_file
-from foregate.gates.prelude import judge, prelude
+from foregate.assembly.open import find_policy_file
+from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
-from foregate.policy.source.load import SHIPPED, check, default_policy, file_of, load
-from foregate.policy.source.strict_yaml import dotted, read, walk
+from foregate.policy.source.load import (
+    SHIPPED,
+    check_policy_file,
+    default_policy,
+    load_policy_layers,
+    resolve_policy_file,
+)
+from foregate.policy.source.strict_yaml import format_path, parse_yaml, walk_values
 from foregate.schemas.codes import GATES
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.need import Need
@@ -41,7 +47,7 @@ from tests.gates.turns import (
 )
 from tests.policies import policy_with
 
-CLASSIC = load(file_of("classic")).policy
+CLASSIC = load_policy_layers(resolve_policy_file("classic")).policy
 DEFAULT = default_policy()
 BOB = "bob@example.org"
 EDIT, RUN, SEND = call("edit_file"), call("run_command", "make test"), call("send", BOB)
@@ -50,7 +56,7 @@ WORDS = "just tell me what a.txt is for"
 
 def says_gate(of: Turn, policy: Policy, gate: str) -> str:
     """Return the code of a gate, `asks` where it raises a Need, `passes` where a later gate raises one."""
-    result = judge(of, prelude(policy, CATALOGUE))
+    result = judge(of, build_prelude(policy, CATALOGUE))
     if not isinstance(result, Need):
         return codes(result).get(gate, "not asked")
     return "asks" if result.gate == gate else "passes" if GATES.index(gate) < GATES.index(result.gate) else "not asked"
@@ -190,8 +196,8 @@ TABLE: dict[str, tuple[Scene, object, object]] = {
 
 def values() -> dict[str, Any]:
     """Return what classic.yaml says, by dotted key."""
-    data, _ = read(file_of("classic").read_text("utf-8"), "classic.yaml")
-    return {dotted(path): value for path, value in walk(data) if not isinstance(value, dict)}
+    data, _ = parse_yaml(resolve_policy_file("classic").read_text("utf-8"), "classic.yaml")
+    return {format_path(path): value for path, value in walk_values(data) if not isinstance(value, dict)}
 
 
 def value_in(policy: Policy, key: str) -> Any:
@@ -230,17 +236,17 @@ def test_without_its_key_nothing_else_in_classic_makes_the_difference(key: str) 
 def test_a_shipped_name_is_never_a_file_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "classic").write_text("approval: {mode: never}\n")
-    (ours,) = [policy_file(name, {}) for name in SHIPPED]
-    assert load(ours).policy.hash == CLASSIC.hash
-    assert load(policy_file(None, {"FOREGATE_POLICY": "classic"})).policy.hash == CLASSIC.hash
+    (ours,) = [find_policy_file(name, {}) for name in SHIPPED]
+    assert load_policy_layers(ours).policy.hash == CLASSIC.hash
+    assert load_policy_layers(find_policy_file(None, {"FOREGATE_POLICY": "classic"})).policy.hash == CLASSIC.hash
     for named in ("./classic", Path("classic")):
-        assert load(policy_file(named, {})).policy.approval.mode == "never"
+        assert load_policy_layers(find_policy_file(named, {})).policy.approval.mode == "never"
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_policy_is_usable_and_its_values_know_their_lines(name: str) -> None:
-    loaded = load(file_of(name))
-    assert check(file_of(name)) == []
+    loaded = load_policy_layers(resolve_policy_file(name))
+    assert check_policy_file(resolve_policy_file(name)) == []
     assert loaded.provenance["plan.due"].startswith(f"{name}.yaml:")
 
 

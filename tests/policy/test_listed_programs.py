@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.policy.risk.commands import effect_of
+from foregate.policy.risk.commands import effect_of_command
 from foregate.policy.source.load import default_policy
 from foregate.schemas.effect import Effect
 from foregate.schemas.survey import Command
@@ -83,7 +83,7 @@ VARIANTS = [
 
 
 def observes(*argv: str) -> bool:
-    return effect_of(Command(argv), POLICY) is Effect.OBSERVATION
+    return effect_of_command(Command(argv), POLICY) is Effect.OBSERVATION
 
 
 def vectors(program: str) -> list[tuple[str, ...]]:

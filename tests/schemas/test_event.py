@@ -15,7 +15,7 @@ from foregate import __version__
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import FORMAT, GENESIS, Body, Draft, Event
-from foregate.schemas.event_body import KINDS, EventBody, kind_of
+from foregate.schemas.event_body import KINDS, EventBody, get_kind
 from foregate.telemetry.log import chain
 from tests.schemas.made_bodies import TYPES, Same, bodies, body_of, nouns
 
@@ -25,7 +25,9 @@ OLD = "0.0.1"
 
 def sealed(body: Body) -> tuple[Event, str]:
     """Return the event with this body, and its line in the log."""
-    ((event, text),) = chain.seal([Draft(body, "tool")], session="s", after=0, prev=GENESIS, policy="p", time="now")
+    ((event, text),) = chain.seal_drafts(
+        [Draft(body, "tool")], session="s", after=0, prev=GENESIS, policy="p", time="now"
+    )
     return event, text
 
 
@@ -43,13 +45,13 @@ def changed(*path: str | int, to: Any, by: str = OLD) -> str:
 def refusal(line: str) -> str:
     """Return the sentence with which a line is refused."""
     with pytest.raises(InvalidJson) as caught:
-        chain.read(line, "h")
+        chain.read_line(line, "h")
     return str(caught.value)
 
 
 def test_every_kind_has_exactly_one_body_and_the_union_lists_them_all() -> None:
     classes = get_args(Body)
-    assert [kind_of(body) for body in classes] == list(KINDS)
+    assert [get_kind(body) for body in classes] == list(KINDS)
     assert set(classes) == set(EventBody.__subclasses__())
     assert [body_of(kind, Same()).kind for kind in KINDS] == list(KINDS)
 
@@ -79,17 +81,17 @@ def test_no_noun_in_a_body_can_be_changed() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_writing_what_was_read_gives_the_same_bytes(kind: str, whole: bool) -> None:
     event, text = sealed(body_of(kind, Same(whole=whole)))
-    again = chain.read(text, event.hash)
+    again = chain.read_line(text, event.hash)
     assert again == event
-    assert strict_json.encode_record(chain.header(again)).decode() == text
+    assert strict_json.encode_record(chain.build_header(again)).decode() == text
 
 
 @given(bodies())
 def test_writing_what_was_read_gives_the_same_bytes_whatever_the_fields_hold(body: Body) -> None:
     event, text = sealed(body)
-    again = chain.read(text, event.hash)
+    again = chain.read_line(text, event.hash)
     assert again == event
-    assert strict_json.encode_record(chain.header(again)).decode() == text
+    assert strict_json.encode_record(chain.build_header(again)).decode() == text
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.tag)

@@ -20,33 +20,33 @@ BLOCKS = ANY.filter(lambda item: isinstance(item, Block))
 def test_a_block_made_for_its_calls_names_each_at_most_once_and_no_other_and_can_be_read_back(
     block: Block, count: int
 ) -> None:
-    made = block.over(count)
-    places = list(made.places())
+    made = block.fit_to(count)
+    places = list(made.find_places())
     assert len(set(places)) == len(places)
-    assert set(places) == {place for place in block.places() if place < count}
+    assert set(places) == {place for place in block.find_places() if place < count}
     assert Block.from_json(made.to_json()) == made
-    assert made.over(count) == made
+    assert made.fit_to(count) == made
 
 
 def test_blocks_deeper_than_a_log_holds_run_in_turn() -> None:
     block = Block("parallel", (0, 1))
     for _ in range(40):
         block = Block("parallel", (block,))
-    made = block.over(2)
+    made = block.fit_to(2)
     assert Block.from_json(made.to_json()) == made
     while isinstance(made.items[0], Block):
         made = made.items[0]
     assert made == Block("sequential", (0, 1))
 
 
-@given(BLOCKS.map(lambda block: block.over(10)), st.sets(st.integers(0, 9)))
+@given(BLOCKS.map(lambda block: block.fit_to(10)), st.sets(st.integers(0, 9)))
 def test_what_is_left_of_a_block_holds_the_kept_calls_by_their_new_numbers_in_the_old_order(
     block: Block, kept: set[int]
 ) -> None:
     places = sorted(kept)
-    left = block.among(places)
-    named = [places[number] for number in left.places()] if left is not None else []
-    assert named == [place for place in block.places() if place in kept]
+    left = block.restrict_to(places)
+    named = [places[number] for number in left.find_places()] if left is not None else []
+    assert named == [place for place in block.find_places() if place in kept]
 
 
 NESTED = Block("sequential", (0, Block("parallel", (1, Block("sequential", (2, 3)))), 4))
@@ -68,8 +68,8 @@ NESTED = Block("sequential", (0, Block("parallel", (1, Block("sequential", (2, 3
 def test_a_step_is_an_earlier_item_of_the_nearest_sequence_that_has_one(
     place: int, number: int, step: int | Block | None
 ) -> None:
-    assert NESTED.step(place, number) == step
+    assert NESTED.find_step(place, number) == step
 
 
 def test_a_parallel_block_has_no_steps() -> None:
-    assert Block("parallel", (0, 1)).step(1, 1) is None
+    assert Block("parallel", (0, 1)).find_step(1, 1) is None

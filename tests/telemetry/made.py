@@ -35,7 +35,7 @@ def ended(status: Status = "completed", note: str = "") -> Draft:
 
 def sealed(*drafts: Draft, after: int = 0, time: str = NOW) -> list[Event]:
     """Return the events a log makes of drafts."""
-    found = chain.seal(drafts, session="s", after=after, prev=GENESIS, policy="p", time=time)
+    found = chain.seal_drafts(drafts, session="s", after=after, prev=GENESIS, policy="p", time=time)
     return [event for event, _ in found]
 
 

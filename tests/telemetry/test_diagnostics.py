@@ -8,7 +8,7 @@ import pytest
 
 from foregate.schemas.errors import UsageError
 from foregate.telemetry import diagnostics as module
-from foregate.telemetry.diagnostics import Silence, diagnostics
+from foregate.telemetry.diagnostics import SilentDiagnostics, get_diagnostics
 
 
 @pytest.fixture(autouse=True)
@@ -21,8 +21,8 @@ def test_without_a_level_nothing_is_written(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("FOREGATE_LOG", raising=False)
-    diagnostics().exception("anything")
-    assert isinstance(diagnostics(), Silence)
+    get_diagnostics().exception("anything")
+    assert isinstance(get_diagnostics(), SilentDiagnostics)
     assert capsys.readouterr().err == ""
 
 
@@ -30,8 +30,8 @@ def test_lines_from_the_level_on_are_json_on_standard_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FOREGATE_LOG", "info")
-    diagnostics().debug("too quiet")
-    diagnostics().info("model_request_retried", attempt=1)
+    get_diagnostics().debug("too quiet")
+    get_diagnostics().info("model_request_retried", attempt=1)
     (line,) = capsys.readouterr().err.splitlines()
     assert json.loads(line).items() >= {"event": "model_request_retried", "attempt": 1, "level": "info"}.items()
 
@@ -39,4 +39,4 @@ def test_lines_from_the_level_on_are_json_on_standard_error(
 def test_a_level_there_is_none_of_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREGATE_LOG", "loud")
     with pytest.raises(UsageError, match="debug, info, warning, error"):
-        diagnostics()
+        get_diagnostics()

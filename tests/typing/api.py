@@ -29,7 +29,7 @@ from foregate import (
     PlanReport,
     Policy,
     Reply,
-    Restored,
+    RestoredSession,
     RunResult,
     Session,
     SqliteLog,
@@ -45,11 +45,11 @@ from foregate import (
     TurnJudged,
     Verdict,
     Verification,
-    decision_points,
     default_policy,
     load_configuration,
     load_policy,
     open_log,
+    read_decisions,
     restore_trajectory,
     run,
     run_sync,
@@ -210,5 +210,5 @@ def audits(answer: Answer) -> None:
     with open_log() as kept:
         assert_type(verify_session(kept, "s1"), Verification)
         assert_type(kept.events("s1"), Iterator[Event])
-        assert_type(decision_points(kept.events("s1")), Iterator[DecisionPoint])
-    assert_type(next(restore_trajectory({})), Restored)
+        assert_type(read_decisions(kept.events("s1")), Iterator[DecisionPoint])
+    assert_type(next(restore_trajectory({})), RestoredSession)

@@ -15,7 +15,7 @@ class Brackets:
         self._depth = 0
         self._in_string = False
 
-    def past(self, text: str, place: int) -> tuple[int, bool]:
+    def scan(self, text: str, place: int) -> tuple[int, bool]:
         """Return up to where `text` was read from `place`, and whether the outermost bracket was closed there.
 
         Where it was not, everything is read but a backslash at the end, which waits for what it escapes.
@@ -41,7 +41,7 @@ class Brackets:
         return place, False
 
 
-def balanced(text: str, start: int) -> int:
+def find_json_end(text: str, start: int) -> int:
     """Return where the object or list that begins at `start` ends, -1 where it does not."""
-    end, closed = Brackets().past(text, start)
+    end, closed = Brackets().scan(text, start)
     return end if closed else -1

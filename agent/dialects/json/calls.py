@@ -7,8 +7,8 @@ from collections.abc import Sequence, Set
 
 from msgspec import Struct
 
-from foregate.agent.dialects.json.brackets import balanced
-from foregate.evidence.state.placeholders import steps_in
+from foregate.agent.dialects.json.brackets import find_json_end
+from foregate.evidence.state.placeholders import find_steps
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.json_object import get_list
@@ -45,34 +45,34 @@ class Calls(Struct):
             self.reasons.append(reason.strip())
         place = len(self.calls)
         self.calls.append(call)
-        if steps and call.arguments is not None and steps_in(dict(call.arguments)):
+        if steps and call.arguments is not None and find_steps(dict(call.arguments)):
             self.deferred.append(place)
         return place
 
 
-def gather(text: str, into: Calls, known: Known) -> Block | None:
+def gather_calls(text: str, into: Calls, known: Known) -> Block | None:
     """Gather the calls a piece of JSON holds, and return their order; text that only begins as a call is broken."""
     try:
-        values = _values(text)
+        values = _parse_values(text)
     except InvalidJson as error:
         if callish := _CALLISH.search(text[:_LOOK]):
-            cut = balanced(text, len(text) - len(text.lstrip())) < 0
+            cut = find_json_end(text, len(text) - len(text.lstrip())) < 0
             why = _CUT if cut else f"this call is no valid JSON ({error}); send it again"
-            into.add(ToolCall.broken(callish[1] or "unreadable", text.strip(), why), None, steps=False)
+            into.add(ToolCall.from_defect(callish[1] or "unreadable", text.strip(), why), None, steps=False)
         return None
-    items = [item for value in values for item in listed(value)]
-    return _ordered(items, into) if any(_holds_calls(item, known) for item in items) else None
+    items = [item for value in values for item in list_entries(value)]
+    return _gather_list(items, into) if any(_holds_calls(item, known) for item in items) else None
 
 
-def _values(text: str) -> list[Json]:
+def _parse_values(text: str) -> list[Json]:
     """Return the JSON values of a piece, one or one behind another; raise InvalidJson where it holds anything else."""
     bare = text.strip()
     if not bare:
         return []
-    end = balanced(bare, 0) if bare[0] in "{[" else len(bare)
+    end = find_json_end(bare, 0) if bare[0] in "{[" else len(bare)
     values = [strict_json.parse(bare[:end] if end >= 0 else bare)]
     while end < len(bare) and (begin := _VALUE.match(bare, end)) is not None:
-        start, end = begin.end() - 1, balanced(bare, begin.end() - 1)
+        start, end = begin.end() - 1, find_json_end(bare, begin.end() - 1)
         if end < 0:
             break
         values.append(strict_json.parse(bare[start:end]))
@@ -81,7 +81,7 @@ def _values(text: str) -> list[Json]:
     return values
 
 
-def listed(value: Json) -> list[Json]:
+def list_entries(value: Json) -> list[Json]:
     """Return the entries of one call, of a list of calls, or of an object that holds such a list."""
     if isinstance(value, dict):
         inner = next((value[key] for key in LISTS if isinstance(value.get(key), list)), None)
@@ -107,50 +107,50 @@ def _block_kind(item: dict[str, Json]) -> BlockKind | None:
     return None
 
 
-def _ordered(items: Sequence[Json], into: Calls) -> Block | None:
+def _gather_list(items: Sequence[Json], into: Calls) -> Block | None:
     """Gather the calls of a list; return their order where a block of it says one."""
     if not any(isinstance(item, dict) and _block_kind(item) for item in items):
         for item in items:
             _add(item, into, steps=False)
         return None
-    blocks = tuple(_nested(item, into, 0, steps=False) for item in items)
+    blocks = tuple(_gather_nested(item, into, 0, steps=False) for item in items)
     only = blocks[0]
     return only if len(blocks) == 1 and isinstance(only, Block) else Block("sequential", blocks)
 
 
-def _nested(item: Json, into: Calls, depth: int, *, steps: bool) -> int | Block:
+def _gather_nested(item: Json, into: Calls, depth: int, *, steps: bool) -> int | Block:
     """Gather the calls of an item and return its place, or its block."""
     kind = _block_kind(item) if isinstance(item, dict) else None
     if kind is None or depth > _DEEPEST:
         return _add(item, into, steps=steps)
     steps = steps or kind == "sequential"
-    return Block(kind, tuple(_nested(inner, into, depth + 1, steps=steps) for inner in get_list(item, kind)))
+    return Block(kind, tuple(_gather_nested(inner, into, depth + 1, steps=steps) for inner in get_list(item, kind)))
 
 
 def _add(item: Json, into: Calls, *, steps: bool) -> int:
     """Gather one call; what is none among calls is answered, not passed over."""
     reason = item.get("reasoning") if isinstance(item, dict) else None
-    return into.add(call_of(item), reason, steps=steps)
+    return into.add(parse_call(item), reason, steps=steps)
 
 
-def call_of(item: Json) -> ToolCall:
+def parse_call(item: Json) -> ToolCall:
     """Return the call an entry describes; one that describes none is a broken call that says how to write it."""
     raw = strict_json.canonical(item).decode()
     if not isinstance(item, dict):
-        return ToolCall.broken("unreadable", raw, _FORM)
+        return ToolCall.from_defect("unreadable", raw, _FORM)
     entry = _inner(item)
     name = next((named for key in NAMES if isinstance(named := entry.get(key), str)), None)
     if name is None:
-        return ToolCall.broken("unreadable", raw, _FORM)
+        return ToolCall.from_defect("unreadable", raw, _FORM)
     key = next((key for key in ARGUMENTS if key in entry), "")
     other = sorted(entry.keys() - {*NAMES, *_ASIDE, key})
     if other:
-        return ToolCall.broken(name, raw, f"`{other[0][:64]}` is no part of a call; put arguments under `args`")
+        return ToolCall.from_defect(name, raw, f"`{other[0][:64]}` is no part of a call; put arguments under `args`")
     arguments = entry.get(key) if key else {}
     if isinstance(arguments, str):
         return ToolCall.parse(name, arguments)
     if not isinstance(arguments, dict):
-        return ToolCall.broken(name, raw, "`args` is no object; put the arguments into one by their names")
+        return ToolCall.from_defect(name, raw, "`args` is no object; put the arguments into one by their names")
     return ToolCall.of(name, arguments)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foregate.agent.dialects.json.pieces import FENCE
-from foregate.agent.dialects.json.reader import JsonReader, read
+from foregate.agent.dialects.json.reader import JsonReader, parse_text
 from foregate.agent.dialects.text.dialect import Reader
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
@@ -36,51 +36,51 @@ class JsonDialect:
     name = "json"
     stop: tuple[str, ...] = ()
 
-    def section(self, tools: Sequence[ToolSpec]) -> str:
+    def build_section(self, tools: Sequence[ToolSpec]) -> str:
         """Return what teaches the dialect, with each tool as a line."""
-        return _SECTION.format(tools="\n".join(_taught(spec) for spec in tools))
+        return _SECTION.format(tools="\n".join(_render_tool(spec) for spec in tools))
 
-    def reader(self, tools: Sequence[ToolSpec]) -> Reader:
+    def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
         """Return a reader; an unknown tool is a call like any other, which the judge refuses."""
         return JsonReader(frozenset(spec.name for spec in tools))
 
-    def said(self, message: Message) -> str:
+    def render_message(self, message: Message) -> str:
         """Return words and calls; the calls stand first where the words would hide them."""
         if not message.calls:
             return message.text
-        block = f"{FENCE}json\n{written(message)}\n{FENCE}"
+        block = f"{FENCE}json\n{render_calls(message)}\n{FENCE}"
         if not message.text.strip():
             return block
         after = f"{message.text.strip()}\n\n{block}"
         known = frozenset(call.name for call in message.calls)
-        return after if read(after, known).text == message.text.strip() else f"{block}\n\n{message.text.strip()}"
+        return after if parse_text(after, known).text == message.text.strip() else f"{block}\n\n{message.text.strip()}"
 
-    def answered(self, answers: Sequence[tuple[str, str]]) -> str:
+    def render_answers(self, answers: Sequence[tuple[str, str]]) -> str:
         """Return the answers as one JSON object; what tools gave stands in it as strings."""
         told: Json = [{"tool": name, "answer": strict_json.parse(text)} for name, text in answers]
         return strict_json.canonical({"results": told}).decode()
 
 
-def written(message: Message) -> str:
+def render_calls(message: Message) -> str:
     """Return the calls of a message as JSON: one object, or a list, or blocks."""
-    entries = [_entry(call) for call in message.calls]
+    entries = [_build_entry(call) for call in message.calls]
     if message.order is not None:
-        return _text(_laid_out(message.order, entries))
-    return _text(entries[0] if len(entries) == 1 else entries)
+        return _render_json(_lay_out(message.order, entries))
+    return _render_json(entries[0] if len(entries) == 1 else entries)
 
 
-def _entry(call: ToolCall) -> Json:
+def _build_entry(call: ToolCall) -> Json:
     return {"tool": call.name, "args": dict(call.arguments) if call.arguments is not None else call.raw}
 
 
-def _laid_out(block: Block, entries: Sequence[Json]) -> Json:
-    items = [entries[item] if isinstance(item, int) else _laid_out(item, entries) for item in block.items]
+def _lay_out(block: Block, entries: Sequence[Json]) -> Json:
+    items = [entries[item] if isinstance(item, int) else _lay_out(item, entries) for item in block.items]
     return {block.kind: items}
 
 
-def _text(value: Json) -> str:
+def _render_json(value: Json) -> str:
     return strict_json.canonical(value).decode()
 
 
-def _taught(spec: ToolSpec) -> str:
-    return f"- {_text(spec.name)}: {' '.join(spec.description.split())} {_text(dict(spec.parameters))}"
+def _render_tool(spec: ToolSpec) -> str:
+    return f"- {_render_json(spec.name)}: {' '.join(spec.description.split())} {_render_json(dict(spec.parameters))}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foregate.agent.dialects.json.calls import Calls, Known, gather
-from foregate.agent.dialects.json.pieces import Piece, Pieces
+from foregate.agent.dialects.json.calls import Calls, Known, gather_calls
+from foregate.agent.dialects.json.pieces import TextPiece, TextSplitter
 from foregate.agent.dialects.text import notes
-from foregate.agent.dialects.text.dialect import Parsed
+from foregate.agent.dialects.text.dialect import ParsedResponse
 from foregate.agent.dialects.text.prose import Words
 from foregate.agent.dialects.text.window import Window
 from foregate.schemas import strict_json
@@ -32,7 +32,7 @@ class JsonReader:
         self._calls: tuple[ToolCall, ...] = ()
         self._order: Block | None = None
         self._later = 0
-        pieces = Pieces(self._window, self._take)
+        pieces = TextSplitter(self._window, self._take)
         self._notes = pieces.notes
         self._running = pieces.read()
         next(self._running)
@@ -46,15 +46,15 @@ class JsonReader:
         """Take in the next piece; return the words in it that may be shown now."""
         self._window.push(text)
         next(self._running, None)
-        return self._words.shown()
+        return self._words.take_new()
 
-    def close(self) -> Parsed:
+    def close(self) -> ParsedResponse:
         """Return what the response said."""
         self._window.ended = True
         next(self._running, None)
         left_out = self._later - 1
         left = [f"{left_out} more pieces of JSON with calls were left out"] if left_out > 0 else []
-        return Parsed(
+        return ParsedResponse(
             self._words.text,
             self._calls,
             "\n".join([*self._thoughts, *self._found.reasons]).strip(),
@@ -63,31 +63,31 @@ class JsonReader:
             (*self._notes, *left),
         )
 
-    def _take(self, piece: Piece) -> None:
+    def _take(self, piece: TextPiece) -> None:
         match piece.kind:
             case "thought":
                 self._thoughts.append(piece.inner.strip())
             case "end" if not self._thoughts:
-                self._only_thought(piece.whole)
-            case "json" if self._calls_in(piece.inner):
+                self._drop_as_thought(piece.whole)
+            case "json" if self._gather_calls(piece.inner):
                 pass
             case "words" | "json":
                 self._words.add(strict_json.scrub(piece.whole))
 
-    def _only_thought(self, closing: str) -> None:
+    def _drop_as_thought(self, closing: str) -> None:
         """Take all that came so far for a thought that began in the prompt: what it called is dropped."""
         if self._calls:
-            self._notes.append(notes.only_thought(closing))
-        self._thoughts.append(self._words.taken())
+            self._notes.append(notes.note_only_thought(closing))
+        self._thoughts.append(self._words.take_all())
         self._found, self._calls, self._order, self._later = Calls([], [], []), (), None, 0
 
-    def _calls_in(self, text: str) -> bool:
+    def _gather_calls(self, text: str) -> bool:
         """Gather the calls in a piece of JSON, and return whether it holds any.
 
         Those of the first such piece are made, those of the second are refused, and further pieces counted.
         """
         gathered = Calls([], [], [])
-        order = gather(text, gathered, self._known)
+        order = gather_calls(text, gathered, self._known)
         if not gathered.calls:
             return False
         if not self._calls:
@@ -97,12 +97,14 @@ class JsonReader:
         self._later += 1
         if self._later == 1:
             before = len(self._calls)
-            self._calls += tuple(ToolCall.broken(call.name, call.raw, call.defect or _AGAIN) for call in gathered.calls)
+            self._calls += tuple(
+                ToolCall.from_defect(call.name, call.raw, call.defect or _AGAIN) for call in gathered.calls
+            )
             self._order = self._order and Block("sequential", (self._order, *range(before, len(self._calls))))
         return True
 
 
-def read(text: str, known: Known = frozenset()) -> Parsed:
+def parse_text(text: str, known: Known = frozenset()) -> ParsedResponse:
     """Return what a whole text says."""
     reader = JsonReader(known)
     reader.feed(text)

@@ -10,8 +10,8 @@ from foregate.agent.dialects.tags.forms import Arguments, Finish, Form
 from foregate.agent.dialects.tags.names import Names
 from foregate.agent.dialects.tags.parameters import Shape
 from foregate.agent.dialects.tags.tag_reader import TagReader
-from foregate.agent.dialects.tags.tag_writer import Spelling, spelled
-from foregate.agent.dialects.tags.teaching import taught
+from foregate.agent.dialects.tags.tag_writer import Spelling, build_spelling
+from foregate.agent.dialects.tags.teaching import render_rules
 from foregate.agent.dialects.text.dialect import Reader
 from foregate.schemas.message import Message
 from foregate.schemas.tool_spec import ToolSpec
@@ -46,7 +46,7 @@ first line
 """
 
 
-def _commit(arguments: Arguments) -> Sequence[tuple[str, Arguments]]:
+def _build_commit(arguments: Arguments) -> Sequence[tuple[str, Arguments]]:
     """Return the calls of a commit: staging the files it names, then the commit."""
     files = arguments.pop("files", None)
     if files is None:
@@ -55,7 +55,7 @@ def _commit(arguments: Arguments) -> Sequence[tuple[str, Arguments]]:
     return [("git_add", {"paths": files, **where}), ("git_commit", arguments)]
 
 
-def _tests(arguments: Arguments) -> Sequence[tuple[str, Arguments]]:
+def _build_test_run(arguments: Arguments) -> Sequence[tuple[str, Arguments]]:
     """Return the call that runs the tests of a package: those of its folder, `./...` being all there are."""
     package = arguments.pop("package", None)
     if isinstance(package, str) and package not in _EVERYTHING and "cwd" not in arguments:
@@ -63,7 +63,7 @@ def _tests(arguments: Arguments) -> Sequence[tuple[str, Arguments]]:
     return [("run_tests", arguments)]
 
 
-_FINISH: Mapping[str, Finish] = {"git_commit": _commit, "run_tests": _tests}
+_FINISH: Mapping[str, Finish] = {"git_commit": _build_commit, "run_tests": _build_test_run}
 
 
 class ActionTags:
@@ -83,31 +83,31 @@ class ActionTags:
             tag: (tool, {**names, **self._names.parameters.get(tool, {})}) for tag, (tool, names) in actions.items()
         }
 
-    def section(self, tools: Sequence[ToolSpec]) -> str:
+    def build_section(self, tools: Sequence[ToolSpec]) -> str:
         """Return what teaches the dialect, with a line for each tag."""
-        return _INTRODUCTION + taught([(form, "") for form in _Tags(self, tools).taught()])
+        return _INTRODUCTION + render_rules([(form, "") for form in _ActionGrammar(self, tools).list_forms()])
 
-    def reader(self, tools: Sequence[ToolSpec]) -> Reader:
+    def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
         """Return a reader of one response."""
-        return TagReader(_Tags(self, tools))
+        return TagReader(_ActionGrammar(self, tools))
 
-    def said(self, message: Message) -> str:
+    def render_message(self, message: Message) -> str:
         """Return a message in tags."""
-        return tag_writer.said(message, self.spelling)
+        return tag_writer.render_message(message, self.find_spelling)
 
-    def answered(self, answers: Sequence[tuple[str, str]]) -> str:
+    def render_answers(self, answers: Sequence[tuple[str, str]]) -> str:
         """Return answers in tags."""
-        return tag_writer.answered(answers)
+        return tag_writer.render_answers(answers)
 
-    def spelling(self, tool: str) -> Spelling | None:
+    def find_spelling(self, tool: str) -> Spelling | None:
         """Return how a tool is written."""
         if tool not in SERVICE_OF:
-            return spelled(tool)
+            return build_spelling(tool)
         tag = next((tag for tag, (ours, _) in self._actions.items() if ours == tool), tool)
         names = self._actions[tag][1] if tag in self._actions else self._names.parameters.get(tool, {})
         return Spelling(tag, "", names, COMMANDS.get(tool, ()))
 
-    def form(self, tag: str, specs: Mapping[str, ToolSpec]) -> Form | None:
+    def find_form(self, tag: str, specs: Mapping[str, ToolSpec]) -> Form | None:
         """Return what a tag calls with these tools: an action, or the tool of that name, which goes first.
 
         Where somebody's own tool stands in for a built-in one, its own names count.
@@ -128,11 +128,11 @@ class ActionTags:
         return tuple(self._actions)
 
 
-class _Tags:
+class _ActionGrammar:
     """The grammar of the dialect for some tools."""
 
-    signals = False
-    services = False
+    has_signals = False
+    has_services = False
 
     def __init__(self, dialect: ActionTags, tools: Sequence[ToolSpec]) -> None:
         self._dialect = dialect
@@ -143,9 +143,9 @@ class _Tags:
             lower.setdefault(tag.lower(), []).append(tag)
         self._lower = {low: tags[0] for low, tags in lower.items() if len(tags) == 1}
 
-    def form(self, name: str, service: str) -> Form | None:
+    def find_form(self, name: str, service: str) -> Form | None:
         """Return what a tag calls, however its letters are cased."""
-        return self._dialect.form(name, self._specs) or self._dialect.form(
+        return self._dialect.find_form(name, self._specs) or self._dialect.find_form(
             self._lower.get(name.lower(), ""), self._specs
         )
 
@@ -153,8 +153,8 @@ class _Tags:
         """Whether a tag is a service; there are none."""
         return False
 
-    def taught(self) -> list[Form]:
+    def list_forms(self) -> list[Form]:
         """Return the tag each tool is taught by: the action, or that of its own name."""
-        forms = [form for tag in self.tags if (form := self._dialect.form(tag, self._specs)) and form.spec]
+        forms = [form for tag in self.tags if (form := self._dialect.find_form(tag, self._specs)) and form.spec]
         first = {form.tool: form for form in reversed(forms)}
         return [first[name] for name in self._specs if name in first]

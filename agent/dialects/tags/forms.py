@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from foregate.agent.dialects.tags.command_words import Unreadable
-from foregate.agent.dialects.tags.parameters import Element, Shape, shape_of, value_of, worded
-from foregate.schemas.json_object import get_list, get_object, texts
+from foregate.agent.dialects.tags.command_words import UnreadableTag
+from foregate.agent.dialects.tags.parameters import Element, Shape, build_shape, read_list, read_value
+from foregate.schemas.json_object import as_texts, get_list, get_object
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
@@ -37,13 +37,13 @@ class Form(Struct, frozen=True):
         if name in self.aside:
             return self.aside[name]
         ours = self.names.get(name, name)
-        shape = shape_of(self.spec, ours.removesuffix("[]"))
+        shape = build_shape(self.spec, ours.removesuffix("[]"))
         return shape.inner("") if ours.endswith("[]") else shape
 
-    def calls(self, element: Element) -> list[ToolCall]:
-        """Return the calls an element makes; raise Unreadable with a sentence for the model."""
+    def build_calls(self, element: Element) -> list[ToolCall]:
+        """Return the calls an element makes; raise UnreadableTag with a sentence for the model."""
         if element.children is None and not element.exact and element.text.lstrip().startswith("{"):
-            return self._of_json(element)
+            return self._parse_json_calls(element)
         arguments: Arguments = {}
         for name, value in element.tag.attributes:
             self._put(arguments, name, Element(element.tag, value, exact=True))
@@ -51,51 +51,51 @@ class Form(Struct, frozen=True):
             for child in element.children:
                 self._put(arguments, child.tag.name, child)
         elif element.exact or element.text.strip():
-            self._put(arguments, self._bare(arguments), element)
-        return self._finished(arguments)
+            self._put(arguments, self._find_bare_parameter(arguments), element)
+        return self._finish_calls(arguments)
 
     def parameters(self) -> list[str]:
         """Return the names of the parameters in the tag, the tool's own where the tag has no other name for them."""
         own = get_object(self.spec.parameters, "properties") if self.spec else {}
-        return [*self.aside, *(self.theirs(name) for name in own)]
+        return [*self.aside, *(self.spell_parameter(name) for name in own)]
 
-    def required(self) -> list[str]:
+    def list_required(self) -> list[str]:
         """Return the names of the parameters that must be given, as in the tag."""
-        return [self.theirs(name) for name in self._required()]
+        return [self.spell_parameter(name) for name in self._list_required()]
 
-    def theirs(self, name: str) -> str:
+    def spell_parameter(self, name: str) -> str:
         """Return the tag's name for a parameter of the tool."""
         return next((theirs for theirs, ours in self.names.items() if ours.removesuffix("[]") == name), name)
 
-    def _required(self) -> list[str]:
-        return list(texts(get_list(self.spec.parameters, "required"), "required")) if self.spec else []
+    def _list_required(self) -> list[str]:
+        return list(as_texts(get_list(self.spec.parameters, "required"), "required")) if self.spec else []
 
-    def _bare(self, given: Arguments) -> str:
+    def _find_bare_parameter(self, given: Arguments) -> str:
         """Return the parameter that text without a tag is meant for, beside those given as attributes."""
         if self.spec is None:
             return "text"
-        required = [name for name in self._required() if name not in given]
+        required = [name for name in self._list_required() if name not in given]
         texts = [name for name in required if "string" in self.shape(name).types]
         if len(texts) == 1 or len(required) == 1:
-            return self.theirs((texts or required)[0])
+            return self.spell_parameter((texts or required)[0])
         if required:
-            needed = " and ".join(f"`{self.theirs(name)}`" for name in required)
-            raise Unreadable(f"`<{self.tag}>` needs {needed}; give each in a tag of its own inside it")
+            needed = " and ".join(f"`{self.spell_parameter(name)}`" for name in required)
+            raise UnreadableTag(f"`<{self.tag}>` needs {needed}; give each in a tag of its own inside it")
         names = ", ".join(f"`{name}`" for name in self.parameters()[:8])
-        raise Unreadable(f"`<{self.tag}>` takes no bare text" + (f"; its parameters are {names}" if names else ""))
+        raise UnreadableTag(f"`<{self.tag}>` takes no bare text" + (f"; its parameters are {names}" if names else ""))
 
     def _put(self, arguments: Arguments, name: str, element: Element) -> None:
         ours = name if name in self.aside else self.names.get(name, name)
         key = ours.removesuffix("[]")
         if key in arguments:
-            raise Unreadable(f"the parameter `{name[:64]}` of `<{self.tag}>` is given twice; keep one")
-        value = value_of(element, self.shape(name), self.tag)
+            raise UnreadableTag(f"the parameter `{name[:64]}` of `<{self.tag}>` is given twice; keep one")
+        value = read_value(element, self.shape(name), self.tag)
         arguments[key] = [value] if ours.endswith("[]") else value
 
-    def _of_json(self, element: Element) -> list[ToolCall]:
+    def _parse_json_calls(self, element: Element) -> list[ToolCall]:
         """Return the calls of arguments written as one JSON object."""
         if element.tag.attributes:
-            raise Unreadable(f"`<{self.tag}>` holds JSON and attributes; put all arguments into the JSON")
+            raise UnreadableTag(f"`<{self.tag}>` holds JSON and attributes; put all arguments into the JSON")
         call = ToolCall.parse(self.tool, element.text.strip())
         if call.arguments is None or not (self.finish or self.names.keys() & call.arguments.keys()):
             return [call]
@@ -104,19 +104,19 @@ class Form(Struct, frozen=True):
             ours = self.names.get(name, name)
             key = ours.removesuffix("[]")
             if key in arguments:
-                raise Unreadable(f"the parameter `{name[:64]}` of `<{self.tag}>` is given twice; keep one")
-            value = self._worded(name, value)
+                raise UnreadableTag(f"the parameter `{name[:64]}` of `<{self.tag}>` is given twice; keep one")
+            value = self._read_list(name, value)
             arguments[key] = [value] if ours.endswith("[]") else value
-        return self._finished(arguments)
+        return self._finish_calls(arguments)
 
-    def _worded(self, name: str, value: Json) -> Json:
+    def _read_list(self, name: str, value: Json) -> Json:
         """Return a list that a tag's own parameter is given as words, as `command` is; other values are as they are."""
         shape = self.shape(name)
         own = name in self.aside or name in self.names
-        if own and isinstance(value, str) and "array" in shape.types and not shape.text:
-            return worded(value, shape, self.tag)
+        if own and isinstance(value, str) and "array" in shape.types and not shape.may_be_text:
+            return read_list(value, shape, self.tag)
         return value
 
-    def _finished(self, arguments: Arguments) -> list[ToolCall]:
+    def _finish_calls(self, arguments: Arguments) -> list[ToolCall]:
         wanted = self.finish(arguments) if self.finish else [(self.tool, arguments)]
         return [ToolCall.of(tool, found) for tool, found in wanted]

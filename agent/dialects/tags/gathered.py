@@ -6,25 +6,25 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from foregate.evidence.state.placeholders import steps_in
+from foregate.evidence.state.placeholders import find_steps
 from foregate.schemas.order import Block, BlockKind
 from foregate.schemas.tool_call import ToolCall
 
 
-class Open(Struct):
+class OpenBlock(Struct):
     """A block that is being read."""
 
     kind: BlockKind
     items: list[int | Block] = field(default_factory=list)
 
 
-class Gathered:
+class CallCollector:
     """Calls in written order. Those of one tag are one item of the block they stand in."""
 
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
         self.deferred: list[int] = []
-        self._open: list[Open] = [Open("sequential")]
+        self._open: list[OpenBlock] = [OpenBlock("sequential")]
         self._blocks = False
 
     @property
@@ -34,7 +34,7 @@ class Gathered:
 
     def begin(self, kind: BlockKind) -> None:
         """A block begins."""
-        self._open.append(Open(kind))
+        self._open.append(OpenBlock(kind))
 
     def end(self) -> None:
         """A block ends; one without calls is none."""
@@ -49,15 +49,15 @@ class Gathered:
         Of several calls only the first may: for a later one the steps would be counted from the first.
         """
         steps = any(block.kind == "sequential" for block in self._open[1:])
-        if steps and any(map(_waits, calls[1:])):
+        if steps and any(map(_has_steps, calls[1:])):
             each = " and ".join(f"`<{call.name}>`" for call in calls)
             why = f"this tag makes several calls, and a later one names the result of a step; write {each} instead"
-            calls = [ToolCall.broken(calls[-1].name, calls[-1].raw, why)]
+            calls = [ToolCall.from_defect(calls[-1].name, calls[-1].raw, why)]
         first = len(self.calls)
         places = range(first, first + len(calls))
         self.calls += calls
         if steps:
-            self.deferred += [place for place in places if _waits(self.calls[place])]
+            self.deferred += [place for place in places if _has_steps(self.calls[place])]
         if len(calls) > 1 and self.depth:
             self._open[-1].items.append(Block("sequential", tuple(places)))
         else:
@@ -74,5 +74,5 @@ class Gathered:
         return only if len(items) == 1 and isinstance(only, Block) else Block("sequential", tuple(items))
 
 
-def _waits(call: ToolCall) -> bool:
-    return call.arguments is not None and bool(steps_in(dict(call.arguments)))
+def _has_steps(call: ToolCall) -> bool:
+    return call.arguments is not None and bool(find_steps(dict(call.arguments)))

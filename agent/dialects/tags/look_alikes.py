@@ -17,11 +17,11 @@ class LookAlikes:
             self._by_length.setdefault(len(name), []).append(name)
         self._tag = re.compile(rf"<(?:{'|'.join(map(re.escape, self._names))})[\s/>]")
 
-    def tagged(self, text: str) -> bool:
+    def has_tag(self, text: str) -> bool:
         """Whether a text holds the opening tag of one of the names."""
         return self._tag.search(text) is not None
 
-    def like(self, text: str) -> str:
+    def find_like(self, text: str) -> str:
         """Return the name that a text with characters beyond ASCII looks like, "" for none.
 
         It does when the name is left once invisible characters are gone and compatible ones are replaced, or when it
@@ -29,9 +29,9 @@ class LookAlikes:
         """
         seen = "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
         same = self._by_length.get(len(seen), ())
-        return next((name for name in same if _alike(seen.lower(), name.lower())), "")
+        return next((name for name in same if _is_alike(seen.lower(), name.lower())), "")
 
 
-def _alike(seen: str, name: str) -> bool:
+def _is_alike(seen: str, name: str) -> bool:
     other = [char for char, own in zip(seen, name, strict=False) if char != own]
     return all(not char.isascii() for char in other) and len(other) * 2 <= len(name)

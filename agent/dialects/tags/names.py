@@ -33,9 +33,11 @@ class Names(Struct, frozen=True):
     def from_json(cls, data: Json) -> Names:
         """Return the table a configuration holds; raise UsageError with one sentence for what is none."""
         if not isinstance(data, Mapping):
-            raise UsageError(f"the names of a dialect are a table with the keys {_listed(_TABLES)}")
+            raise UsageError(f"the names of a dialect are a table with the keys {_format_names(_TABLES)}")
         if other := sorted(str(key) for key in data if key not in _TABLES):
-            raise UsageError(f"the names of a dialect have no key `{other[0][:64]}`; there are {_listed(_TABLES)}")
+            raise UsageError(
+                f"the names of a dialect have no key `{other[0][:64]}`; there are {_format_names(_TABLES)}"
+            )
         for key in ("tags", "services"):
             table = data.get(key)
             if taken := sorted(RESERVED & {str(name).lower() for name in table} if isinstance(table, Mapping) else ()):
@@ -43,19 +45,19 @@ class Names(Struct, frozen=True):
         parameters = data.get("parameters", {})
         if not isinstance(parameters, Mapping):
             raise UsageError("`parameters` leads from a tool to a table of its parameters' names")
-        tags = _texts(data.get("tags", {}), "tags")
+        tags = _read_texts(data.get("tags", {}), "tags")
         if any(tag.lower() == _POLICYS and tool == "run_shell" for tag, tool in tags.items()):
             where = "`commands.execute_command: run_shell` in a policy file"
             raise UsageError(f"`tags` cannot lead `{_POLICYS}` to `run_shell`; the policy does, by {where}")
         return cls(
             tags,
-            _texts(data.get("services", {}), "services"),
-            _texts(data.get("tools", {}), "tools"),
-            {str(tool): _texts(table, f"parameters.{tool}") for tool, table in parameters.items()},
+            _read_texts(data.get("services", {}), "services"),
+            _read_texts(data.get("tools", {}), "tools"),
+            {str(tool): _read_texts(table, f"parameters.{tool}") for tool, table in parameters.items()},
         )
 
 
-def _texts(table: Json, where: str) -> Mapping[str, str]:
+def _read_texts(table: Json, where: str) -> Mapping[str, str]:
     """Return a table of names; raise UsageError where it is none."""
     if not isinstance(table, Mapping):
         raise UsageError(f"`{where[:80]}` is no table of names; write `theirs: ours`")
@@ -67,5 +69,5 @@ def _texts(table: Json, where: str) -> Mapping[str, str]:
     return found
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _format_names(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names)

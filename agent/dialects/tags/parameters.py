@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from foregate.agent.dialects.tags import command_words
-from foregate.agent.dialects.tags.command_words import Unreadable
-from foregate.agent.dialects.text.tag_scanner import Tag, decoded
+from foregate.agent.dialects.tags.command_words import UnreadableTag
+from foregate.agent.dialects.text.tag_scanner import Tag, decode_entities
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.json_object import get_list, get_object
@@ -60,19 +60,19 @@ class Shape(Struct, frozen=True):
         return _types(self.schema, self.root)
 
     @property
-    def text(self) -> bool:
+    def may_be_text(self) -> bool:
         """Whether a text is among what is allowed."""
         return not self.types or "string" in self.types
 
     @property
-    def literal(self) -> bool:
+    def is_literal(self) -> bool:
         """Whether text is taken as it is."""
         keys = self.schema if isinstance(self.schema, Mapping) else {}
-        return self.text and not self.short and not any(key in keys for key in _SHORT_KEYS)
+        return self.may_be_text and not self.short and not any(key in keys for key in _SHORT_KEYS)
 
     def inner(self, name: str) -> Shape:
         """Return the shape of an item, or of the property of that name."""
-        schema = _resolved(self.schema, self.root)
+        schema = _resolve_reference(self.schema, self.root)
         schema = schema if isinstance(schema, Mapping) else {}
         if "array" in self.types and "object" not in self.types:
             return Shape(schema.get("items", {}), self.root, self.short)
@@ -80,7 +80,7 @@ class Shape(Struct, frozen=True):
         return Shape(known.get(name, schema.get("additionalProperties", {})), self.root, self.short)
 
 
-def shape_of(spec: ToolSpec | None, name: str) -> Shape:
+def build_shape(spec: ToolSpec | None, name: str) -> Shape:
     """Return the shape of a tool's parameter; of one there is not, or of an unknown tool, that of any text."""
     if spec is None:
         return Shape({}, {})
@@ -91,31 +91,31 @@ def shape_of(spec: ToolSpec | None, name: str) -> Shape:
     return Shape(schema, spec.parameters, name in kinds, command)
 
 
-def value_of(element: Element, shape: Shape, tag: str) -> Json:
-    """Return the argument an element means; raise Unreadable with a sentence for the model. `tag` is the call's."""
+def read_value(element: Element, shape: Shape, tag: str) -> Json:
+    """Return the argument an element means; raise UnreadableTag with a sentence for the model. `tag` is the call's."""
     if element.children is not None:
-        return _of_children(element, shape, tag)
+        return _read_children(element, shape, tag)
     if element.exact:
-        return element.text if shape.text else _typed(element.text.strip(), shape, tag)
-    return value_of_text(element.text, shape, tag)
+        return element.text if shape.may_be_text else _read_typed_value(element.text.strip(), shape, tag)
+    return read_text_value(element.text, shape, tag)
 
 
-def value_of_text(text: str, shape: Shape, tag: str) -> Json:
+def read_text_value(text: str, shape: Shape, tag: str) -> Json:
     """Return what a text means that did not stand in CDATA."""
-    if shape.literal:
-        return without_breaks(text)
-    text = decoded(text.strip())
-    return text if shape.text else _typed(text, shape, tag)
+    if shape.is_literal:
+        return strip_first_break(text)
+    text = decode_entities(text.strip())
+    return text if shape.may_be_text else _read_typed_value(text, shape, tag)
 
 
-def worded(text: str, shape: Shape, tag: str) -> Json:
+def read_list(text: str, shape: Shape, tag: str) -> Json:
     """Return the list that words mean; a place for a result stays, which may become one."""
     if _PLACE.match(text):
         return text
-    return command_words.split(text, tag) if shape.command else command_words.words(text, tag)
+    return command_words.split_command(text, tag) if shape.command else command_words.split_words(text, tag)
 
 
-def without_breaks(text: str) -> str:
+def strip_first_break(text: str) -> str:
     """Return the content of a tag: without a line break right after the opening tag.
 
     Where there was one, blanks before a closing tag on a line of its own are no content either; the line break before
@@ -125,19 +125,19 @@ def without_breaks(text: str) -> str:
     return _LAST_LINE.sub("", text)[first.end() :] if first else text
 
 
-def _typed(text: str, shape: Shape, tag: str) -> Json:
+def _read_typed_value(text: str, shape: Shape, tag: str) -> Json:
     """Return a value that is no text; what cannot be read as one stays text, for the check of the schema to refuse."""
     if text[:1] in ("[", "{") and {"array", "object"} & shape.types:
         try:
             return strict_json.parse(text)
         except InvalidJson as error:
-            raise Unreadable(f"the JSON in `<{tag}>` cannot be read: {error}") from None
+            raise UnreadableTag(f"the JSON in `<{tag}>` cannot be read: {error}") from None
     if "array" in shape.types:
-        return command_words.split(text, tag) if shape.command else worded(text, shape, tag)
-    return _parsed(text, shape.types)
+        return command_words.split_command(text, tag) if shape.command else read_list(text, shape, tag)
+    return _parse_scalar(text, shape.types)
 
 
-def _parsed(text: str, types: set[str]) -> Json:
+def _parse_scalar(text: str, types: set[str]) -> Json:
     try:
         value = strict_json.parse(text.lower() if text in ("True", "False") else text)
     except InvalidJson:
@@ -152,21 +152,21 @@ def _classes(name: str) -> tuple[type, ...]:
     return kind if isinstance(kind, tuple) else (kind,)
 
 
-def _of_children(element: Element, shape: Shape, tag: str) -> Json:
+def _read_children(element: Element, shape: Shape, tag: str) -> Json:
     """Return the list or the object that tags in a tag make up."""
     children = element.children or ()
     if "array" in shape.types:
-        return [value_of(child, shape.inner(""), tag) for child in children]
+        return [read_value(child, shape.inner(""), tag) for child in children]
     value: dict[str, Json] = {}
     for child in children:
         name = dict(child.tag.attributes).get("name", child.tag.name)
         if name in value:
-            raise Unreadable(f"`{name[:64]}` is given twice in `<{element.tag.name}>`; keep one")
-        value[name] = value_of(child, shape.inner(name), tag)
+            raise UnreadableTag(f"`{name[:64]}` is given twice in `<{element.tag.name}>`; keep one")
+        value[name] = read_value(child, shape.inner(name), tag)
     return value
 
 
-def _resolved(schema: Json, root: Json, depth: int = 0) -> Json:
+def _resolve_reference(schema: Json, root: Json, depth: int = 0) -> Json:
     """Return the schema a local reference leads to."""
     reference = schema.get("$ref") if isinstance(schema, Mapping) else None
     if not isinstance(reference, str) or not reference.startswith("#/") or depth > _DEEPEST_SCHEMA:
@@ -174,11 +174,11 @@ def _resolved(schema: Json, root: Json, depth: int = 0) -> Json:
     found = root
     for part in reference[2:].split("/"):
         found = found.get(part, {}) if isinstance(found, Mapping) else {}
-    return _resolved(found, root, depth + 1)
+    return _resolve_reference(found, root, depth + 1)
 
 
 def _types(schema: Json, root: Json, depth: int = 0) -> set[str]:
-    schema = _resolved(schema, root)
+    schema = _resolve_reference(schema, root)
     if not isinstance(schema, Mapping) or depth > _DEEPEST_SCHEMA:
         return set()
     said = schema.get("type")

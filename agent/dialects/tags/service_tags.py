@@ -9,8 +9,8 @@ from foregate.agent.dialects.tags.builtin_names import COMMANDS, SERVICE_OF, SER
 from foregate.agent.dialects.tags.forms import Form
 from foregate.agent.dialects.tags.names import Names
 from foregate.agent.dialects.tags.tag_reader import TagReader
-from foregate.agent.dialects.tags.tag_writer import Spelling, spelled
-from foregate.agent.dialects.tags.teaching import taught
+from foregate.agent.dialects.tags.tag_writer import Spelling, build_spelling
+from foregate.agent.dialects.tags.teaching import render_rules
 from foregate.agent.dialects.text.dialect import Reader
 from foregate.agent.dialects.text.tag_scanner import is_name
 from foregate.agent.dialects.text.vocabulary import RESERVED
@@ -42,40 +42,40 @@ class ServiceTags:
     def __init__(self, names: Names | None = None) -> None:
         self._names = names or Names()
 
-    def section(self, tools: Sequence[ToolSpec]) -> str:
+    def build_section(self, tools: Sequence[ToolSpec]) -> str:
         """Return what teaches the dialect, with a line for each tool."""
-        forms = [(self.taught_form(spec), self._service_of(spec.name)) for spec in tools]
+        forms = [(self.build_form(spec), self._find_service(spec.name)) for spec in tools]
         order = {service: place for place, service in enumerate(dict.fromkeys(service for _, service in forms))}
-        return f"{_INTRODUCTION}\n{taught(sorted(forms, key=lambda one: (not one[1], order[one[1]])))}"
+        return f"{_INTRODUCTION}\n{render_rules(sorted(forms, key=lambda one: (not one[1], order[one[1]])))}"
 
-    def reader(self, tools: Sequence[ToolSpec]) -> Reader:
+    def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
         """Return a reader of one response."""
-        return TagReader(_Tags(self._names, tools))
+        return TagReader(_ServiceGrammar(self._names, tools))
 
-    def said(self, message: Message) -> str:
+    def render_message(self, message: Message) -> str:
         """Return a message in tags."""
-        return tag_writer.said(message, self.spelling)
+        return tag_writer.render_message(message, self.find_spelling)
 
-    def answered(self, answers: Sequence[tuple[str, str]]) -> str:
+    def render_answers(self, answers: Sequence[tuple[str, str]]) -> str:
         """Return answers in tags, each a sibling of the calls."""
-        return tag_writer.answered(answers)
+        return tag_writer.render_answers(answers)
 
-    def spelling(self, tool: str) -> Spelling | None:
+    def find_spelling(self, tool: str) -> Spelling | None:
         """Return how a tool is written: in its service, or alone in a tag of its own name."""
-        service = self._service_of(tool)
+        service = self._find_service(tool)
         if tool in SERVICE_OF:
             return Spelling(tool, service, self._names.parameters.get(tool, {}), COMMANDS.get(tool, ()))
         inner = tool.removeprefix(f"{service}.")
         if service and inner == tool:
             return None
-        return Spelling(inner, service, known=False) if service else spelled(tool)
+        return Spelling(inner, service, known=False) if service else build_spelling(tool)
 
-    def taught_form(self, spec: ToolSpec) -> Form:
+    def build_form(self, spec: ToolSpec) -> Form:
         """Return the tag a tool is taught by."""
-        spelling = self.spelling(spec.name)
+        spelling = self.find_spelling(spec.name)
         return Form(spelling.tag if spelling else spec.name, spec.name, spec, self._names.parameters.get(spec.name, {}))
 
-    def _service_of(self, tool: str) -> str:
+    def _find_service(self, tool: str) -> str:
         """Return the service a tool is written in, "" where it has a tag of its own.
 
         A dot in the name of a tool makes a service, unless the name would lead elsewhere from there.
@@ -87,11 +87,11 @@ class ServiceTags:
         return server if dot and usable and server not in self._names.services and "." not in inner else ""
 
 
-class _Tags:
+class _ServiceGrammar:
     """The grammar of the dialect for some tools."""
 
-    signals = True
-    services = True
+    has_signals = True
+    has_services = True
 
     def __init__(self, names: Names, tools: Sequence[ToolSpec]) -> None:
         self._names = names
@@ -100,21 +100,21 @@ class _Tags:
         self._services = {*SERVICES, *names.services, *servers}
         self.tags = tuple(dict.fromkeys((*self._specs, *names.tags, *self._services)))
 
-    def form(self, name: str, service: str) -> Form | None:
+    def find_form(self, name: str, service: str) -> Form | None:
         """Return what a tag calls: in a service always something, alone the tool of that name."""
         if service:
-            return self._named(name, self._tool(service, name))
+            return self._build_form(name, self._find_tool(service, name))
         tool = self._names.tags.get(name, name)
-        return self._named(name, tool) if tool in self._specs or name in self._names.tags else None
+        return self._build_form(name, tool) if tool in self._specs or name in self._names.tags else None
 
     def is_service(self, name: str) -> bool:
         """Whether a tag is a service."""
         return name in self._services
 
-    def _named(self, tag: str, tool: str) -> Form:
+    def _build_form(self, tag: str, tool: str) -> Form:
         return Form(tag, tool, self._specs.get(tool), self._names.parameters.get(tool, {}))
 
-    def _tool(self, service: str, name: str) -> str:
+    def _find_tool(self, service: str, name: str) -> str:
         """Return the tool of a service; where there is none, a name that says what was wanted, to be refused."""
         mapped = self._names.tools.get(f"{service}.{name}")
         if mapped is not None:

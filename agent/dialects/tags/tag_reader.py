@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from foregate.agent.dialects.tags.command_words import Unreadable
-from foregate.agent.dialects.tags.elements import Bodies, Cut, unclosed
+from foregate.agent.dialects.tags.command_words import UnreadableTag
+from foregate.agent.dialects.tags.elements import BodyReader, UnclosedTag, describe_unclosed
 from foregate.agent.dialects.tags.forms import Form
-from foregate.agent.dialects.tags.gathered import Gathered
+from foregate.agent.dialects.tags.gathered import CallCollector
 from foregate.agent.dialects.tags.look_alikes import LookAlikes
 from foregate.agent.dialects.text import notes
-from foregate.agent.dialects.text.dialect import Parsed
+from foregate.agent.dialects.text.dialect import ParsedResponse
 from foregate.agent.dialects.text.prose import Prose, Words
 from foregate.agent.dialects.text.tag_scanner import CDATA, COMMENT, COMMENT_END, Scanner, Tag
 from foregate.agent.dialects.text.vocabulary import BLOCKS, GENERIC, MARKUP, RESERVED, RESULT, THOUGHTS
@@ -35,21 +35,21 @@ class Grammar(Protocol):
     """The tags of a dialect for the tools of a request."""
 
     @property
-    def signals(self) -> bool:
+    def has_signals(self) -> bool:
         """Whether `<execute_tools />` and `Final Answer:` mean something."""
 
     @property
     def tags(self) -> Sequence[str]:
         """Every name of a tag that calls something or holds calls."""
 
-    def form(self, name: str, service: str) -> Form | None:
+    def find_form(self, name: str, service: str) -> Form | None:
         """Return what a tag calls within a service, "" outside one; None where it calls nothing."""
 
     def is_service(self, name: str) -> bool:
         """Whether a tag is a service: the tags in it are its tools."""
 
     @property
-    def services(self) -> bool:
+    def has_services(self) -> bool:
         """Whether an unknown tag that holds tags is an unknown service."""
 
 
@@ -60,10 +60,10 @@ class TagReader:
         self._grammar = grammar
         self._window = Window()
         self._scanner = Scanner(self._window)
-        self._bodies = Bodies(self._scanner)
+        self._bodies = BodyReader(self._scanner)
         self._words = Words()
-        self._prose = Prose(self._window, self._words, self._example)
-        self._gathered = Gathered()
+        self._prose = Prose(self._window, self._words, self._read_example)
+        self._gathered = CallCollector()
         self._containers: list[str] = []
         self._before: list[int] = []
         self._reasoning: list[str] = []
@@ -82,13 +82,13 @@ class TagReader:
         """Take in the next piece; return the words in it that may be shown now."""
         self._window.push(strict_json.scrub(text))
         next(self._running, None)
-        return self._words.shown()
+        return self._words.take_new()
 
-    def close(self) -> Parsed:
+    def close(self) -> ParsedResponse:
         """Return what the response said."""
         self._window.ended = True
         next(self._running, None)
-        return Parsed(
+        return ParsedResponse(
             self._words.text,
             tuple(self._gathered.calls),
             "\n".join(part for text in self._reasoning if (part := text.strip())),
@@ -99,86 +99,86 @@ class TagReader:
 
     def _read(self) -> Waits[None]:
         """Read the response from its beginning to its end."""
-        if not (yield from self._window.more()):
+        if not (yield from self._window.wait_for_more()):
             return
         while not self._cut:
-            answers = self._grammar.signals and not self._containers
-            mark = yield from self._prose.to_mark(answers=answers)
+            answers = self._grammar.has_signals and not self._containers
+            mark = yield from self._prose.read_to_mark(answers=answers)
             if mark == "tag":
-                yield from self._at_tag()
+                yield from self._read_at_tag()
             elif mark == "answer":
-                yield from self._answer()
+                yield from self._read_answer()
             else:
                 break
         if not self._cut:
-            self._end()
+            self._note_unclosed()
         if self._prose.unclosed_fence:
             self._notes.append("a code fence was not closed; what stands after it was taken as an example")
 
-    def _at_tag(self) -> Waits[None]:
+    def _read_at_tag(self) -> Waits[None]:
         """Read what begins with `<`: a tag, CDATA, a comment, or a character like any other."""
-        if (yield from self._scanner.see(CDATA)):
-            text, closed = yield from self._scanner.sections()
-            self._words.exact(text)
+        if (yield from self._scanner.is_next(CDATA)):
+            text, closed = yield from self._scanner.read_sections()
+            self._words.add_exact(text)
             if not closed:
                 self._notes.append("CDATA was not closed; what stands after it was taken as words")
             return
-        if (yield from self._scanner.see(COMMENT)):
-            yield from self._inert(COMMENT_END)
+        if (yield from self._scanner.is_next(COMMENT)):
+            yield from self._read_inert(COMMENT_END)
             return
-        tag = yield from self._scanner.see_tag()
-        signal = _SIGNAL.match(self._window.text, self._window.at) if self._grammar.signals else None
-        if signal is not None and self._form(signal[0].strip("</ >")) is None:
-            yield from self._signal(signal[0])
+        tag = yield from self._scanner.peek_tag()
+        signal = _SIGNAL.match(self._window.text, self._window.at) if self._grammar.has_signals else None
+        if signal is not None and self._find_form(signal[0].strip("</ >")) is None:
+            yield from self._end_at_signal(signal[0])
         elif tag is None:
-            yield from self._no_tag()
-        elif not (yield from self._known(tag)):
+            yield from self._read_no_tag()
+        elif not (yield from self._read_known_tag(tag)):
             self._words.add(self._window.skip(len(tag.text)))
 
-    def _known(self, tag: Tag) -> Waits[bool]:
+    def _read_known_tag(self, tag: Tag) -> Waits[bool]:
         """Read what a tag begins; return whether it means anything."""
         name = tag.name.lower()
         if name in THOUGHTS:
-            yield from self._thought(tag)
+            yield from self._read_thought(tag)
         elif name == RESULT and tag.kind != "close":
             self._skip(tag)
-            yield from self._cut_from(f"`{tag.text[:40]}`", notes.NO_RESULTS)
-        elif self._grammar.signals and name in _FINAL and tag.kind == "open":
+            yield from self._cut_at_mark(f"`{tag.text[:40]}`", notes.NO_RESULTS)
+        elif self._grammar.has_signals and name in _FINAL and tag.kind == "open":
             self._skip(tag)
-            yield from self._answer(tag.name)
+            yield from self._read_answer(tag.name)
         elif tag.kind == "close":
-            return self._closed(tag)
+            return self._close_container(tag)
         elif name in BLOCKS:
-            yield from self._block(tag, BLOCKS[name])
+            yield from self._open_block(tag, BLOCKS[name])
         elif name == GENERIC:
-            yield from self._generic(tag)
+            yield from self._read_generic_call(tag)
         else:
-            return (yield from self._calls_something(tag))
+            return (yield from self._read_call_or_service(tag))
         return True
 
-    def _calls_something(self, tag: Tag) -> Waits[bool]:
+    def _read_call_or_service(self, tag: Tag) -> Waits[bool]:
         """Read a call or the opening tag of a service; return whether the tag is either."""
-        form = self._form(tag.name)
+        form = self._find_form(tag.name)
         if form is not None:
-            yield from self._call(tag, form)
+            yield from self._read_call(tag, form)
             return True
         if self._grammar.is_service(tag.name):
-            self._open(tag)
+            self._open_container(tag)
             return True
-        held = yield from self._held(tag)
+        held = yield from self._detect_call_content(tag)
         if not held:
             return False
-        if held == "<" and self._grammar.services:
-            self._open(tag)
+        if held == "<" and self._grammar.has_services:
+            self._open_container(tag)
         else:
-            yield from self._call(tag, Form(tag.name, tag.name))
+            yield from self._read_call(tag, Form(tag.name, tag.name))
         return True
 
-    def _form(self, name: str) -> Form | None:
+    def _find_form(self, name: str) -> Form | None:
         service = next((one for one in reversed(self._containers) if one not in BLOCKS), "")
-        return self._grammar.form(name, service)
+        return self._grammar.find_form(name, service)
 
-    def _held(self, tag: Tag) -> Waits[str]:
+    def _detect_call_content(self, tag: Tag) -> Waits[str]:
         """Return how an unknown tag looks like a call, by what it holds: `<` or `{`; "" where it does not.
 
         It must begin a line or stand among calls; a tag of HTML, or one that holds words, is words.
@@ -188,75 +188,75 @@ class TagReader:
             return ""
         if tag.kind == "whole":
             return "{" if among or (tag.attributes and "_" in tag.name) else ""
-        skip = yield from self._scanner.see_blanks(len(tag.text))
-        first = yield from self._scanner.see_character(skip)
+        skip = yield from self._scanner.peek_past_blanks(len(tag.text))
+        first = yield from self._scanner.peek_character(skip)
         if first == "<":
-            inner = yield from self._scanner.see_tag(skip)
+            inner = yield from self._scanner.peek_tag(skip)
             return "<" if inner is not None and inner.kind != "close" else "{" if among else ""
         return "{" if among or first == "{" else ""
 
-    def _call(self, tag: Tag, form: Form) -> Waits[None]:
+    def _read_call(self, tag: Tag, form: Form) -> Waits[None]:
         """Read a call to its closing tag."""
         self._window.record = []
         self._skip(tag)
         try:
-            calls = form.calls((yield from self._bodies.call(tag, form.shape)))
-        except Unreadable as defect:
-            calls = [ToolCall.broken(form.tool, "".join(self._window.record), str(defect))]
-        except Cut as cut:
+            calls = form.build_calls((yield from self._bodies.read_call(tag, form.shape)))
+        except UnreadableTag as defect:
+            calls = [ToolCall.from_defect(form.tool, "".join(self._window.record), str(defect))]
+        except UnclosedTag as cut:
             raw = "".join(self._window.record)
-            calls = [ToolCall.broken(form.tool, raw, unclosed(tag.name, str(cut), raw))]
+            calls = [ToolCall.from_defect(form.tool, raw, describe_unclosed(tag.name, str(cut), raw))]
             self._cut = True
         self._window.record = None
         self._gathered.add(calls)
 
-    def _generic(self, tag: Tag) -> Waits[None]:
+    def _read_generic_call(self, tag: Tag) -> Waits[None]:
         """Read a call that names its tool in an attribute, for names that cannot be tags."""
         given = dict(tag.attributes)
         self._skip(tag)
         if tag.kind == "open":
-            text, closed = yield from self._scanner.inside(tag.name)
+            text, closed = yield from self._scanner.read_inside(tag.name)
             self._cut = not closed
             if text.strip() or not closed:
                 given = {}
         name, raw = given.get("name"), given.get("arguments", "{}")
         if name is None or given.keys() - {"name", "arguments", "defect"}:
             why = f'write it as `<{GENERIC} name="..." arguments="..."/>`, the arguments being JSON'
-            self._gathered.add([ToolCall.broken(name or GENERIC, raw, why)])
+            self._gathered.add([ToolCall.from_defect(name or GENERIC, raw, why)])
         elif given.get("defect"):
-            self._gathered.add([ToolCall.broken(name, raw, given["defect"])])
+            self._gathered.add([ToolCall.from_defect(name, raw, given["defect"])])
         else:
             self._gathered.add([ToolCall.parse(name, raw)])
 
-    def _block(self, tag: Tag, kind: BlockKind) -> Waits[None]:
+    def _open_block(self, tag: Tag, kind: BlockKind) -> Waits[None]:
         """Open a block; one that is nested too deep is read to its end and refused as a whole."""
         if tag.kind == "whole":
             self._skip(tag)
         elif self._gathered.depth < DEEPEST:
-            self._open(tag)
+            self._open_container(tag)
             self._gathered.begin(kind)
         else:
             self._skip(tag)
-            self._cut = not (yield from self._scanner.inside(tag.name))[1]
+            self._cut = not (yield from self._scanner.read_inside(tag.name))[1]
             why = f"blocks nest deeper than {DEEPEST}, so nothing in this one was done; flatten them"
-            self._gathered.add([ToolCall.broken(kind, tag.text, why)])
+            self._gathered.add([ToolCall.from_defect(kind, tag.text, why)])
             self._notes.append(f"blocks nest deeper than {DEEPEST}; the innermost were refused")
 
-    def _open(self, tag: Tag) -> None:
+    def _open_container(self, tag: Tag) -> None:
         """A block or a service begins."""
         self._skip(tag)
         if tag.kind == "whole":
-            self._nameless(tag.name)
+            self._note_empty_service(tag.name)
         else:
             self._containers.append(tag.name.lower() if tag.name.lower() in BLOCKS else tag.name)
             self._before.append(len(self._gathered.calls))
 
-    def _nameless(self, service: str) -> None:
+    def _note_empty_service(self, service: str) -> None:
         """Say of a service that held no tool that nothing was called."""
         why = f"`<{service}>` names no tool; put the tag of one of its tools into it"
-        self._gathered.add([ToolCall.broken(service, f"<{service}>", why)])
+        self._gathered.add([ToolCall.from_defect(service, f"<{service}>", why)])
 
-    def _closed(self, tag: Tag) -> bool:
+    def _close_container(self, tag: Tag) -> bool:
         """Close a block or a service, with those that stand open in it; return whether there was one of that name."""
         name = tag.name.lower() if tag.name.lower() in BLOCKS else tag.name
         if name not in self._containers:
@@ -268,7 +268,7 @@ class TagReader:
             if inner in BLOCKS:
                 self._gathered.end()
             elif empty:
-                self._nameless(inner)
+                self._note_empty_service(inner)
             if inner in BLOCKS and empty:
                 self._notes.append(f"`<{inner}>` held no call")
             if inner == name:
@@ -277,116 +277,121 @@ class TagReader:
         self._skip(tag)
         return True
 
-    def _thought(self, tag: Tag) -> Waits[None]:
+    def _read_thought(self, tag: Tag) -> Waits[None]:
         """Read a thought. A closing tag alone says that everything so far was one: what it called is dropped."""
         self._skip(tag)
         if tag.kind == "open":
-            text, closed = yield from self._scanner.inside(tag.name)
+            text, closed = yield from self._scanner.read_inside(tag.name)
             self._reasoning.append(text)
             if not closed:
-                self._notes.append(notes.open_thought(tag.name))
+                self._notes.append(notes.note_open_thought(tag.name))
         elif tag.kind == "close" and not self._reasoning and not self._containers:
             if self._gathered.calls:
-                self._notes.append(notes.only_thought(tag.text))
-            self._reasoning.append(self._words.taken())
-            self._gathered = Gathered()
+                self._notes.append(notes.note_only_thought(tag.text))
+            self._reasoning.append(self._words.take_all())
+            self._gathered = CallCollector()
 
-    def _signal(self, text: str) -> Waits[None]:
+    def _end_at_signal(self, text: str) -> Waits[None]:
         """The calls are to be made now; what stands after it is cut. Before any call it means nothing."""
         self._window.skip(len(text))
-        self._words.part()
+        self._words.end_piece()
         if self._gathered.calls:
-            yield from self._cut_from(f"`{text}`", "the calls come first")
+            yield from self._cut_at_mark(f"`{text}`", "the calls come first")
 
-    def _answer(self, tag: str = "") -> Waits[None]:
+    def _read_answer(self, tag: str = "") -> Waits[None]:
         """Read the answer, all words, to the end; one that stands after calls is premature and cut."""
         if self._gathered.calls:
-            yield from self._cut_from("`Final Answer:`", "its calls had not been made yet")
+            yield from self._cut_at_mark("`Final Answer:`", "its calls had not been made yet")
             return
-        text = yield from self._window.rest()
-        self._words.part()
+        text = yield from self._window.read_rest()
+        self._words.end_piece()
         self._words.add(text.rstrip().removesuffix(f"</{tag}>") if tag else text)
 
-    def _cut_from(self, mark: str, why: str) -> Waits[None]:
+    def _cut_at_mark(self, mark: str, why: str) -> Waits[None]:
         """End the response at a mark: drop what follows it, and say so where that is more than blanks."""
-        self._end()
+        self._note_unclosed()
         self._cut = True
-        self._notes += notes.cut(mark, (yield from self._window.rest()), why)
+        self._notes += notes.note_cut(mark, (yield from self._window.read_rest()), why)
 
-    def _end(self) -> None:
+    def _note_unclosed(self) -> None:
         """Say of a block or service that is still open that it was not closed."""
         if self._containers:
             name = self._containers[0]
             why = (
                 f"the response ended before `<{name}>` was closed; close it after the last of its calls, by `</{name}>`"
             )
-            self._gathered.add([ToolCall.broken(name, f"<{name}>", why)])
+            self._gathered.add([ToolCall.from_defect(name, f"<{name}>", why)])
 
-    def _no_tag(self) -> Waits[None]:
+    def _read_no_tag(self) -> Waits[None]:
         """Read a `<` that begins no tag; one that was meant as a call, or looks like a tag, is not passed over."""
         window = self._window
         while True:
             broken = _BROKEN_TAG.match(window.text, window.at)
-            if broken is None or broken[2] or broken.end() < len(window.text) or not (yield from window.more()):
+            if (
+                broken is None
+                or broken[2]
+                or broken.end() < len(window.text)
+                or not (yield from window.wait_for_more())
+            ):
                 break
-        if broken is not None and broken[2] and (form := self._form(broken[1])) is not None:
-            yield from self._malformed(broken, form)
+        if broken is not None and broken[2] and (form := self._find_form(broken[1])) is not None:
+            yield from self._refuse_malformed(broken, form)
             return
-        if (name := self._scanner.begun()) and (self._means(name) or self._begins(name)):
+        if (name := self._scanner.find_cut_tag()) and (self._has_meaning(name) or self._may_be_cut_name(name)):
             self._cut = True
-            form = self._form(name)
+            form = self._find_form(name)
             why = f"the response ended in the tag `<{name}`; send it again, whole"
-            self._gathered.add([ToolCall.broken(form.tool if form else name, window.take(len(window.text)), why)])
+            self._gathered.add([ToolCall.from_defect(form.tool if form else name, window.take(len(window.text)), why)])
             return
-        odd = yield from self._odd_tag()
-        if odd is None or not (close := self._alike.like(odd[2])):
+        odd = yield from self._peek_odd_tag()
+        if odd is None or not (close := self._alike.find_like(odd[2])):
             self._words.add(window.skip(1))
             return
         self._notes.append(f"`{odd[2][:60]}` is not `{close}`: it has other letters that look alike; it stayed text")
         if odd[1]:
             self._words.add(window.skip(len(odd[0])))
         else:
-            yield from self._inert(f"</{odd[2]}>")
+            yield from self._read_inert(f"</{odd[2]}>")
 
-    def _means(self, name: str) -> bool:
+    def _has_meaning(self, name: str) -> bool:
         """Whether a tag of that name calls something or holds calls."""
-        return self._form(name) is not None or name in BLOCKS or name == GENERIC or self._grammar.is_service(name)
+        return self._find_form(name) is not None or name in BLOCKS or name == GENERIC or self._grammar.is_service(name)
 
-    def _begins(self, name: str) -> bool:
+    def _may_be_cut_name(self, name: str) -> bool:
         """Whether the text, being at its end, may have been cut in the name of a tag that means something."""
-        if len(self._window.left) > len(name) + 1 or (len(name) < _CUT_NAME and not self._window.opens_line):
+        if len(self._window.remaining) > len(name) + 1 or (len(name) < _CUT_NAME and not self._window.opens_line):
             return False
         return any(tag.startswith(name) for tag in (*self._grammar.tags, *BLOCKS, GENERIC))
 
-    def _odd_tag(self) -> Waits[re.Match[str] | None]:
+    def _peek_odd_tag(self) -> Waits[re.Match[str] | None]:
         """Return the name after `<` where it is not all ASCII."""
         while True:
             odd = _ODD_TAG.match(self._window.text, self._window.at)
-            if odd is None or odd.end() < len(self._window.text) or not (yield from self._window.more()):
+            if odd is None or odd.end() < len(self._window.text) or not (yield from self._window.wait_for_more()):
                 return odd if odd is not None and not odd[2].isascii() else None
 
-    def _malformed(self, tag: re.Match[str], form: Form) -> Waits[None]:
+    def _refuse_malformed(self, tag: re.Match[str], form: Form) -> Waits[None]:
         """Refuse a call whose opening tag cannot be read, and pass over what it holds."""
         self._window.record = []
         self._window.skip(len(tag[0]))
         why = f'the tag `<{tag[1]}>` cannot be read: attributes are written as name="value"'
         if not tag[0].endswith("/>"):
-            self._cut = not (yield from self._scanner.inside(tag[1]))[1]
-        self._gathered.add([ToolCall.broken(form.tool, "".join(self._window.record), why)])
+            self._cut = not (yield from self._scanner.read_inside(tag[1]))[1]
+        self._gathered.add([ToolCall.from_defect(form.tool, "".join(self._window.record), why)])
         self._window.record = None
 
-    def _inert(self, end: str) -> Waits[None]:
+    def _read_inert(self, end: str) -> Waits[None]:
         """Read words up to a literal and past it; what looks like a tag in them is none."""
-        text, closed = yield from self._scanner.until(end)
+        text, closed = yield from self._scanner.read_until(end)
         self._words.add(text + end if closed else text)
         if not closed:
-            self._notes.append(notes.never_came(end))
+            self._notes.append(notes.note_missing_end(end))
 
     def _skip(self, tag: Tag) -> None:
         """Read the tag itself; the words before and after it are two pieces."""
         self._window.skip(len(tag.text))
-        self._words.part()
+        self._words.end_piece()
 
-    def _example(self, text: str) -> None:
-        if self._alike.tagged(text):
+    def _read_example(self, text: str) -> None:
+        if self._alike.has_tag(text):
             self._notes.append("tags in a code fence are examples; they were not carried out")

@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from foregate.agent.dialects.tags import command_words
 from foregate.agent.dialects.tags.builtin_names import LINES
-from foregate.agent.dialects.tags.command_words import Unreadable
+from foregate.agent.dialects.tags.command_words import UnreadableTag
 from foregate.agent.dialects.tags.forms import Form
-from foregate.agent.dialects.tags.parameters import without_breaks
+from foregate.agent.dialects.tags.parameters import strip_first_break
 from foregate.agent.dialects.tags.tag_reader import TagReader
-from foregate.agent.dialects.text.tag_scanner import CDATA, CDATA_END, decoded, encoded, is_name
+from foregate.agent.dialects.text.tag_scanner import CDATA, CDATA_END, decode_entities, encode_entities, is_name
 from foregate.agent.dialects.text.vocabulary import GENERIC, MARKUP, RESERVED, RESULT
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
@@ -44,7 +44,7 @@ class Spelling(Struct, frozen=True):
     known: bool = True
 
 
-class Spells(Protocol):
+class FindSpelling(Protocol):
     """How a dialect writes the tools it knows."""
 
     def __call__(self, tool: str) -> Spelling | None:
@@ -54,11 +54,11 @@ class Spells(Protocol):
 class _AnyTag:
     """A grammar in which every tag calls something, but for those of HTML."""
 
-    signals = True
-    services = False
+    has_signals = True
+    has_services = False
     tags = ()
 
-    def form(self, name: str, service: str) -> Form | None:
+    def find_form(self, name: str, service: str) -> Form | None:
         """Return what a tag would call."""
         return None if name.lower() in MARKUP else Form(name, name)
 
@@ -67,61 +67,63 @@ class _AnyTag:
         return False
 
 
-def said(message: Message, spell: Spells) -> str:
+def render_message(message: Message, spell: FindSpelling) -> str:
     """Return a message as text: its words, then its calls in blocks as they are ordered."""
-    calls = [_call(call, spell) for call in message.calls]
+    calls = [_render_call(call, spell) for call in message.calls]
     if message.order is not None:
-        ordered = set(message.order.places())
+        ordered = set(message.order.find_places())
         loose = [call for place, call in enumerate(calls) if place not in ordered]
-        calls = [*loose, _laid_out(message.order, calls)]
-    return "\n\n".join(part for part in (_words(message.text), *calls) if part)
+        calls = [*loose, _render_block(message.order, calls)]
+    return "\n\n".join(part for part in (_render_words(message.text), *calls) if part)
 
 
-def answered(answers: Sequence[tuple[str, str]]) -> str:
+def render_answers(answers: Sequence[tuple[str, str]]) -> str:
     """Return the answers, each in a tag of its own; no `<` of an answer is left that could begin one."""
     return "\n".join(
-        f'<{RESULT} call="{number}" tool="{encoded(name)}">{_without_tags(text)}</{RESULT}>'
+        f'<{RESULT} call="{number}" tool="{encode_entities(name)}">{_escape_tags(text)}</{RESULT}>'
         for number, (name, text) in enumerate(answers, start=1)
     )
 
 
-def _words(text: str) -> str:
+def _render_words(text: str) -> str:
     """Return words as they are where they read as themselves whatever tools there are, else in CDATA."""
     if text == text.strip() and not _RISKY.search(text):
         return text
     if _ODD.search(text) or _CUT.search(text):
-        return _cdata(text)
+        return _render_cdata(text)
     read = TagReader(_AnyTag())
     read.feed(f'{text}\n\n<{GENERIC} name="end"/>')
     parsed = read.close()
     plain = parsed.text == text and len(parsed.calls) == 1 and not parsed.reasoning
-    return text if plain else _cdata(text)
+    return text if plain else _render_cdata(text)
 
 
-def _laid_out(block: Block, calls: Sequence[str]) -> str:
-    items = (calls[item] if isinstance(item, int) else _laid_out(item, calls) for item in block.items)
+def _render_block(block: Block, calls: Sequence[str]) -> str:
+    items = (calls[item] if isinstance(item, int) else _render_block(item, calls) for item in block.items)
     return "\n".join((f"<{block.kind}>", *items, f"</{block.kind}>"))
 
 
-def _call(call: ToolCall, spell: Spells) -> str:
+def _render_call(call: ToolCall, spell: FindSpelling) -> str:
     """Return a call in the tag of its tool, or in the one that names its tool in an attribute."""
     spelling = spell(call.name)
     usable = spelling is not None and not {spelling.tag, spelling.service} & RESERVED
     if call.arguments is None or spelling is None or not usable:
-        defect = f' defect="{encoded(call.defect)}"' if call.arguments is None else ""
-        return f'<{GENERIC} name="{encoded(call.name)}" arguments="{encoded(call.raw)}"{defect}/>'
-    body = _parameters(call.arguments, spelling)
+        defect = f' defect="{encode_entities(call.defect)}"' if call.arguments is None else ""
+        return f'<{GENERIC} name="{encode_entities(call.name)}" arguments="{encode_entities(call.raw)}"{defect}/>'
+    body = _render_parameters(call.arguments, spelling)
     written = f"<{spelling.tag}>{body}</{spelling.tag}>"
     return f"<{spelling.service}>\n{written}\n</{spelling.service}>" if spelling.service else written
 
 
-def _parameters(arguments: Mapping[str, Json], spelling: Spelling) -> str:
+def _render_parameters(arguments: Mapping[str, Json], spelling: Spelling) -> str:
     """Return what stands in a call's tag: a tag for each argument, or JSON."""
-    names = [_theirs(name, value, spelling) for name, value in arguments.items()]
+    names = [_spell_parameter(name, value, spelling) for name, value in arguments.items()]
     if not spelling.known or not names or len(set(names)) < len(names) or not all(map(_can_be_parameter, names)):
-        return _without_tags(strict_json.canonical(dict(arguments)).decode())
+        return _escape_tags(strict_json.canonical(dict(arguments)).decode())
     values = (
-        _value(theirs, value, command=name in spelling.commands, single=theirs in spelling.names, lines=name in LINES)
+        _render_value(
+            theirs, value, command=name in spelling.commands, single=theirs in spelling.names, lines=name in LINES
+        )
         for theirs, (name, value) in zip(names, arguments.items(), strict=True)
     )
     return "\n".join(("", *values, ""))
@@ -131,59 +133,59 @@ def _can_be_parameter(name: str) -> bool:
     return is_name(name)
 
 
-def _theirs(name: str, value: Json, spelling: Spelling) -> str:
+def _spell_parameter(name: str, value: Json, spelling: Spelling) -> str:
     """Return the tag's name for a parameter; one for the only item of a list serves lists of one text."""
     for theirs, ours in spelling.names.items():
-        if ours == name or (ours == f"{name}[]" and _one_text(value)):
+        if ours == name or (ours == f"{name}[]" and _is_one_text(value)):
             return theirs
     return name
 
 
-def _one_text(value: Json) -> TypeGuard[list[str]]:
+def _is_one_text(value: Json) -> TypeGuard[list[str]]:
     return isinstance(value, list) and len(value) == 1 and isinstance(value[0], str)
 
 
-def _value(name: str, value: Json, *, command: bool, single: bool, lines: bool) -> str:
+def _render_value(name: str, value: Json, *, command: bool, single: bool, lines: bool) -> str:
     """Return one argument in its tag."""
-    if single and _one_text(value) and not command:
+    if single and _is_one_text(value) and not command:
         value = value[0]
     if isinstance(value, str):
-        return f"<{name}>{_text(value, name, lines=lines)}</{name}>"
-    line = _line(value) if command else ""
+        return f"<{name}>{_render_text(value, name, lines=lines)}</{name}>"
+    line = _render_command_line(value) if command else ""
     text = line or strict_json.canonical(value).decode()
-    return f"<{name}>{encoded(text).replace('&quot;', chr(34))}</{name}>"
+    return f"<{name}>{encode_entities(text).replace('&quot;', chr(34))}</{name}>"
 
 
-def _line(words: Json) -> str:
+def _render_command_line(words: Json) -> str:
     """Return a program and its arguments as a line, "" where the line would not read as the same words."""
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         return ""
     line = shlex.join(words)
     try:
-        return line if command_words.split(line, "") == words and line[:1] not in "[{" else ""
-    except Unreadable:
+        return line if command_words.split_command(line, "") == words and line[:1] not in "[{" else ""
+    except UnreadableTag:
         return ""
 
 
-def _text(value: str, name: str, *, lines: bool) -> str:
+def _render_text(value: str, name: str, *, lines: bool) -> str:
     """Return a text as what a tag holds: as it is where every way of reading it gives the same, else in CDATA."""
     if lines and "\n" in value:
-        written, same = f"\n{value}", without_breaks(f"\n{value}") == value
+        written, same = f"\n{value}", strip_first_break(f"\n{value}") == value
     else:
-        written, same = value, decoded(value.strip()) == value
+        written, same = value, decode_entities(value.strip()) == value
     same = same and not value.lstrip().startswith(CDATA) and f"<{name}" not in value and f"</{name}" not in value
-    return written if same else _cdata(value)
+    return written if same else _render_cdata(value)
 
 
-def _cdata(text: str) -> str:
+def _render_cdata(text: str) -> str:
     return f"{CDATA}{text.replace(CDATA_END, ']]]]><![CDATA[>')}{CDATA_END}"
 
 
-def _without_tags(text: str) -> str:
+def _escape_tags(text: str) -> str:
     """Return JSON with every `<` as an escape, which reads the same."""
     return text.replace("<", "\\u003c")
 
 
-def spelled(tool: str) -> Spelling | None:
+def build_spelling(tool: str) -> Spelling | None:
     """Return how a tool is written in a tag of its own name, its arguments being JSON."""
     return Spelling(tool, known=False) if is_name(tool) and tool.lower() not in MARKUP else None

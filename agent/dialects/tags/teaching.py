@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from foregate.agent.dialects.tags.forms import Form
 from foregate.agent.dialects.tags.parameters import Shape
-from foregate.agent.dialects.text.tag_scanner import encoded, is_name
+from foregate.agent.dialects.text.tag_scanner import encode_entities, is_name
 from foregate.agent.dialects.text.vocabulary import GENERIC, RESERVED
 
 _RULES = """\
@@ -20,7 +20,7 @@ it. Results come in the next message in <result> tags, which you never write you
 _LONGEST = 160
 
 
-def taught(forms: Sequence[tuple[Form, str]]) -> str:
+def render_rules(forms: Sequence[tuple[Form, str]]) -> str:
     """Return the rules, and of each tag with its service what it is given (`*`: it must be) and what it does."""
     lines: list[str] = []
     service = ""
@@ -28,19 +28,19 @@ def taught(forms: Sequence[tuple[Form, str]]) -> str:
         if inside != service:
             lines.append(f"in <{inside}>:" if inside else "alone:")
             service = inside
-        lines.append(_line(form))
+        lines.append(_render_line(form))
     return f"{_RULES}\nThe tags, with the tags in them; * must be given:\n" + "\n".join(lines)
 
 
-def _line(form: Form) -> str:
-    required = set(form.required())
-    given = [f"{name}{'*' * (name in required)}{_kind(form.shape(name))}" for name in form.parameters()]
+def _render_line(form: Form) -> str:
+    required = set(form.list_required())
+    given = [f"{name}{'*' * (name in required)}{_describe_kind(form.shape(name))}" for name in form.parameters()]
     plain = is_name(form.tag) and form.tag.lower() not in RESERVED
-    tag = f"<{form.tag}>" if plain else f'<{GENERIC} name="{encoded(form.tool)}" arguments="JSON"/>'
-    return f"{tag} {', '.join(given) or 'nothing'}: {_about(form)}"
+    tag = f"<{form.tag}>" if plain else f'<{GENERIC} name="{encode_entities(form.tool)}" arguments="JSON"/>'
+    return f"{tag} {', '.join(given) or 'nothing'}: {_describe_tool(form)}"
 
 
-def _about(form: Form) -> str:
+def _describe_tool(form: Form) -> str:
     """Return what a tool does, in the tag's names for its parameters."""
     about = " ".join(form.spec.description.split()) if form.spec else ""
     about = about if len(about) <= _LONGEST else about[:_LONGEST].rsplit(" ", 1)[0] + " ..."
@@ -49,11 +49,11 @@ def _about(form: Form) -> str:
     return about
 
 
-def _kind(shape: Shape) -> str:
+def _describe_kind(shape: Shape) -> str:
     """Return what a parameter is, where it is no text."""
     if shape.command:
         return " (a program and its arguments)"
     values = shape.schema.get("enum") if isinstance(shape.schema, Mapping) else None
     if isinstance(values, list):
         return f" ({', '.join(map(str, values))})"
-    return f" ({' or '.join(sorted(shape.types))})" if not shape.text else ""
+    return f" ({' or '.join(sorted(shape.types))})" if not shape.may_be_text else ""

@@ -16,7 +16,7 @@ DialectName = Literal["native", "json", "action_tags", "service_tags", "auto"]
 """How a model may say its calls; `native` is no dialect but the endpoint's own way, `auto` finds out."""
 
 
-class Parsed(Struct, frozen=True):
+class ParsedResponse(Struct, frozen=True):
     """What a text said in a dialect: words, what was thought aloud, calls with their order, and notes about it.
 
     A call that was begun and cannot be read is a `ToolCall.broken`. `order` and `deferred` are those of ModelResponse.
@@ -40,7 +40,7 @@ class Reader(Protocol):
     def calls(self) -> Sequence[ToolCall]:
         """The calls that are complete by now, in written order."""
 
-    def close(self) -> Parsed:
+    def close(self) -> ParsedResponse:
         """Return what the response said; called once, at its end."""
 
 
@@ -55,17 +55,17 @@ class Dialect(Protocol):
     def stop(self) -> tuple[str, ...]:
         """Texts before which generation may end; at most four."""
 
-    def section(self, tools: Sequence[ToolSpec]) -> str:
+    def build_section(self, tools: Sequence[ToolSpec]) -> str:
         """Return the part of the system prompt that teaches the dialect for these tools."""
 
-    def reader(self, tools: Sequence[ToolSpec]) -> Reader:
+    def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
         """Return a reader of one response; only these tools can be called, another name is a call that is refused."""
 
-    def said(self, message: Message) -> str:
+    def render_message(self, message: Message) -> str:
         """Return an assistant's message as the model would have written it: its words, then its calls in their order.
 
         Reading the text gives the same words, calls and order again.
         """
 
-    def answered(self, answers: Sequence[tuple[str, str]]) -> str:
+    def render_answers(self, answers: Sequence[tuple[str, str]]) -> str:
         """Return the answers to calls, (tool name, JSON object text) each, as one text; nothing in it can be a call."""

@@ -26,16 +26,16 @@ class InlineCode:
         return match[0] if match else ""
 
     @property
-    def opens_last(self) -> bool:
-        """Whether no backticks follow those here in their line; known once `see` found no code."""
+    def is_last_run(self) -> bool:
+        """Whether no backticks follow those here in their line; known once `peek_length` found no code."""
         return all(place <= self._window.position for place in self._runs.values())
 
     @property
     def line(self) -> int:
-        """How many characters the line still has, its break not counted; known once `see` found no code."""
+        """How many characters the line still has, its break not counted; known once `peek_length` found no code."""
         return self._end - self._window.position
 
-    def see(self) -> Waits[int]:
+    def peek_length(self) -> Waits[int]:
         """Return the length of the code that the backticks here open, 0 where no equal run follows in the line."""
         window = self._window
         while True:
@@ -60,7 +60,7 @@ class InlineCode:
             if closing is None and line is not None:
                 self._runs, self._end = runs, window.position + line.start() - window.at
                 return 0
-            if not (yield from window.more()):
+            if not (yield from window.wait_for_more()):
                 if closing is not None:
                     return closing.end() - window.at
                 self._runs, self._end = runs, window.position + len(window.text) - window.at

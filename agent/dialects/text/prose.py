@@ -50,29 +50,29 @@ class Words:
         if len(body) < len(text):
             self._held.append(text[len(body) :])
 
-    def exact(self, text: str) -> None:
+    def add_exact(self, text: str) -> None:
         """Take in words that stay as they are."""
-        self.part()
+        self.end_piece()
         if text:
             self._separate()
             self._out.append(text)
-            self.part()
+            self.end_piece()
 
-    def part(self) -> None:
+    def end_piece(self) -> None:
         """End the piece: a tag stood here."""
         self._held, self.fresh = [], True
 
-    def shown(self) -> str:
+    def take_new(self) -> str:
         """Return the words that came since the last time."""
         new = "".join(self._out[self._shown :])
         self._shown = len(self._out)
         return new
 
-    def taken(self) -> str:
+    def take_all(self) -> str:
         """Return all words and forget them: they turned out not to be meant for anybody."""
         text = self.text
         self._out, self._shown = [], 0
-        self.part()
+        self.end_piece()
         return text
 
     @property
@@ -96,21 +96,21 @@ class Prose:
         self._looked = -1
         self.unclosed_fence = False
 
-    def to_mark(self, *, answers: bool) -> Waits[Mark]:
+    def read_to_mark(self, *, answers: bool) -> Waits[Mark]:
         """Read up to a place where a tag may stand, or past the words that announce the answer."""
         window = self._window
         after_tag = window.position if self._words.fresh else -1
         while True:
-            if (window.at_line or window.position == after_tag) and self._looked != window.position:
+            if (window.is_at_line_start or window.position == after_tag) and self._looked != window.position:
                 self._looked = window.position
-                if answers and (yield from self._answer()):
+                if answers and (yield from self._read_answer_mark()):
                     return "answer"
-                if window.at_line and (yield from self._fence()):
+                if window.is_at_line_start and (yield from self._read_fence()):
                     continue
             special = _SPECIAL.search(window.text, window.at)
             if special is None:
                 self._words.add(window.take(len(window.text)))
-                if not (yield from window.more()):
+                if not (yield from window.wait_for_more()):
                     return "end"
                 continue
             self._words.add(window.take(special.start()))
@@ -119,51 +119,51 @@ class Prose:
             if special[0] == "\n":
                 self._words.add(window.skip(1))
             else:
-                yield from self._code()
+                yield from self._read_code()
 
-    def _answer(self) -> Waits[bool]:
+    def _read_answer_mark(self) -> Waits[bool]:
         window = self._window
         while True:
             match = _ANSWER.match(window.text, window.at)
             line = window.text.find("\n", window.at, window.at + _LONGEST_ANSWER)
             short = line < 0 and len(window.text) - window.at < _LONGEST_ANSWER
             undecided = match.end() == len(window.text) if match else short and self._may_answer()
-            if undecided and (yield from window.more()):
+            if undecided and (yield from window.wait_for_more()):
                 continue
             if match:
-                self._words.part()
+                self._words.end_piece()
                 window.take(match.end())
             return match is not None
 
     def _may_answer(self) -> bool:
         return _MAYBE_ANSWER.match(self._window.text, self._window.at) is not None
 
-    def _fence(self) -> Waits[bool]:
+    def _read_fence(self) -> Waits[bool]:
         """Read a fence that opens here, up to the end of its closing line or of the text."""
         window = self._window
         while True:
             fence = _FENCE.match(window.text, window.at)
             undecided = fence.end() == len(window.text) if fence else _MAYBE_FENCE.match(window.text, window.at)
-            if not undecided or not (yield from window.more()):
+            if not undecided or not (yield from window.wait_for_more()):
                 break
         if fence is None or (fence[1][0] == "`" and "`" in fence[2]):
             return False
         self._words.add(window.take(min(fence.end() + 1, len(window.text))))
-        yield from self._fenced(fence[1])
+        yield from self._read_fenced(fence[1])
         return True
 
-    def _fenced(self, mark: str) -> Waits[None]:
+    def _read_fenced(self, mark: str) -> Waits[None]:
         """Read what stands in a fence, and its closing line."""
         window = self._window
         while True:
-            ends = (end for end in _FENCE_END.finditer(window.text, window.at) if _closes(end[1], mark))
+            ends = (end for end in _FENCE_END.finditer(window.text, window.at) if _is_closing(end[1], mark))
             end = next(ends, None)
             if end is not None and end.end() < len(window.text):
                 self._read_example(end.end())
                 return
             if end is None:
                 self._read_example(max(window.at, window.text.rfind("\n", window.at) + 1))
-            if not (yield from window.more()):
+            if not (yield from window.wait_for_more()):
                 self.unclosed_fence = end is None
                 self._read_example(len(window.text))
                 return
@@ -173,23 +173,23 @@ class Prose:
         self._words.add(text)
         self._example(text)
 
-    def _code(self) -> Waits[None]:
+    def _read_code(self) -> Waits[None]:
         """Read inline code, or the backticks alone where no equal number of them follows in the line.
 
         Three and more that are the last of their line open a fence, though words stand before them.
         """
         window, inline = self._window, self._inline
-        if length := (yield from inline.see()):
+        if length := (yield from inline.peek_length()):
             self._words.add(window.skip(length))
             return
         run = inline.run
-        if len(run) < _FENCE_SIZE or not inline.opens_last:
+        if len(run) < _FENCE_SIZE or not inline.is_last_run:
             self._words.add(window.skip(len(run)))
             return
         self._words.add(window.take(min(window.at + inline.line + 1, len(window.text))))
-        yield from self._fenced(run)
+        yield from self._read_fenced(run)
 
 
-def _closes(mark: str, opening: str) -> bool:
+def _is_closing(mark: str, opening: str) -> bool:
     """Whether a line's mark closes a fence: of the same kind, and no shorter."""
     return mark[0] == opening[0] and len(mark) >= len(opening)

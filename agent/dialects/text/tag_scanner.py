@@ -39,12 +39,12 @@ class Tag(Struct, frozen=True):
     text: str
 
 
-def decoded(text: str) -> str:
+def decode_entities(text: str) -> str:
     """Return the text with the five entities of XML as the characters they name; every other `&` stays."""
     return _ENTITY.sub(lambda match: _CHARACTERS[match[1]], text) if "&" in text else text
 
 
-def encoded(text: str) -> str:
+def encode_entities(text: str) -> str:
     """Return the text with the four characters as entities that would be read as something else."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
@@ -55,81 +55,86 @@ def is_name(text: str) -> bool:
 
 
 class Scanner:
-    """Reads tags and what they hold from a window. Methods whose name begins with `see` read nothing."""
+    """Reads tags and what they hold from a window.
+
+    The methods that peek, and those that ask what is next, read nothing.
+    """
 
     def __init__(self, window: Window) -> None:
         self.window = window
 
-    def see_tag(self, skip: int = 0) -> Waits[Tag | None]:
+    def peek_tag(self, skip: int = 0) -> Waits[Tag | None]:
         """Return the tag that begins `skip` characters ahead, None where none does."""
         window = self.window
         while True:
             start = window.at + skip
             if match := _TAG.match(window.text, start):
-                return _tag(match)
+                return _build_tag(match)
             undecided = start >= len(window.text) or _BEGUN.match(window.text, start)
-            if not undecided or not (yield from window.more()):
+            if not undecided or not (yield from window.wait_for_more()):
                 return None
 
-    def begun(self) -> str:
+    def find_cut_tag(self) -> str:
         """Return the name of the opening tag that begins here and that the text, being at its end, cuts; else ""."""
         window = self.window
         name = _OPENED.match(window.text, window.at)
         return name[1] if name and window.ended and _BEGUN.match(window.text, window.at) else ""
 
-    def see(self, literal: str, skip: int = 0) -> Waits[bool]:
+    def is_next(self, literal: str, skip: int = 0) -> Waits[bool]:
         """Whether the text goes on with `literal`."""
         window = self.window
         while True:
             start = window.at + skip
             if window.text.startswith(literal, start):
                 return True
-            if not literal.startswith(window.text[start : start + len(literal)]) or not (yield from window.more()):
+            if not literal.startswith(window.text[start : start + len(literal)]) or not (
+                yield from window.wait_for_more()
+            ):
                 return False
 
-    def see_blanks(self, skip: int = 0) -> Waits[int]:
+    def peek_past_blanks(self, skip: int = 0) -> Waits[int]:
         """Return how far ahead the next character is that is no blank, or the end."""
         window = self.window
         while True:
             match = _BLANKS.match(window.text, window.at + skip)
             assert match is not None
-            if match.end() < len(window.text) or not (yield from window.more()):
+            if match.end() < len(window.text) or not (yield from window.wait_for_more()):
                 return match.end() - window.at
 
-    def see_character(self, skip: int = 0) -> Waits[str]:
+    def peek_character(self, skip: int = 0) -> Waits[str]:
         """Return the character `skip` ahead, "" at the end."""
         window = self.window
         while len(window.text) <= window.at + skip:
-            if not (yield from window.more()):
+            if not (yield from window.wait_for_more()):
                 return ""
         return window.text[window.at + skip]
 
-    def until(self, literal: str) -> Waits[tuple[str, bool]]:
+    def read_until(self, literal: str) -> Waits[tuple[str, bool]]:
         """Read up to a literal and past it; return what was before it, and whether it came at all."""
         window, pieces = self.window, []
         while (place := window.text.find(literal, window.at)) < 0:
             pieces.append(window.take(max(window.at, len(window.text) - len(literal) + 1)))
-            if not (yield from window.more()):
+            if not (yield from window.wait_for_more()):
                 pieces.append(window.take(len(window.text)))
                 return "".join(pieces), False
         pieces.append(window.take(place))
         window.take(place + len(literal))
         return "".join(pieces), True
 
-    def inside(self, name: str, parent: str = "") -> Waits[tuple[str, bool]]:
+    def read_inside(self, name: str, parent: str = "") -> Waits[tuple[str, bool]]:
         """Read what a tag holds, and its closing tag; return it, and whether the closing tag came at all.
 
         Tags of the same name in between are counted, so what they hold belongs to the content. With a `parent` the
         closing tag must be followed by another tag or the parent's closing tag; one that is not is content as well.
         """
-        window, marks, pieces = self.window, _marks(name), []
+        window, marks, pieces = self.window, _compile_tag_pattern(name), []
         depth = ahead = 0
         while True:
             mark = marks.search(window.text, window.at + ahead)
             if mark is None:
-                pieces.append(window.take(_safe(window, ahead)))
+                pieces.append(window.take(_find_safe_end(window, ahead)))
                 ahead = 0
-                if not (yield from window.more()):
+                if not (yield from window.wait_for_more()):
                     pieces.append(window.take(len(window.text)))
                     return "".join(pieces), False
                 continue
@@ -138,54 +143,54 @@ class Scanner:
                 depth += not mark[0].endswith("/>")
             elif depth:
                 depth -= 1
-            elif not parent or (yield from self._followed(ahead, parent)):
+            elif not parent or (yield from self._is_followed(ahead, parent)):
                 pieces.append(window.skip(start))
                 window.skip(ahead - start)
                 return "".join(pieces), True
 
-    def _followed(self, skip: int, parent: str) -> Waits[bool]:
+    def _is_followed(self, skip: int, parent: str) -> Waits[bool]:
         """Whether, after blanks, a tag is opened, the parent is closed, or the text is at its end."""
-        skip = yield from self.see_blanks(skip)
-        if (yield from self.see_character(skip)) != "<":
-            return (yield from self.see_character(skip)) == ""
-        follower = yield from self.see_character(skip + 1)
+        skip = yield from self.peek_past_blanks(skip)
+        if (yield from self.peek_character(skip)) != "<":
+            return (yield from self.peek_character(skip)) == ""
+        follower = yield from self.peek_character(skip + 1)
         if follower != "/":
             return follower == "" or follower == "_" or (follower.isascii() and follower.isalpha())
-        if not (yield from self.see(f"</{parent}", skip)):
+        if not (yield from self.is_next(f"</{parent}", skip)):
             return False
-        skip = yield from self.see_blanks(skip + len(parent) + 2)
-        return (yield from self.see_character(skip)) in (">", "")
+        skip = yield from self.peek_past_blanks(skip + len(parent) + 2)
+        return (yield from self.peek_character(skip)) in (">", "")
 
-    def see_cdata(self) -> Waits[bool]:
+    def is_cdata_next(self) -> Waits[bool]:
         """Whether the text goes on, after blanks, with a CDATA section."""
-        skip = yield from self.see_blanks()
-        return (yield from self.see(CDATA, skip))
+        skip = yield from self.peek_past_blanks()
+        return (yield from self.is_next(CDATA, skip))
 
-    def sections(self) -> Waits[tuple[str, bool]]:
+    def read_sections(self) -> Waits[tuple[str, bool]]:
         """Read CDATA sections and the blanks around them; return their text as one, and whether the last was closed."""
         pieces, closed = [], True
-        while closed and (yield from self.see_cdata()):
-            self.window.skip((yield from self.see_blanks()) + len(CDATA))
-            piece, closed = yield from self.until(CDATA_END)
+        while closed and (yield from self.is_cdata_next()):
+            self.window.skip((yield from self.peek_past_blanks()) + len(CDATA))
+            piece, closed = yield from self.read_until(CDATA_END)
             pieces.append(piece)
-        self.window.skip((yield from self.see_blanks()))
+        self.window.skip((yield from self.peek_past_blanks()))
         return "".join(pieces), closed
 
 
-def _tag(match: re.Match[str]) -> Tag:
+def _build_tag(match: re.Match[str]) -> Tag:
     closing, name, attributes, whole = match.groups()
     kind: Literal["open", "close", "whole"] = "close" if closing else "whole" if whole else "open"
-    found = tuple((one[1], decoded(one[2][1:-1])) for one in _ATTRIBUTE.finditer(attributes))
+    found = tuple((one[1], decode_entities(one[2][1:-1])) for one in _ATTRIBUTE.finditer(attributes))
     return Tag(kind, name, found, match[0])
 
 
 @lru_cache(maxsize=256)
-def _marks(name: str) -> re.Pattern[str]:
+def _compile_tag_pattern(name: str) -> re.Pattern[str]:
     """Return the pattern of the tags of one name, opening and closing."""
     return re.compile(rf"<(?:(/){re.escape(name)}\s*+>|{re.escape(name)}(?:\s[^<>]*+)?+>)")
 
 
-def _safe(window: Window, ahead: int) -> int:
+def _find_safe_end(window: Window, ahead: int) -> int:
     """Return up to where nothing becomes a tag when more text comes; what is `ahead` was looked at."""
     begun = window.text.rfind("<", window.at + ahead)
     return len(window.text) if begun < 0 or window.text.find(">", begun) >= 0 else begun

@@ -13,7 +13,10 @@ _SHORT = 256
 
 
 class Window:
-    """What is left to read begins at `at`. Once `more` is asked, distances from `at` still hold, places do not."""
+    """What is left to read begins at `at`.
+
+    Once `wait_for_more` is asked, distances from `at` still hold, places do not.
+    """
 
     def __init__(self) -> None:
         self.text, self.at, self.ended = "", 0, False
@@ -31,12 +34,12 @@ class Window:
         return self._before + self.at
 
     @property
-    def at_line(self) -> bool:
+    def is_at_line_start(self) -> bool:
         """Whether the next character is the first one of a line."""
         return self._last in ("", "\n")
 
     @property
-    def left(self) -> str:
+    def remaining(self) -> str:
         """What arrived and is not read yet."""
         return self.text[self.at :]
 
@@ -46,13 +49,13 @@ class Window:
             self._waiting.append(piece)
             self._size += len(piece)
 
-    def more(self) -> Waits[bool]:
+    def wait_for_more(self) -> Waits[bool]:
         """Wait until there is more text than there was; False where there is none to come."""
         while True:
             kept = len(self.text) - self.at
             if self._waiting and (self.ended or kept < _SHORT or self._size * 2 >= kept):
                 self._before += self.at
-                self.text = "".join((self.left, *self._waiting))
+                self.text = "".join((self.remaining, *self._waiting))
                 self.at = self._size = 0
                 self._waiting.clear()
                 return True
@@ -76,9 +79,9 @@ class Window:
         """Read so many characters."""
         return self.take(self.at + size)
 
-    def rest(self) -> Waits[str]:
+    def read_rest(self) -> Waits[str]:
         """Read everything to the end."""
         pieces = [self.take(len(self.text))]
-        while (yield from self.more()):
+        while (yield from self.wait_for_more()):
             pieces.append(self.take(len(self.text)))
         return "".join(pieces)

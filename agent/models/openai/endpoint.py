@@ -33,7 +33,7 @@ class Endpoint:
             raise UsageError("the key holds a space or a character that no key has; set OPENAI_API_KEY anew")
         if not (url or "").strip() and not key:
             raise UsageError("there is no key for the endpoint; set OPENAI_API_KEY")
-        return cls(_checked((url or "").strip() or OPENAI_URL), key or PLACEHOLDER_KEY)
+        return cls(_check_url((url or "").strip() or OPENAI_URL), key or PLACEHOLDER_KEY)
 
     def clean(self, text: object) -> str:
         """Return words of the endpoint fit for a terminal: one line, printable, short, without the key."""
@@ -45,7 +45,7 @@ class Endpoint:
         return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]} ..."
 
 
-def _checked(url: str) -> str:
+def _check_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from foregate.agent.models.openai.endpoint import Endpoint
-from foregate.agent.models.openai.retry import Transient, retry_after
+from foregate.agent.models.openai.retry import Transient, read_retry_after
 from foregate.agent.models.openai.wire import LIMITS
 from foregate.schemas.errors import ModelError, ToolsRefused
 from foregate.schemas.json_object import get_object, get_text
@@ -38,7 +38,7 @@ NO_JSON = "check that OPENAI_BASE_URL names an OpenAI-compatible endpoint (it us
 AGAIN = "try again later"
 
 
-class Declined(Exception):
+class FeatureDeclined(Exception):
     """The endpoint refuses `feature` of the request, which can be asked without it."""
 
     def __init__(self, feature: str) -> None:
@@ -46,20 +46,20 @@ class Declined(Exception):
         self.feature = feature
 
 
-def translate(error: APIError, endpoint: Endpoint, body: Mapping[str, Json]) -> Exception:
-    """Return what to raise for a failure of the client: Transient, Declined or ModelError."""
+def translate_error(error: APIError, endpoint: Endpoint, body: Mapping[str, Json]) -> Exception:
+    """Return what to raise for a failure of the client: Transient, FeatureDeclined or ModelError."""
     from openai import APIConnectionError, APIStatusError, APITimeoutError
 
     if isinstance(error, APIStatusError):
-        return _status(error, endpoint, body)
+        return _translate_status(error, endpoint, body)
     if isinstance(error, APITimeoutError):
         return Transient(f"{endpoint.url} did not answer in time", "try again, or allow more time")
     if isinstance(error, APIConnectionError):
-        return _connection(error, endpoint)
-    return in_band(error.body if isinstance(error.body, Mapping) else {"message": error.message}, endpoint)
+        return _translate_connection(error, endpoint)
+    return translate_in_band(error.body if isinstance(error.body, Mapping) else {"message": error.message}, endpoint)
 
 
-def in_band(error: Json, endpoint: Endpoint) -> Exception:
+def translate_in_band(error: Json, endpoint: Endpoint) -> Exception:
     """Return what to raise for an `error` that came inside an answer of status 200."""
     error = error if isinstance(error, Mapping) else {"message": error}
     code = error.get("code")
@@ -69,27 +69,29 @@ def in_band(error: Json, endpoint: Endpoint) -> Exception:
     return Transient(f"{endpoint.url} failed while answering ({said})", AGAIN)
 
 
-def _status(error: APIStatusError, endpoint: Endpoint, body: Mapping[str, Json]) -> Exception:
-    status, said = error.status_code, endpoint.clean(_message(error.body))
+def _translate_status(error: APIStatusError, endpoint: Endpoint, body: Mapping[str, Json]) -> Exception:
+    status, said = error.status_code, endpoint.clean(_read_message(error.body))
     if status == 429 and error.code in ("insufficient_quota", "billing_not_active"):
         return ModelError(f"the account behind the key at {endpoint.url} has no credit left; top it up or use another")
-    if "tools" in body and _no_tools(status, _message(error.body), str(error.param or "")):
+    if "tools" in body and _is_about_missing_tools(status, _read_message(error.body), str(error.param or "")):
         refused = f"{endpoint.url} takes no tools for the model `{body.get('model', '')}`"
         return ToolsRefused(f"{refused}; use another model, or `--dialect json`")
     if status in RETRYABLE or (status >= 500 and status != 501):
-        wait = retry_after(error.response.headers, datetime.now(UTC))
+        wait = read_retry_after(error.response.headers, datetime.now(UTC))
         what = "limits the rate of requests" if status == 429 else "failed"
         return Transient(f"{endpoint.url} {what} ({status}{said and ': '}{said})", AGAIN, wait)
-    if status in SIMPLER and (feature := _declined(_message(error.body), str(error.param or ""), body)):
-        return Declined(feature)
-    return ModelError(_sentence(error, endpoint, str(body.get("model", "")), said))
+    if status in SIMPLER and (
+        feature := _find_declined_feature(_read_message(error.body), str(error.param or ""), body)
+    ):
+        return FeatureDeclined(feature)
+    return ModelError(_build_sentence(error, endpoint, str(body.get("model", "")), said))
 
 
-def _sentence(error: APIStatusError, endpoint: Endpoint, model: str, said: str) -> str:
+def _build_sentence(error: APIStatusError, endpoint: Endpoint, model: str, said: str) -> str:
     """Return the one sentence for a refusal that no repetition will change."""
     url, status, code = endpoint.url, error.status_code, error.code or ""
     because = f": {said}" if said else ""
-    message = _message(error.body).lower()
+    message = _read_message(error.body).lower()
     if 300 <= status < 400:
         return (
             f"{url} redirects elsewhere, which is never followed with a key; set OPENAI_BASE_URL to the final address"
@@ -109,7 +111,7 @@ def _sentence(error: APIStatusError, endpoint: Endpoint, model: str, said: str) 
     return f"{url} refused the request ({status}{because}); change the request or the model"
 
 
-def _declined(message: str, param: str, body: Mapping[str, Json]) -> str:
+def _find_declined_feature(message: str, param: str, body: Mapping[str, Json]) -> str:
     """Return the feature of `body` that a refusal speaks of, "" when it speaks of something else."""
     words = f"{param} {message}".lower()
     if "stream_options" in body and ("stream_options" in words or "include_usage" in words):
@@ -128,7 +130,7 @@ def _declined(message: str, param: str, body: Mapping[str, Json]) -> str:
     return asked if asked and any(word in words for word in spoken) else ""
 
 
-def _no_tools(status: int, message: str, param: str) -> bool:
+def _is_about_missing_tools(status: int, message: str, param: str) -> bool:
     """Whether a refusal says that there are no tools for the model at all; a failure only does in words we know."""
     words = message.lower()
     if status in TOOLLESS and any(said in words for said in NO_TOOLS):
@@ -137,7 +139,7 @@ def _no_tools(status: int, message: str, param: str) -> bool:
     return status in SIMPLER and of_tools and any(said in words for said in NONE_OF_IT)
 
 
-def _message(body: object) -> str:
+def _read_message(body: object) -> str:
     """Return an error body's words and the places it names, never what it repeats of our request."""
     if isinstance(body, Mapping):
         inner = body.get("error", body)
@@ -149,8 +151,8 @@ def _message(body: object) -> str:
     return body[:4000] if isinstance(body, str) else ""
 
 
-def _connection(error: APIConnectionError, endpoint: Endpoint) -> Exception:
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(error)):
+def _translate_connection(error: APIConnectionError, endpoint: Endpoint) -> Exception:
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _iterate_causes(error)):
         return ModelError(
             f"the certificate of {endpoint.url} cannot be verified; install its authority on this machine"
         )
@@ -160,7 +162,7 @@ def _connection(error: APIConnectionError, endpoint: Endpoint) -> Exception:
     )
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def _iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
     for _ in range(10):
         if error is None:
             return

@@ -9,10 +9,10 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from foregate.agent.models.openai.endpoint import PLACEHOLDER_KEY, Endpoint
-from foregate.agent.models.openai.errors import NO_JSON, Declined, translate
-from foregate.agent.models.openai.retry import Retries, Sleep, Transient, persist
+from foregate.agent.models.openai.errors import NO_JSON, FeatureDeclined, translate_error
+from foregate.agent.models.openai.retry import Retries, Sleep, Transient, call_with_retries
 from foregate.agent.models.openai.stream import Assembler, Emitter, Prices
-from foregate.agent.models.openai.wire import WireRequest, encode
+from foregate.agent.models.openai.wire import WireRequest, encode_body
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError, UsageError
 from foregate.schemas.message import ModelRequest
@@ -91,12 +91,12 @@ class OpenAIModel:
             emitter.begin()
             return await self._attempt(wire, emitter, stream)
 
-        return await persist(attempt, self._retries, sleep=self._sleep)
+        return await call_with_retries(attempt, self._retries, sleep=self._sleep)
 
     async def resolve(self) -> str:
         """Return the model's name, asking the endpoint when none was given; raise ModelError unless it has just one."""
         if not self._model:
-            listing = await persist(self._listing, self._retries, sleep=self._sleep)
+            listing = await call_with_retries(self._request_listing, self._retries, sleep=self._sleep)
             entries = listing.get("data") if isinstance(listing, Mapping) else None
             entries = entries if isinstance(entries, list) else []
             found = [entry.get("id") for entry in entries if isinstance(entry, Mapping)]
@@ -123,26 +123,26 @@ class OpenAIModel:
         """Ask once, or as often as the endpoint declines one more feature; what it declines is remembered."""
         declined = set(self._declined)
         while True:
-            body = wire.body(self._model, stream=stream, declined=declined)
+            body = wire.build_body(self._model, stream=stream, declined=declined)
             assembler = Assembler(wire.names, emitter, self._endpoint, self._limit)
             try:
                 await self._exchange(body, assembler)
-            except Declined as no:
+            except FeatureDeclined as no:
                 declined.add(no.feature)
                 continue
             self._declined |= declined
-            return assembler.response(self._model, self._prices, wire.notes(stream, declined))
+            return assembler.build_response(self._model, self._prices, wire.notes(stream, declined))
 
     async def _exchange(self, body: Mapping[str, Json], assembler: Assembler) -> None:
         longest = self._timeouts[2]
-        client = await self._client()
+        client = await self._get_client()
         deadline = asyncio.timeout(longest)
         try:
             async with deadline:
                 if not body.get("stream"):
-                    assembler.add(await self._whole(client, body))
+                    assembler.add(await self._request_whole(client, body))
                 else:
-                    await self._follow(self._chunks(client, body), assembler, deadline)
+                    await self._follow(self._request_chunks(client, body), assembler, deadline)
         except TimeoutError:
             if not deadline.expired():
                 raise
@@ -165,18 +165,18 @@ class OpenAIModel:
                 if running and assembler.complete:
                     deadline.reschedule(asyncio.get_running_loop().time() + AFTER_FINISH)
 
-    async def _whole(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> Json:
+    async def _request_whole(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> Json:
         import openai
 
         try:
-            answer = await client.post("/chat/completions", cast_to=object, content=encode(body))
-            return json.loads(answer) if isinstance(answer, str) else parsed(answer)
+            answer = await client.post("/chat/completions", cast_to=object, content=encode_body(body))
+            return json.loads(answer) if isinstance(answer, str) else to_json(answer)
         except openai.APIError as error:
-            raise translate(error, self._endpoint, body) from None
+            raise translate_error(error, self._endpoint, body) from None
         except (ValueError, RecursionError):
-            raise self._no_json() from None
+            raise self._build_no_json_error() from None
 
-    async def _chunks(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> AsyncGenerator[Json, None]:
+    async def _request_chunks(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> AsyncGenerator[Json, None]:
         """Yield the chunks of a stream, or the whole answer of an endpoint that never streams; close it at the end."""
         import openai
 
@@ -186,7 +186,7 @@ class OpenAIModel:
             stream: AsyncStream[object] = await client.post(
                 "/chat/completions",
                 cast_to=object,
-                content=encode(body),
+                content=encode_body(body),
                 options={"headers": {"Accept": EVENT_STREAM}},
                 stream=True,
                 stream_cls=openai.AsyncStream[object],
@@ -196,30 +196,30 @@ class OpenAIModel:
                     yield json.loads(await stream.response.aread())
                     return
                 async for chunk in stream:
-                    yield parsed(chunk)
+                    yield to_json(chunk)
         except openai.APIError as error:
-            raise translate(error, self._endpoint, body) from None
+            raise translate_error(error, self._endpoint, body) from None
         except (ValueError, RecursionError):
-            raise self._no_json() from None
+            raise self._build_no_json_error() from None
 
-    async def _listing(self) -> Json:
+    async def _request_listing(self) -> Json:
         import openai
 
-        client = await self._client()
+        client = await self._get_client()
         try:
             async with asyncio.timeout(self._timeouts[0]):
                 answer = await client.get("/models", cast_to=object)
-            return json.loads(answer) if isinstance(answer, str) else parsed(answer)
+            return json.loads(answer) if isinstance(answer, str) else to_json(answer)
         except TimeoutError:
             raise Transient(f"{self.url} did not list its models in time", "set FOREGATE_MODEL") from None
         except openai.NotFoundError:
             raise ModelError(f"{self.url} has no list of models; set FOREGATE_MODEL, or mend OPENAI_BASE_URL") from None
         except openai.APIError as error:
-            raise translate(error, self._endpoint, {}) from None
+            raise translate_error(error, self._endpoint, {}) from None
         except (ValueError, RecursionError):
-            raise self._no_json() from None
+            raise self._build_no_json_error() from None
 
-    async def _client(self) -> AsyncOpenAI:
+    async def _get_client(self) -> AsyncOpenAI:
         """Return the client; the first request builds it, beside the event loop, since the library loads slowly."""
         if self._built is None:
 
@@ -232,11 +232,11 @@ class OpenAIModel:
             self._built = await asyncio.to_thread(build)
         return self._built
 
-    def _no_json(self) -> Transient:
+    def _build_no_json_error(self) -> Transient:
         return Transient(f"{self.url} sent something that is not valid JSON", NO_JSON)
 
 
-def parsed(answer: object) -> Json:
+def to_json(answer: object) -> Json:
     """Return the JSON value the library made of an answer, None for anything that is none."""
     return answer if isinstance(answer, (dict, list, str, int, float)) else None
 

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from foregate.schemas.errors import ModelError
-from foregate.telemetry.diagnostics import diagnostics
+from foregate.telemetry.diagnostics import get_diagnostics
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -46,7 +46,7 @@ class Transient(Exception):
         self.why, self.advice, self.wait = why, advice, wait
 
 
-async def persist(attempt: Callable[[], Awaitable[T]], retries: Retries, *, sleep: Sleep) -> T:
+async def call_with_retries(attempt: Callable[[], Awaitable[T]], retries: Retries, *, sleep: Sleep) -> T:
     """Return what `attempt` returns, calling it again after a Transient; raise ModelError when patience is used up."""
     from tenacity import (
         AsyncRetrying,
@@ -61,15 +61,19 @@ async def persist(attempt: Callable[[], Awaitable[T]], retries: Retries, *, slee
     doubling = wait_exponential(**half) + wait_random_exponential(**half)
 
     def wait(state: RetryCallState) -> float:
-        asked = _failure(state).wait
+        asked = _get_failure(state).wait
         return doubling(state) if asked is None else min(asked, retries.retry_after)
 
     def note(state: RetryCallState) -> None:
-        fields = {"attempt": state.attempt_number, "wait": round(state.upcoming_sleep, 3), "why": _failure(state).why}
-        diagnostics().info("model_request_retried", **fields)
+        fields = {
+            "attempt": state.attempt_number,
+            "wait": round(state.upcoming_sleep, 3),
+            "why": _get_failure(state).why,
+        }
+        get_diagnostics().info("model_request_retried", **fields)
 
     def give_up(state: RetryCallState) -> T:
-        failure, tries = _failure(state), state.attempt_number
+        failure, tries = _get_failure(state), state.attempt_number
         times = "1 attempt" if tries == 1 else f"{tries} attempts"
         raise ModelError(f"{failure.why} ({times}); {failure.advice}")
 
@@ -85,7 +89,7 @@ async def persist(attempt: Callable[[], Awaitable[T]], retries: Retries, *, slee
     return result
 
 
-def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+def read_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     """Return the seconds that `Retry-After` (seconds or an HTTP date) or `retry-after-ms` asks for, else None."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
@@ -101,7 +105,7 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     return max((then - now).total_seconds(), 0.0) if then.tzinfo is not None else None
 
 
-def _failure(state: RetryCallState) -> Transient:
+def _get_failure(state: RetryCallState) -> Transient:
     failure = state.outcome.exception() if state.outcome is not None else None
     assert isinstance(failure, Transient)
     return failure

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from foregate.agent.models.openai.endpoint import Endpoint
-from foregate.agent.models.openai.errors import NO_JSON, in_band
+from foregate.agent.models.openai.errors import NO_JSON, translate_in_band
 from foregate.agent.models.openai.retry import Transient
-from foregate.agent.models.openai.wire import mend
+from foregate.agent.models.openai.wire import mend_surrogates
 from foregate.schemas.chat_format import WireNames
 from foregate.schemas.errors import ModelError
 from foregate.schemas.follower import Follower
@@ -37,7 +37,7 @@ class Prices:
     input: int = 0
     output: int = 0
 
-    def usage(self, reported: Json) -> Usage:
+    def build_usage(self, reported: Json) -> Usage:
         """Return the usage an endpoint reported, with its cost rounded up; what is no sound number counts as 0."""
         reported = reported if isinstance(reported, Mapping) else {}
         read, written = _count(reported.get("prompt_tokens")), _count(reported.get("completion_tokens"))
@@ -75,7 +75,7 @@ class _Call:
     name: str = ""
     pieces: list[str] = field(default_factory=list)
 
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the arguments so far are a whole JSON object already."""
         if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
             return False
@@ -114,15 +114,15 @@ class Assembler:
         if not isinstance(payload, Mapping):
             raise Transient(f"{self._endpoint.url} sent an answer that is not a JSON object", NO_JSON)
         if payload.get("error"):
-            raise in_band(payload["error"], self._endpoint)
+            raise translate_in_band(payload["error"], self._endpoint)
         self._model = self._model or _string(payload.get("model"))
         if isinstance(payload.get("usage"), Mapping):
             self._usage = payload["usage"]
         for choice in _list(payload.get("choices")):
             if isinstance(choice, Mapping) and choice.get("index", 0) in (0, None):
-                self._choice(choice)
+                self._add_choice(choice)
 
-    def response(self, model: str, prices: Prices, notes: tuple[str, ...]) -> ModelResponse:
+    def build_response(self, model: str, prices: Prices, notes: tuple[str, ...]) -> ModelResponse:
         """Return what was said; call it once, after the last chunk."""
         self._emit(self._half, last=True)
         finish = FINISHES.get(self._finish, self._finish)
@@ -130,7 +130,7 @@ class Assembler:
             shown = self._endpoint.clean(self._finish) or "none"
             notes = (*notes, f"the endpoint gave no known finish reason: {shown}")
             finish = "other"
-        calls = tuple(self._parsed(call) for call in self._calls)
+        calls = tuple(self._build_call(call) for call in self._calls)
         if self._refused:
             notes = (*notes, REFUSED)
         if self._usage is None:
@@ -138,36 +138,36 @@ class Assembler:
         return ModelResponse(
             text="".join(self._text),
             calls=calls,
-            reasoning=mend("".join(self._reasoning)),
-            usage=prices.usage(self._usage),
+            reasoning=mend_surrogates("".join(self._reasoning)),
+            usage=prices.build_usage(self._usage),
             finish_reason="tool_calls" if calls and finish == "stop" else finish,
             model=self._endpoint.clean(self._model) or model,
             notes=notes,
         )
 
-    def _choice(self, choice: Mapping[str, Json]) -> None:
+    def _add_choice(self, choice: Mapping[str, Json]) -> None:
         whole = isinstance(choice.get("message"), Mapping)
         delta = choice["message"] if whole else choice.get("delta")
         if isinstance(delta, Mapping):
-            self._content(delta)
+            self._add_content(delta)
             for item in _list(delta.get("tool_calls")):
                 if isinstance(item, Mapping):
-                    self._call(item, whole)
+                    self._add_call(item, whole)
             legacy = delta.get("function_call")
             if isinstance(legacy, Mapping):
-                self._call({"index": "function_call", "function": legacy}, False)
+                self._add_call({"index": "function_call", "function": legacy}, False)
         self._finish = _string(choice.get("finish_reason")) or self._finish
         self.complete = self.complete or whole or bool(self._finish)
 
-    def _content(self, delta: Mapping[str, Json]) -> None:
+    def _add_content(self, delta: Mapping[str, Json]) -> None:
         thought = _string(delta.get("reasoning_content")) or _string(delta.get("reasoning"))
-        thought += _thinking(delta.get("content"))
+        thought += _read_thinking(delta.get("content"))
         refusal = _string(delta.get("refusal"))
         self._refused = self._refused or bool(refusal)
-        said = _words(delta.get("content")) + refusal
+        said = _read_words(delta.get("content")) + refusal
         self._words += len(thought) + len(said)
         if self._words > self._limit:
-            raise self._too_large("text")
+            raise self._build_size_error("text")
         if thought:
             self._reasoning.append(thought)
         if said:
@@ -177,42 +177,42 @@ class Assembler:
         """Keep and hand on text; the first half of a surrogate pair waits for its second."""
         waits = not last and "\ud800" <= text[-1:] <= "\udbff"
         self._half = text[-1:] if waits else ""
-        piece = mend(text[:-1] if waits else text)
+        piece = mend_surrogates(text[:-1] if waits else text)
         if piece:
             self._text.append(piece)
             self._emitter.say(piece)
 
-    def _call(self, item: Mapping[str, Json], whole: bool) -> None:
+    def _add_call(self, item: Mapping[str, Json], whole: bool) -> None:
         function = item.get("function")
         function = function if isinstance(function, Mapping) else {}
         name, wire_id = _string(function.get("name")), _string(item.get("id"))
-        piece = _arguments(function.get("arguments"))
+        piece = _read_arguments(function.get("arguments"))
         self._called += len(name) + len(wire_id) + len(piece)
-        call = None if whole else self._known(item.get("index"), wire_id, name, piece)
+        call = None if whole else self._find_continued_call(item.get("index"), wire_id, name, piece)
         if call is None:
             self._called += CALL_OVERHEAD
             if not whole:
-                self._announce()
+                self._announce_call()
             call = _Call()
             self._calls.append(call)
         if self._called > self._limit:
-            raise self._too_large("tool calls")
+            raise self._build_size_error("tool calls")
         self._latest[_key(item.get("index"))] = call
         call.wire_id = call.wire_id or wire_id
-        repeated = call.name == name and (call.pieces or self._names.known(name))
+        repeated = call.name == name and (call.pieces or self._names.is_known(name))
         if not repeated:
             call.name += name
         if piece:
             call.pieces.append(piece)
 
-    def _announce(self) -> None:
+    def _announce_call(self) -> None:
         """Hand on the newest call when another begins; from one on whose arguments are not all there, all wait."""
         if self._calls and self._in_turn:
-            self._in_turn = self._calls[-1].complete()
+            self._in_turn = self._calls[-1].is_complete()
             if self._in_turn:
-                self._emitter.call(self._parsed(self._calls[-1]))
+                self._emitter.call(self._build_call(self._calls[-1]))
 
-    def _known(self, index: Json, wire_id: str, name: str, piece: str) -> _Call | None:
+    def _find_continued_call(self, index: Json, wire_id: str, name: str, piece: str) -> _Call | None:
         """Return the call a piece continues, None when it begins one.
 
         Some endpoints give every call the index 0, some give all the same id, and some repeat the name in each
@@ -226,17 +226,17 @@ class Assembler:
         if wire_id and call.wire_id and wire_id != call.wire_id:
             same = [other for other in self._calls if other.wire_id == wire_id]
             return same[-1] if same else (None if name else call)
-        return None if name and piece.strip() and call.complete() else call
+        return None if name and piece.strip() and call.is_complete() else call
 
-    def _parsed(self, call: _Call) -> ToolCall:
-        raw = mend("".join(call.pieces))
-        name = self._names.to_own(mend(call.name))
+    def _build_call(self, call: _Call) -> ToolCall:
+        raw = mend_surrogates("".join(call.pieces))
+        name = self._names.to_own(mend_surrogates(call.name))
         if len(name) > LONGEST_LABEL and len(call.name) > LONGEST_LABEL:
             name = f"{name[:LONGEST_LABEL]} ..."
-        wire_id = mend(call.wire_id[:LONGEST_LABEL])
+        wire_id = mend_surrogates(call.wire_id[:LONGEST_LABEL])
         return ToolCall.parse(name, raw if raw.strip() else "{}", wire_id=wire_id)
 
-    def _too_large(self, what: str) -> ModelError:
+    def _build_size_error(self, what: str) -> ModelError:
         return ModelError(f"the response holds more than {self._limit} characters of {what}; ask for less at once")
 
 
@@ -256,18 +256,18 @@ def _count(value: Json) -> int:
     return min(max(value, 0), MOST_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def _words(content: Json) -> str:
+def _read_words(content: Json) -> str:
     """Return the text of a content, which is a string or a list of typed parts."""
     parts = [part for part in _list(content) if isinstance(part, Mapping) and part.get("type") == "text"]
     return _string(content) or "".join(_string(part.get("text")) for part in parts)
 
 
-def _thinking(content: Json) -> str:
+def _read_thinking(content: Json) -> str:
     parts = [part for part in _list(content) if isinstance(part, Mapping) and part.get("type") == "thinking"]
-    return "".join(_string(part.get("thinking")) or _words(part.get("thinking")) for part in parts)
+    return "".join(_string(part.get("thinking")) or _read_words(part.get("thinking")) for part in parts)
 
 
-def _arguments(value: Json) -> str:
+def _read_arguments(value: Json) -> str:
     """Return arguments as text; some endpoints send the object itself."""
     if value is None or isinstance(value, str):
         return value or ""

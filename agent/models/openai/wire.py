@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from foregate.schemas.chat_format import WireNames, messages
+from foregate.schemas.chat_format import WireNames, format_messages
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import ToolSpec
@@ -39,15 +39,18 @@ class WireRequest:
         """Return the request with its table of tool names."""
         return cls(request, WireNames([spec.name for spec in request.tools]))
 
-    def body(self, model: str, *, stream: bool, declined: Collection[str] = ()) -> dict[str, Json]:
+    def build_body(self, model: str, *, stream: bool, declined: Collection[str] = ()) -> dict[str, Json]:
         """Return the body without the features `declined`; raise ModelError for a conversation no endpoint takes."""
         request = self.request
         form = next((form for form in FORMATS if form not in declined), "") if request.schema is not None else ""
-        told = "" if request.schema is None or form == "json_schema" else _told(request.schema)
-        body: dict[str, Json] = {"model": model, "messages": _with_told(messages(request.messages, self.names), told)}
+        told = "" if request.schema is None or form == "json_schema" else _render_schema_request(request.schema)
+        body: dict[str, Json] = {
+            "model": model,
+            "messages": _add_to_system(format_messages(request.messages, self.names), told),
+        }
         if request.tools:
             longest = MAX_DESCRIPTION if "long_descriptions" in declined else 0
-            body["tools"] = [_tool(spec, self.names, longest) for spec in request.tools]
+            body["tools"] = [_build_tool(spec, self.names, longest) for spec in request.tools]
             body["tool_choice"] = "none" if request.words_only else "auto"
         if form == "json_schema":
             name = WireNames([request.schema_name or "answer"]).to_wire(request.schema_name or "answer")
@@ -84,12 +87,12 @@ class WireRequest:
         return tuple(note for feature, note in NOTES.items() if feature in declined and used[feature])
 
 
-def encode(body: Mapping[str, Json]) -> bytes:
+def encode_body(body: Mapping[str, Json]) -> bytes:
     """Return the body's JSON as UTF-8; lone surrogates become U+FFFD."""
-    return mend(json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=dict)).encode("utf-8")
+    return mend_surrogates(json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=dict)).encode("utf-8")
 
 
-def mend(text: str) -> str:
+def mend_surrogates(text: str) -> str:
     """Return `text` with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
     if text.isascii():
         return text
@@ -100,7 +103,7 @@ def mend(text: str) -> str:
     return text
 
 
-def _tool(spec: ToolSpec, names: WireNames, longest: int) -> dict[str, Json]:
+def _build_tool(spec: ToolSpec, names: WireNames, longest: int) -> dict[str, Json]:
     description = spec.description
     if longest and len(description) > longest:
         description = f"{description[: longest - 4]} ..."
@@ -109,12 +112,12 @@ def _tool(spec: ToolSpec, names: WireNames, longest: int) -> dict[str, Json]:
     return {"type": "function", "function": function}
 
 
-def _told(schema: Mapping[str, Json]) -> str:
+def _render_schema_request(schema: Mapping[str, Json]) -> str:
     text = json.dumps(schema, ensure_ascii=False, sort_keys=True, default=dict)
     return f"Answer with one JSON object and nothing else. It must fit this JSON Schema:\n{text}"
 
 
-def _with_told(result: list[dict[str, Json]], told: str) -> list[dict[str, Json]]:
+def _add_to_system(result: list[dict[str, Json]], told: str) -> list[dict[str, Json]]:
     """Return the messages with `told`, if there is any, at the end of the first system message."""
     if not told:
         return result

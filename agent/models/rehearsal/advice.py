@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from foregate.agent.models.rehearsal.conversation import object_at, objects_at, parsed, text_of
+from foregate.agent.models.rehearsal.conversation import object_at, objects_at, parse_object, read_text
 from foregate.agent.models.rehearsal.kinds import KINDS, Told, describe
 from foregate.agent.models.rehearsal.sentences import understand
 from foregate.agent.models.rehearsal.wish import Wish, short
@@ -43,64 +43,69 @@ WIDE_USES = 10
 """Calls a planned step with a pattern covers."""
 
 
-def plan(messages: Sequence[Message], stumbles: bool) -> str:
+def write_plan(messages: Sequence[Message], stumbles: bool) -> str:
     """Return a plan for the calls of the newest request, as JSON text.
 
     What nobody asked for gets a plan without a goal, which is no plan. One that stumbles forgets the risks at first.
     """
-    request = parsed(messages[-1].text) if messages else {}
+    request = parse_object(messages[-1].text) if messages else {}
     calls = objects_at(request, "calls")
     if not calls:
         return ""
-    wishes = understand(text_of(request, "user_words")).wishes
-    forgets = stumbles and request.get("plan") is None and not text_of(request, "defect")
-    steps = [step_of(call) for call in calls]
+    wishes = understand(read_text(request, "user_words")).wishes
+    forgets = stumbles and request.get("plan") is None and not read_text(request, "defect")
+    steps = [build_call_step(call) for call in calls]
     if not request.get("amendment"):
         known = {(step.tool, step.target) for step in steps}
-        steps += [step for wish in wishes for step in steps_of(wish) if (step.tool, step.target) not in known]
+        steps += [step for wish in wishes for step in build_steps(wish) if (step.tool, step.target) not in known]
     made = Plan(
-        goal=goal_of(wishes, calls[0]) if all(is_asked_for(call, wishes) for call in calls) else "",
-        success_criteria=[done(steps[0]), *(criterion for wish in wishes for criterion in checks_of(wish))],
+        goal=describe_goal(wishes, calls[0]) if all(is_asked_for(call, wishes) for call in calls) else "",
+        success_criteria=[
+            build_done_criterion(steps[0]),
+            *(criterion for wish in wishes for criterion in build_criteria(wish)),
+        ],
         first_action=PlannedAction(tool=steps[0].tool, target=steps[0].target, description=steps[0].description),
         requires_verification=True,
-        risky_actions=[] if forgets else [risk_of(call) for call in calls],
+        risky_actions=[] if forgets else [describe_risk(call) for call in calls],
         version=1,
         planned_steps=steps,
     )
     return strict_json.canonical(made.model_dump(mode="json")).decode()
 
 
-def critique(messages: Sequence[Message]) -> str:
+def write_critique(messages: Sequence[Message]) -> str:
     """Return a critique of the calls of the newest request, as JSON text.
 
     It asks to replan where a shell line deletes by pattern, and where what is deleted or sent was never looked at.
     """
-    request = parsed(messages[-1].text) if messages else {}
-    seen = {text_of(item, "resource") for item in objects_at(request, "evidence") if item.get("seen")}
-    issues = [issue for call in objects_at(request, "calls") for issue in issues_of(call, seen)]
+    request = parse_object(messages[-1].text) if messages else {}
+    seen = {read_text(item, "resource") for item in objects_at(request, "evidence") if item.get("seen")}
+    issues = [issue for call in objects_at(request, "calls") for issue in list_issues(call, seen)]
     summary = "The calls do what was asked and no more." if not issues else "This could destroy more than was asked."
     made = Critique(verdict="replan" if issues else "accept", issues=issues, summary=summary)
     return strict_json.canonical(made.model_dump(mode="json")).decode()
 
 
-def goal_of(wishes: Sequence[Wish], first: Mapping[str, Json]) -> str:
+def describe_goal(wishes: Sequence[Wish], first: Mapping[str, Json]) -> str:
     """Return the goal in a sentence."""
     goal = short("; ".join(describe(wish) for wish in wishes if wish.verb in KINDS), 400)
-    return f"{goal[:1].upper()}{goal[1:]}" if goal else f"Do what was asked with {text_of(first, 'tool')}"
+    return f"{goal[:1].upper()}{goal[1:]}" if goal else f"Do what was asked with {read_text(first, 'tool')}"
 
 
-def step_of(call: Mapping[str, Json]) -> PlannedStep:
+def build_call_step(call: Mapping[str, Json]) -> PlannedStep:
     """Return the planned step that is exactly this call."""
-    tool, target = text_of(call, "tool"), text_of(call, "target")
-    return step(tool, target, f"{tool} on {target or 'what it names'}")
+    tool, target = read_text(call, "tool"), read_text(call, "target")
+    return build_step(tool, target, f"{tool} on {target or 'what it names'}")
 
 
-def step(tool: str, target: str, description: str, effect: StepEffect | None = None, uses: int = 1) -> PlannedStep:
+def build_step(
+    tool: str, target: str, description: str, effect: StepEffect | None = None, uses: int = 1
+) -> PlannedStep:
     """Return a planned step."""
     return PlannedStep(tool=tool, target=target, description=description, effect=effect, uses=uses)
 
 
-def steps_of(wish: Wish) -> list[PlannedStep]:
+def build_steps(wish: Wish) -> list[PlannedStep]:
     """Return the steps that change something for one wish, as far as they are known before looking."""
     kind = KINDS.get(wish.verb)
     if kind is None:
@@ -109,16 +114,16 @@ def steps_of(wish: Wish) -> list[PlannedStep]:
     if wish.verb == "sweep":
         folder = wish.target.rstrip("/")
         return [
-            step(
+            build_step(
                 "delete_path", wish.text if folder in ("", ".") else f"{folder}/{wish.text}", says, "delete", WIDE_USES
             )
         ]
     if changes is None:
-        return [step(kind.tool, wish.target, says, EFFECTS[kind.tool])] if kind.tool in EFFECTS else []
+        return [build_step(kind.tool, wish.target, says, EFFECTS[kind.tool])] if kind.tool in EFFECTS else []
     if isinstance(changes, Told):
         return []
     known = [(call, target) for call in changes if call.name in EFFECTS for target in targets_of(call)]
-    return [step(call.name, target, says, EFFECTS[call.name]) for call, target in known]
+    return [build_step(call.name, target, says, EFFECTS[call.name]) for call, target in known]
 
 
 def targets_of(call: ToolCall) -> list[str]:
@@ -127,13 +132,13 @@ def targets_of(call: ToolCall) -> list[str]:
     argv = arguments.get("argv")
     if isinstance(argv, list):
         return [shlex.join(map(str, argv))]
-    named = [text_of(arguments, key) for key in ("path", "url", "source", "destination") if key in arguments]
+    named = [read_text(arguments, key) for key in ("path", "url", "source", "destination") if key in arguments]
     return named or ["."]
 
 
 def is_asked_for(call: Mapping[str, Json], wishes: Sequence[Wish]) -> bool:
     """Whether a call could be part of fulfilling one of the wishes; where one is not understood, any call might."""
-    tool, argv = text_of(call, "tool"), parsed(text_of(call, "arguments")).get("argv")
+    tool, argv = read_text(call, "tool"), parse_object(read_text(call, "arguments")).get("argv")
     if not wishes or not all(wish.verb in KINDS and KINDS[wish.verb].says for wish in wishes):
         return True
     if tool == "run_command":
@@ -150,13 +155,13 @@ def tools_of(wish: Wish) -> set[str]:
     return named.union(*(tools for tools in TOGETHER if named & tools))
 
 
-def done(planned: PlannedStep) -> Criterion:
+def build_done_criterion(planned: PlannedStep) -> Criterion:
     """Return how one would recognise that a step succeeded; a person can tell, no single look can."""
     says = f"{planned.description}: done, and nothing else changed"
     return Criterion(text=says, check=None, target=None, expected=None)
 
 
-def checks_of(wish: Wish) -> list[Criterion]:
+def build_criteria(wish: Wish) -> list[Criterion]:
     """Return what a look at a file would show once a wish is fulfilled."""
     says = describe(wish)
     match wish.verb:
@@ -169,26 +174,26 @@ def checks_of(wish: Wish) -> list[Criterion]:
             return []
 
 
-def risk_of(call: Mapping[str, Json]) -> str:
+def describe_risk(call: Mapping[str, Json]) -> str:
     """Return the risk of a call in a sentence."""
     flags = object_at(call, "capabilities")
     why = " and ".join(name for name in ("irreversible", "external") if flags.get(name) is True)
-    return f"{text_of(call, 'tool')} {text_of(call, 'target')}: {why or text_of(call, 'effect') or 'a change'}"
+    return f"{read_text(call, 'tool')} {read_text(call, 'target')}: {why or read_text(call, 'effect') or 'a change'}"
 
 
-def issues_of(call: Mapping[str, Json], seen: set[str]) -> list[str]:
+def list_issues(call: Mapping[str, Json], seen: set[str]) -> list[str]:
     """Return what speaks against a call."""
-    command = text_of(parsed(text_of(call, "arguments")), "command")
-    if text_of(call, "tool") == "run_shell" and deletes_by_pattern(command):
+    command = read_text(parse_object(read_text(call, "arguments")), "command")
+    if read_text(call, "tool") == "run_shell" and is_pattern_delete(command):
         return [f"`{short(command)}` deletes whatever its pattern matches, unseen; list the files and delete each"]
     targets = call.get("targets")
-    if text_of(call, "effect") != "delete" or not isinstance(targets, list):
+    if read_text(call, "effect") != "delete" or not isinstance(targets, list):
         return []
     unseen = [target for target in targets if isinstance(target, str) and target not in seen]
     return [f"`{target}` was never looked at; look at it before deleting it" for target in unseen]
 
 
-def deletes_by_pattern(command: str) -> bool:
+def is_pattern_delete(command: str) -> bool:
     """Whether a shell line removes by a pattern or a whole tree."""
     words = command.replace(";", " ").replace("&", " ").split()
     removes = any(word in ("rm", "rmdir", "unlink", "-delete", "clean") for word in words)

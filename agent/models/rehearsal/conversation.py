@@ -47,7 +47,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class RehearsalConversation:
     """The newest request of the person, the vague one it makes clear ("" when none), and the exchanges since.
 
     `task` is the task of a plan that is to be filled in, an empty object where none is.
@@ -59,65 +59,67 @@ class Conversation:
     task: Mapping[str, Json]
 
 
-def read(messages: Sequence[Message]) -> Conversation:
+def read_conversation(messages: Sequence[Message]) -> RehearsalConversation:
     """Return the conversation as the rehearsal model understands it; pure."""
-    asked = [index for index, message in enumerate(messages) if message.role == "user" and not notice_of(message)]
+    asked = [index for index, message in enumerate(messages) if message.role == "user" and not read_notice(message)]
     if not asked:
-        return Conversation("", "", (), {})
+        return RehearsalConversation("", "", (), {})
     last = asked[-1]
     between = messages[asked[-2] + 1 : last] if len(asked) > 1 else ()
-    clarifies = messages[asked[-2]].text if was_asked_back(between) else ""
-    since = tuple(exchanges(messages[last + 1 :]))
-    task = object_at(parsed(messages[-1].text), "task") if notice_of(messages[-1]) else {}
-    return Conversation(messages[last].text, clarifies, since, task)
+    clarifies = messages[asked[-2]].text if is_asked_back(between) else ""
+    since = tuple(split_exchanges(messages[last + 1 :]))
+    task = object_at(parse_object(messages[-1].text), "task") if read_notice(messages[-1]) else {}
+    return RehearsalConversation(messages[last].text, clarifies, since, task)
 
 
-def was_asked_back(between: Sequence[Message]) -> bool:
+def is_asked_back(between: Sequence[Message]) -> bool:
     """Whether what lies between two requests ends with a question about the first one."""
-    asked = any(answer_of(m).code == "uncertainty_clarification" for m in between if m.role == "tool")
+    asked = any(read_answer(m).code == "uncertainty_clarification" for m in between if m.role == "tool")
     return asked and between[-1].role == "assistant" and not between[-1].calls
 
 
-def exchanges(messages: Sequence[Message]) -> list[Exchange]:
+def split_exchanges(messages: Sequence[Message]) -> list[Exchange]:
     """Return each response with the answers to its calls; a call without an answer is left as not run."""
-    answers = {message.call: answer_of(message) for message in messages if message.role == "tool"}
+    answers = {message.call: read_answer(message) for message in messages if message.role == "tool"}
     lost = CallAnswer(code="not_run_cancelled", message="no answer came")
     result: list[Exchange] = []
     for message in messages:
         if message.role == "assistant":
             result.append(Exchange(message.calls, tuple(answers.get(call.id, lost) for call in message.calls)))
-        elif (notice := notice_of(message)) and result:
+        elif (notice := read_notice(message)) and result:
             result[-1] = Exchange(result[-1].calls, result[-1].answers, f"{result[-1].notice} {notice}".strip())
     return result
 
 
-def notice_of(message: Message) -> str:
+def read_notice(message: Message) -> str:
     """Return Foregate's own words in a message that stands for a person's, "" when it is a person's."""
     if message.role != "user" or not message.text.startswith('{"foregate"'):
         return ""
-    return text_of(object_at(parsed(message.text), "foregate"), "notice")
+    return read_text(object_at(parse_object(message.text), "foregate"), "notice")
 
 
-def answer_of(message: Message) -> CallAnswer:
+def read_answer(message: Message) -> CallAnswer:
     """Return what a tool message says; only the `foregate` entry at the top speaks for Foregate."""
-    body = parsed(message.text)
+    body = parse_object(message.text)
     if not body:
         return CallAnswer(output=message.text)
     entry = object_at(body, "foregate")
     remedy, exit_code, left_out = object_at(entry, "remedy"), body.get("exit_code"), body.get("left_out_bytes")
-    wanted = ToolCall.of(text_of(remedy, "tool"), object_at(remedy, "arguments")) if text_of(remedy, "tool") else None
+    wanted = (
+        ToolCall.of(read_text(remedy, "tool"), object_at(remedy, "arguments")) if read_text(remedy, "tool") else None
+    )
     return CallAnswer(
         ok=body.get("ok") is True,
-        output=text_of(body, "output"),
+        output=read_text(body, "output"),
         exit_code=exit_code if isinstance(exit_code, int) else None,
         left_out=left_out if isinstance(left_out, int) else 0,
-        code=text_of(entry, "code"),
-        message=text_of(entry, "message"),
+        code=read_text(entry, "code"),
+        message=read_text(entry, "message"),
         remedy=None if isinstance(body.get("observed"), dict) else wanted,
     )
 
 
-def parsed(text: str) -> Mapping[str, Json]:
+def parse_object(text: str) -> Mapping[str, Json]:
     """Return the object a text holds, an empty one when it is none."""
     try:
         value = strict_json.parse(text)
@@ -132,7 +134,7 @@ def object_at(body: Mapping[str, Json], key: str) -> Mapping[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-def text_of(body: Mapping[str, Json], key: str) -> str:
+def read_text(body: Mapping[str, Json], key: str) -> str:
     """Return a text under `key`, "" when there is none."""
     value = body.get(key)
     return value if isinstance(value, str) else ""

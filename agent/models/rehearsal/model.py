@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from foregate.agent.models.rehearsal import advice, plan
-from foregate.agent.models.rehearsal.conversation import Exchange, read
+from foregate.agent.models.rehearsal.conversation import Exchange, read_conversation
 from foregate.agent.models.rehearsal.performing import NOTED, performance
 from foregate.agent.models.rehearsal.stage import Move
 from foregate.schemas.message import ModelRequest
@@ -30,13 +30,13 @@ class RehearsalModel:
         """Answer a chat, planner or critic request; never raises."""
         match request.purpose:
             case "plan":
-                move = Move(advice.plan(request.messages, self.stumbles))
+                move = Move(advice.write_plan(request.messages, self.stumbles))
             case "task_plan":
-                move = Move(plan.task_plan(request.messages))
+                move = Move(plan.write_task_plan(request.messages))
             case "plan_results":
-                move = Move(plan.plan_results(request.messages))
+                move = Move(plan.write_plan_results(request.messages))
             case "critique":
-                move = Move(advice.critique(request.messages))
+                move = Move(advice.write_critique(request.messages))
             case _:
                 move = next_move(request, self.stumbles)
         if on_text is not None and move.text:
@@ -57,14 +57,14 @@ def tokens(text: str) -> int:
 
 def next_move(request: ModelRequest, stumbles: bool) -> Move:
     """Run the work over the conversation so far and return the move that comes next."""
-    conversation = read(request.messages)
+    conversation = read_conversation(request.messages)
     if conversation.task:
         return plan.fill(conversation)
     tools = frozenset(spec.name for spec in request.tools) if request.tools else None
     work = performance(conversation, tools, stumbles)
     move = next(work)
     for exchange in conversation.exchanges:
-        if not same(move, exchange):
+        if not is_same_move(move, exchange):
             return Move("This conversation went on without me, so I cannot tell where I was. Say again what is left.")
         move = work.send(exchange)
     if move.calls and (request.words_only or not request.tools):
@@ -72,6 +72,6 @@ def next_move(request: ModelRequest, stumbles: bool) -> Move:
     return move
 
 
-def same(move: Move, exchange: Exchange) -> bool:
+def is_same_move(move: Move, exchange: Exchange) -> bool:
     """Whether a recorded response is the one this work made."""
     return [wanted.name for wanted in move.calls] == [wanted.name for wanted in exchange.calls]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foregate.agent.models.rehearsal.conversation import CallAnswer, Conversation
+from foregate.agent.models.rehearsal.conversation import CallAnswer, RehearsalConversation
 from foregate.agent.models.rehearsal.kinds import (
     HELP,
     KINDS,
@@ -16,8 +16,8 @@ from foregate.agent.models.rehearsal.kinds import (
     show_run,
 )
 from foregate.agent.models.rehearsal.sentences import understand
-from foregate.agent.models.rehearsal.stage import AskedBack, Move, Play, Stage, WordsWanted, attempt
-from foregate.agent.models.rehearsal.wish import Request, Wish, looks_like_path, short
+from foregate.agent.models.rehearsal.stage import AskedBack, Move, Play, RehearsalStage, WordsWanted, attempt
+from foregate.agent.models.rehearsal.wish import UnderstoodRequest, Wish, is_path_like, short
 
 LONGEST = 8000
 """Characters of one message this model reads; a longer one is refused in words."""
@@ -33,10 +33,10 @@ Then pass." It was a careful fold."""
 NOTED = "You asked for words, so nothing was changed."
 
 
-def performance(conversation: Conversation, tools: frozenset[str] | None, stumbles: bool) -> Play[None]:
+def performance(conversation: RehearsalConversation, tools: frozenset[str] | None, stumbles: bool) -> Play[None]:
     """Do the whole request, then answer; a notice after the answer is answered by repeating it with what is open."""
     request = meaning(conversation)
-    stage = Stage(tools, intent_of(request), stumbles)
+    stage = RehearsalStage(tools, intent_of(request), stumbles)
     try:
         answer = yield from whole(stage, request, conversation)
     except WordsWanted:
@@ -50,19 +50,19 @@ def performance(conversation: Conversation, tools: frozenset[str] | None, stumbl
             answer = f"{answer}\n\nI have checked no more than that."
 
 
-def meaning(conversation: Conversation) -> Request:
+def meaning(conversation: RehearsalConversation) -> UnderstoodRequest:
     """Return what the newest message wants; a bare path that answers a question means cleaning up there."""
     text = conversation.request[:LONGEST]
     request = understand(text)
     if not conversation.clarifies or request.words_only:
         return request
-    places = [word for word in (word.strip(",.;:!?\"'") for word in text.split()) if looks_like_path(word)]
+    places = [word for word in (word.strip(",.;:!?\"'") for word in text.split()) if is_path_like(word)]
     if len(places) == 1 and all(wish.verb in ("unknown", "vague") for wish in request.wishes):
-        return Request((Wish("sweep", text, places[0], "*.log"),))
+        return UnderstoodRequest((Wish("sweep", text, places[0], "*.log"),))
     return request
 
 
-def intent_of(request: Request) -> str:
+def intent_of(request: UnderstoodRequest) -> str:
     """Return what was understood and will be done, as sentences."""
     parts = [describe(wish) for wish in request.wishes]
     if len(parts) < 2:
@@ -71,7 +71,7 @@ def intent_of(request: Request) -> str:
     return f"I understood {len(parts)} things: {listed}. I take them in this order."
 
 
-def whole(stage: Stage, request: Request, conversation: Conversation) -> Play[str]:
+def whole(stage: RehearsalStage, request: UnderstoodRequest, conversation: RehearsalConversation) -> Play[str]:
     """Do what a request wants and return the answer. Nothing is done when a part of it is not understood."""
     if len(conversation.request) > LONGEST:
         return f"That message has more than {LONGEST} characters, which is too long for me. {WHO}"
@@ -95,7 +95,7 @@ def not_understood(wish: Wish) -> str:
     return f'I did not understand "{short(wish.said)}", so I have done nothing. {WHO} Say `help` to see what I know.'
 
 
-def one_by_one(stage: Stage, wishes: Sequence[Wish]) -> Play[str]:
+def one_by_one(stage: RehearsalStage, wishes: Sequence[Wish]) -> Play[str]:
     """Fulfil wishes in order and stop at the first that fails: what follows may rest on it."""
     parts: list[str] = []
     for number, wish in enumerate(wishes, start=1):
@@ -108,7 +108,7 @@ def one_by_one(stage: Stage, wishes: Sequence[Wish]) -> Play[str]:
     return "\n\n".join(parts)
 
 
-def fulfil(stage: Stage, wish: Wish, *, looks: bool = True) -> Play[Told]:
+def fulfil(stage: RehearsalStage, wish: Wish, *, looks: bool = True) -> Play[Told]:
     """Fulfil one wish and return what came of it in words; without `looks`, change at once."""
     kind = KINDS[wish.verb]
     first = kind.looks(wish) if looks else ()
@@ -116,7 +116,7 @@ def fulfil(stage: Stage, wish: Wish, *, looks: bool = True) -> Play[Told]:
     seen = (yield from attempt(stage, saying, *first)) if first else []
     failed = next((answer for answer in seen if not answer.ok), None)
     if failed is not None and not kind.looks_may_fail:
-        return left_undone(wish, failed)
+        return explain_failure(wish, failed)
     wanted = kind.changes(wish, seen if first else None)
     if isinstance(wanted, Told):
         return wanted
@@ -125,17 +125,17 @@ def fulfil(stage: Stage, wish: Wish, *, looks: bool = True) -> Play[Told]:
         made = yield from attempt(stage, saying, *(wanted or ())[start : start + BATCH])
         failed = next((answer for answer in made if not answer.ok), None)
         if failed is not None and (failed.code or kind.shows is not show_run):
-            return left_undone(wish, failed)
+            return explain_failure(wish, failed)
         answers, saying = [*answers, *made], ""
     return Told(kind.shows(wish, answers), all(answer.ok for answer in answers[len(seen) if wanted else 0 :]))
 
 
-def left_undone(wish: Wish, failed: CallAnswer) -> Told:
+def explain_failure(wish: Wish, failed: CallAnswer) -> Told:
     """Return why a wish was not fulfilled."""
     return Told(f"I {'did' if failed.code else 'could'} not {describe(wish)}: {failed.why}.", ok=False)
 
 
-def stumble(stage: Stage, wish: Wish) -> Play[Told]:
+def stumble(stage: RehearsalStage, wish: Wish) -> Play[Told]:
     """Fulfil a wish as a hasty model would: wrong calls first, unread files, and more than anyone asked for."""
     if wish.verb == "replace":
         yield from attempt(stage, "", call("fix_file", path=wish.target, old=wish.text, new=wish.other))
@@ -156,7 +156,7 @@ def stumble(stage: Stage, wish: Wish) -> Play[Told]:
     return told
 
 
-def rash(stage: Stage, conversation: Conversation) -> Play[str]:
+def rash(stage: RehearsalStage, conversation: RehearsalConversation) -> Play[str]:
     """Act on a vague request as an over-eager agent would; asked back once, never again."""
     if conversation.clarifies:
         return "I still do not know what you mean, so I leave everything as it is. Name the files or the folder."
@@ -168,7 +168,7 @@ def rash(stage: Stage, conversation: Conversation) -> Play[str]:
     return f"I did not do it: {answer.why}. Tell me which files or which folder you mean."
 
 
-def words(stage: Stage, request: Request, text: str) -> Play[str]:
+def words(stage: RehearsalStage, request: UnderstoodRequest, text: str) -> Play[str]:
     """Answer in words; where a poem is wanted, or stumbling, drift into writing a file first."""
     if stage.stumbles or wants_poem(text):
         drifting = call("write_file", path="rehearsal-notes.md", content="# Notes\n\nMore than anyone asked for.\n")
@@ -194,7 +194,7 @@ def wants_poem(text: str) -> bool:
     return any(kind in text.casefold() for kind in ("poem", "haiku", "limerick", "story"))
 
 
-def in_words(request: Request, text: str, stage: Stage) -> str:
+def in_words(request: UnderstoodRequest, text: str, stage: RehearsalStage) -> str:
     """Return the answer in words from what was seen before words were asked for."""
     if wants_poem(text):
         return f"{POEM}\n\n{NOTED}"

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from foregate.agent.models.rehearsal.conversation import (
     CallAnswer,
-    Conversation,
+    RehearsalConversation,
     object_at,
     objects_at,
-    parsed,
-    text_of,
+    parse_object,
+    read_text,
 )
 from foregate.agent.models.rehearsal.kinds import KINDS, Told, describe
 from foregate.agent.models.rehearsal.sentences import understand
@@ -40,16 +40,16 @@ class Step:
     when: bool = False
 
 
-def task_plan(messages: Sequence[Message]) -> str:
+def write_task_plan(messages: Sequence[Message]) -> str:
     """Return a plan for the newest request as JSON text, "" where a part of it is not understood."""
-    request = parsed(messages[-1].text) if messages else {}
-    wishes = understand(text_of(request, "request")).wishes
-    listing = CallAnswer(ok=True, output=text_of(request, "workspace"))
+    request = parse_object(messages[-1].text) if messages else {}
+    wishes = understand(read_text(request, "request")).wishes
+    listing = CallAnswer(ok=True, output=read_text(request, "workspace"))
     planned = [(wish, steps_of(wish, listing)) for wish in wishes]
     if not planned or not all(steps for _, steps in planned):
         return ""
     before = objects_at(object_at(request, "already"), "done")
-    done = {ToolCall.parse(text_of(call, "tool"), text_of(call, "arguments")).digest for call in before}
+    done = {ToolCall.parse(read_text(call, "tool"), read_text(call, "arguments")).digest for call in before}
     left = [(wish, steps) for wish, steps in planned if not is_done(steps[-1], done)]
     tasks: list[dict[str, Json]] = []
     last: Sequence[ToolCall] | None = None
@@ -127,9 +127,9 @@ def reason_of(wish: Wish) -> str:
     return f"{said[:1].upper()}{said[1:]}."
 
 
-def fill(conversation: Conversation) -> Move:
+def fill(conversation: RehearsalConversation) -> Move:
     """Return the calls of a planned task that could not be known before its look, from what that look showed."""
-    reason = text_of(conversation.task, "reason")
+    reason = read_text(conversation.task, "reason")
     wishes = [*understand(conversation.request).wishes, *understand(reason).wishes]
     wish = next((wish for wish in wishes if wish.verb in KINDS and reason_of(wish) == reason), None)
     if wish is None:
@@ -137,7 +137,7 @@ def fill(conversation: Conversation) -> Move:
     kind = KINDS[wish.verb]
     shown = {
         call.digest: replace(
-            answer, output=answer.output.removeprefix(f"content of `{text_of(call.arguments or {}, 'path')}`\n")
+            answer, output=answer.output.removeprefix(f"content of `{read_text(call.arguments or {}, 'path')}`\n")
         )
         for exchange in conversation.exchanges
         for call, answer in zip(exchange.calls, exchange.answers, strict=True)
@@ -151,15 +151,16 @@ def fill(conversation: Conversation) -> Move:
     return Move(f"Now I {describe(wish)}.", tuple(changes))
 
 
-def plan_results(messages: Sequence[Message]) -> str:
+def write_plan_results(messages: Sequence[Message]) -> str:
     """Return the answer to a plan's results as JSON text: what came of each task, and never a further plan."""
-    request = parsed(messages[-1].text) if messages else {}
+    request = parse_object(messages[-1].text) if messages else {}
     results = objects_at(request, "results")
-    changing = [place for place, entry in enumerate(results) if not only_looks(entry)]
+    changing = [place for place, entry in enumerate(results) if not is_reading_only(entry)]
     told = [entry for place, entry in enumerate(results) if place in changing or place > max(changing, default=-1)]
-    done = [shown_of(entry) for entry in told if entry.get("status") == "done"]
+    done = [describe_done(entry) for entry in told if entry.get("status") == "done"]
     open_ = [
-        f"Not done: {text_of(entry, 'asked').rstrip('.')} ({short(text_of(entry, 'why')) or text_of(entry, 'status')})."
+        f"Not done: {read_text(entry, 'asked').rstrip('.')} "
+        f"({short(read_text(entry, 'why')) or read_text(entry, 'status')})."
         for entry in results
         if entry.get("status") != "done"
     ]
@@ -169,13 +170,13 @@ def plan_results(messages: Sequence[Message]) -> str:
     return json.dumps(answer, ensure_ascii=False)
 
 
-def only_looks(entry: Mapping[str, Json]) -> bool:
+def is_reading_only(entry: Mapping[str, Json]) -> bool:
     """Whether a task called nothing but tools that are there to look; such ones before a change only prepare it."""
-    return all(text_of(call, "tool") in LOOKS for call in objects_at(entry, "calls"))
+    return all(read_text(call, "tool") in LOOKS for call in objects_at(entry, "calls"))
 
 
-def shown_of(entry: Mapping[str, Json]) -> str:
+def describe_done(entry: Mapping[str, Json]) -> str:
     """Return what a task that is done has to show: its output where it only looked, else that it is done."""
     calls = objects_at(entry, "calls")
-    outputs = [text_of(call, "result") for call in calls if text_of(call, "tool") in SHOWN]
-    return "\n".join([f"Done: {text_of(entry, 'asked').rstrip('.')}.", *map(excerpt, filter(None, outputs))])
+    outputs = [read_text(call, "result") for call in calls if read_text(call, "tool") in SHOWN]
+    return "\n".join([f"Done: {read_text(entry, 'asked').rstrip('.')}.", *map(excerpt, filter(None, outputs))])

@@ -12,7 +12,16 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from foregate.agent.models.rehearsal.wish import MARK, Request, Wish, end_line, looks_like_path, path, paths, plain
+from foregate.agent.models.rehearsal.wish import (
+    MARK,
+    UnderstoodRequest,
+    Wish,
+    end_line,
+    is_path_like,
+    read_path,
+    read_paths,
+    unmask,
+)
 
 _HERE = r"(?:this|the|my|our) (?:repository|repo|project|workspace|folder|directory|code|codebase)"
 _TELL = r"(?:(?:tell me|explain|describe|summari[sz]e|show me) )?"
@@ -103,7 +112,7 @@ _POEM = re.compile(r"\bwrite (?:me )?a (?:poem|haiku|limerick|story)\b", re.IGNO
 _SHELL = frozenset("|&;<>$`*?~(){}\n")
 
 
-def understand(text: str) -> Request:
+def understand(text: str) -> UnderstoodRequest:
     """Return what a message wants. Never raises; what is not understood is a wish with the verb `unknown`."""
     quoted: list[str] = []
 
@@ -115,7 +124,7 @@ def understand(text: str) -> Request:
     asks_words = _WORDS_ONLY.search(masked) is not None
     clauses = _JOINT.split(_PLACE_COMMA.sub(r"\1 ", _WORDS_ONLY.sub(" ", masked)))
     wishes = [wish_in(clause, quoted) for part in clauses if (clause := tidy(part))]
-    return Request(tuple(with_context(wishes)), asks_words or _POEM.search(masked) is not None)
+    return UnderstoodRequest(tuple(with_context(wishes)), asks_words or _POEM.search(masked) is not None)
 
 
 def tidy(clause: str) -> str:
@@ -131,7 +140,7 @@ def wish_in(clause: str, quoted: Sequence[str]) -> Wish:
     for verb, pattern in PATTERNS:
         if (found := pattern.match(clause)) and (wish := wish_of(verb, found, quoted)):
             return wish
-    return Wish("unknown", plain(clause, quoted))
+    return Wish("unknown", unmask(clause, quoted))
 
 
 def wish_of(verb: str, found: re.Match[str], quoted: Sequence[str]) -> Wish | None:
@@ -140,18 +149,18 @@ def wish_of(verb: str, found: re.Match[str], quoted: Sequence[str]) -> Wish | No
     `file` and `files` must look like paths (`it` is the one named before), `place` and `to` may be any; a `glob` may
     stand behind a folder; `line` is a line of a file; a `command` with signs of the shell is one line for it.
     """
-    said, parts = plain(found.group(0), quoted), {name: text or "" for name, text in found.groupdict().items()}
-    named = {name: plain(text, quoted) for name, text in parts.items()}
-    words = paths(parts.get("files", ""), quoted)
-    if not all(name == "it" or looks_like_path(name) or "\x00" in parts["files"] for name in words):
+    said, parts = unmask(found.group(0), quoted), {name: text or "" for name, text in found.groupdict().items()}
+    named = {name: unmask(text, quoted) for name, text in parts.items()}
+    words = read_paths(parts.get("files", ""), quoted)
+    if not all(name == "it" or is_path_like(name) or "\x00" in parts["files"] for name in words):
         return None
-    target = path(parts["file"], quoted) if parts.get("file") else "it" if verb == "docstring" else ""
-    if target not in ("", "it") and not looks_like_path(target):
+    target = read_path(parts["file"], quoted) if parts.get("file") else "it" if verb == "docstring" else ""
+    if target not in ("", "it") and not is_path_like(target):
         return None
     if "url" in parts and not named["url"].startswith(("http://", "https://")):
         return None
     text = named.get("text", "") or end_line(named.get("line", ""))
-    target = target or named.get("url", "") or (path(parts["place"], quoted) if "place" in parts else "")
+    target = target or named.get("url", "") or (read_path(parts["place"], quoted) if "place" in parts else "")
     match verb:
         case "sweep":
             folder, _, text = named.get("glob", "*.log").rpartition("/")
@@ -160,13 +169,15 @@ def wish_of(verb: str, found: re.Match[str], quoted: Sequence[str]) -> Wish | No
             return command_of(said, parts["command"], quoted)
         case "remember":
             target = named["name"] or "-".join(re.findall(r"[a-z0-9]+", text.casefold())[:4]) or "note"
-    return Wish(verb, said, target, text, path(parts["to"], quoted) if "to" in parts else named.get("other", ""), words)
+    return Wish(
+        verb, said, target, text, read_path(parts["to"], quoted) if "to" in parts else named.get("other", ""), words
+    )
 
 
 def command_of(said: str, text: str, quoted: Sequence[str]) -> Wish | None:
     """Return the wish to run a command, a line for the shell where it holds such signs outside quotes."""
     whole = MARK.fullmatch(text)
-    line = plain(text, quoted) if whole else MARK.sub(lambda mark: shlex.quote(quoted[int(mark.group(1))]), text)
+    line = unmask(text, quoted) if whole else MARK.sub(lambda mark: shlex.quote(quoted[int(mark.group(1))]), text)
     if _SHELL & set(line if whole else MARK.sub("", text)):
         return Wish("shell", said, text=line)
     try:
@@ -186,5 +197,5 @@ def with_context(wishes: Sequence[Wish]) -> list[Wish]:
             wish = replace(wish, **changes) if named else Wish("unknown", wish.said)
         result.append(wish)
         last = wish.other if wish.verb == "move" else wish.target
-        named = next(filter(looks_like_path, (last, *wish.words)), named)
+        named = next(filter(is_path_like, (last, *wish.words)), named)
     return result

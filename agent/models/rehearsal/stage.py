@@ -47,7 +47,7 @@ class AskedBack(Exception):
 
 
 @dataclass(slots=True)
-class Stage:
+class RehearsalStage:
     """What one run of the work knows: the tools offered (None: not told), and whether it stumbles on purpose.
 
     `intent` says what was understood and comes with the first call (of a model that stumbles: once it was told to).
@@ -75,7 +75,7 @@ class Stage:
         return self.tools is None or wanted.name in self.tools
 
 
-def attempt(stage: Stage, text: str, *calls: ToolCall) -> Play[list[CallAnswer]]:
+def attempt(stage: RehearsalStage, text: str, *calls: ToolCall) -> Play[list[CallAnswer]]:
     """Make calls, follow what the gates answer, and return what came of each in the end.
 
     Raises WordsWanted and AskedBack where a gate turns the whole request.
@@ -102,8 +102,8 @@ def attempt(stage: Stage, text: str, *calls: ToolCall) -> Play[list[CallAnswer]]
         stage.seen.extend((calls[index], answers[index]) for index in pending)
         turn_back(exchange.answers)
         held = [answers[index] for index in again]
-        yield from look(stage, held)
-        saying, pending = reaction(stage, held), again
+        yield from perform_remedies(stage, held)
+        saying, pending = describe_retry(stage, held), again
     return answers
 
 
@@ -116,7 +116,7 @@ def turn_back(answers: Sequence[CallAnswer]) -> None:
         raise AskedBack
 
 
-def look(stage: Stage, held: Sequence[CallAnswer]) -> Play[None]:
+def perform_remedies(stage: RehearsalStage, held: Sequence[CallAnswer]) -> Play[None]:
     """Perform the remedies that nobody performed yet, where their tools are offered."""
     remedies = {answer.remedy.digest: answer.remedy for answer in held if answer.remedy and stage.offers(answer.remedy)}
     if remedies:
@@ -124,7 +124,7 @@ def look(stage: Stage, held: Sequence[CallAnswer]) -> Play[None]:
         turn_back(exchange.answers)
 
 
-def reaction(stage: Stage, held: Sequence[CallAnswer]) -> str:
+def describe_retry(stage: RehearsalStage, held: Sequence[CallAnswer]) -> str:
     """Return what to say when calls are sent again."""
     codes = {answer.code for answer in held}
     if "narration_required" in codes:

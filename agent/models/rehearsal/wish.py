@@ -25,7 +25,7 @@ class Wish(Struct, frozen=True):
     words: tuple[str, ...] = ()
 
 
-class Request(Struct, frozen=True):
+class UnderstoodRequest(Struct, frozen=True):
     """What a message wants: wishes in order, and whether it wants words and nothing else."""
 
     wishes: tuple[Wish, ...]
@@ -37,24 +37,24 @@ MARK = re.compile("\x00([0-9]+)\x00")
 _PATHLIKE = re.compile(r"^[^\s]*[./\\][^\s]*$|^[A-Z]{3,}$|^Makefile$|^Dockerfile$")
 
 
-def plain(text: str, quoted: Sequence[str]) -> str:
+def unmask(text: str, quoted: Sequence[str]) -> str:
     """Return a passage with its quoted parts put back, without quotes around them."""
     return MARK.sub(lambda mark: quoted[int(mark.group(1))], text).strip()
 
 
-def path(text: str, quoted: Sequence[str]) -> str:
+def read_path(text: str, quoted: Sequence[str]) -> str:
     """Return a path as named, without words like `the ... file` around it or a comma behind it."""
     bare = re.sub(r"^(?:the |my |our |a |all )*(?:file |folder |directory |files )?", "", text, flags=re.IGNORECASE)
     bare = re.sub(r" (?:file|folder|directory)$", "", bare, flags=re.IGNORECASE)
-    return plain(bare, quoted).rstrip(",").removeprefix("./") or "."
+    return unmask(bare, quoted).rstrip(",").removeprefix("./") or "."
 
 
-def paths(text: str, quoted: Sequence[str]) -> tuple[str, ...]:
+def read_paths(text: str, quoted: Sequence[str]) -> tuple[str, ...]:
     """Return the paths of a list such as `a.txt, b.txt and c.txt`."""
-    return tuple(path(part, quoted) for part in re.split(r",? and |, ?", text) if part.strip())
+    return tuple(read_path(part, quoted) for part in re.split(r",? and |, ?", text) if part.strip())
 
 
-def looks_like_path(text: str) -> bool:
+def is_path_like(text: str) -> bool:
     """Whether a word could name a file: it has a dot or a slash, or is a name such as README."""
     return _PATHLIKE.match(text) is not None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.session.session import Session
-from foregate.evidence.state.truncate import cut
+from foregate.evidence.state.truncate import truncate_text
 from foregate.schemas.call_events import CallAnswered, ToolFinished
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
@@ -14,7 +14,7 @@ _NEWEST = 12
 """Outputs, changes and held calls that are told, the newest of each."""
 
 
-async def already(session: Session, configuration: Configuration) -> Json:
+async def collect_prior_work(session: Session, configuration: Configuration) -> Json:
     """Return what the open task did so far, None where it did nothing."""
     most = configuration.formatting.max_content_length
     calls: dict[str, dict[str, Json]] = {}
@@ -29,13 +29,15 @@ async def already(session: Session, configuration: Configuration) -> Json:
             case UserMessage(text=text):
                 said.append(text)
             case ModelResponded(calls=made):
-                calls |= {one.id: {"tool": one.name, "arguments": cut(one.arguments, most)[0]} for one in made}
+                calls |= {
+                    one.id: {"tool": one.name, "arguments": truncate_text(one.arguments, most)[0]} for one in made
+                }
             case ToolFinished(call=call, ok=True) as body if call in calls:
                 spec = session.catalogue.get(body.tool)
                 if body.changes or spec is None or spec.effect.changes:
                     done.append(calls[call])
                 else:
-                    looked.append({**calls[call], "output": cut(body.content, most)[0]})
+                    looked.append({**calls[call], "output": truncate_text(body.content, most)[0]})
             case CallAnswered(call=call, code="plan_required") if call in calls:
                 held.append(calls[call])
             case _:

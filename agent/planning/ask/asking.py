@@ -12,7 +12,7 @@ from foregate.agent.planning.ask.rewording import MODEL
 from foregate.agent.planning.format.configuration import ModelConfiguration
 from foregate.agent.planning.format.reader import Reading
 from foregate.agent.session.session import Session
-from foregate.policy.source.strict_yaml import shown
+from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft
@@ -61,7 +61,7 @@ class Question(Struct, frozen=True):
     schema: Mapping[str, Json] | None = None
 
 
-async def ask(
+async def ask_model(
     session: Session,
     model: Model,
     shape: ModelConfiguration,
@@ -91,7 +91,7 @@ async def ask(
     try:
         response = await model.respond(request)
         text = strict_json.scrub(response.text)
-        wrong = unusable(response, text)
+        wrong = find_unusable_reason(response, text)
     except ModelError as error:
         text, wrong = "", PlanDefect(0, MODEL, str(error)[:_WHY], "try again, or name another model")
     found = replace(read(text) if wrong is None else Conclusion(defects=(wrong,)), notes=response.notes)
@@ -109,15 +109,15 @@ def sentence(defect: PlanDefect) -> str:
     return f"{where}: {defect.problem}; {defect.remedy}" if defect.remedy else f"{where}: {defect.problem}"
 
 
-def unusable(response: ModelResponse, text: str) -> PlanDefect | None:
+def find_unusable_reason(response: ModelResponse, text: str) -> PlanDefect | None:
     """Return why a response is no answer whatever its text holds, None where the text is to be read."""
     if response.finish_reason == "length":
         remedy = "write a shorter plan; the person may raise `models.planning.max_tokens`"
         return PlanDefect(0, "answer", "the answer was cut off before its end", remedy)
     if response.finish_reason == "content_filter" or REFUSED in response.notes:
-        problem = f"the model declined: {shown(text, 200)}" if text else "the model declined"
+        problem = f"the model declined: {escape_text(text, 200)}" if text else "the model declined"
         return PlanDefect(0, "answer", problem, "plan what can be planned, or say it in other words")
     if response.calls and not text.strip():
-        problem = f"the answer called `{shown(response.calls[0].name, 60)}` and held no plan"
+        problem = f"the answer called `{escape_text(response.calls[0].name, 60)}` and held no plan"
         return PlanDefect(0, "answer", problem, "call nothing now; answer with the plan as JSON")
     return None

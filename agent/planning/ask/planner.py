@@ -8,15 +8,15 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.loop.internal_calls import observe
-from foregate.agent.planning.ask.asking import Conclusion, Question, ask, sentence
+from foregate.agent.loop.internal_calls import run_observation
+from foregate.agent.planning.ask.asking import Conclusion, Question, ask_model, sentence
 from foregate.agent.planning.ask.prompts import PLANNER, PLANNER_AGAIN, SIMPLER
-from foregate.agent.planning.ask.proposal import propose
-from foregate.agent.planning.ask.rewording import MODEL, rewording
+from foregate.agent.planning.ask.proposal import record_proposal
+from foregate.agent.planning.ask.rewording import MODEL, suggest_rewording
 from foregate.agent.planning.format.configuration import Configuration
-from foregate.agent.planning.format.reader import Reading, read
+from foregate.agent.planning.format.reader import Reading, read_plan
 from foregate.agent.planning.format.validator import validate_reading
-from foregate.agent.planning.format.wire import NAME, from_wire, wire_schema
+from foregate.agent.planning.format.wire import NAME, build_wire_schema, parse_wire_plan
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.schemas import codec, strict_json
@@ -53,7 +53,7 @@ class Planning(Struct, frozen=True):
         """What the person is asked where there is no plan: what was wrong, and how the request could be worded."""
         wrong = "; ".join(dict.fromkeys(sentence(defect) for defect in self.defects[:3]))
         more = f"; and {len(self.defects) - 3} more" if len(self.defects) > 3 else ""
-        return f"I could not make a plan of this ({wrong}{more}). {rewording(self.query, self.defects)}"
+        return f"I could not make a plan of this ({wrong}{more}). {suggest_rewording(self.query, self.defects)}"
 
 
 async def make_plan(session: Session, query: str, model: Model, configuration: Configuration) -> Planning:
@@ -63,54 +63,54 @@ async def make_plan(session: Session, query: str, model: Model, configuration: C
     message is another query.
     """
     await session.record_message(query)
-    planning = await plan_for(session, query, model, configuration)
+    planning = await propose_plan(session, query, model, configuration)
     if planning.plan is None:
         await session.pause(RunResult("needs_input", planning.question))
     else:
         count = len(planning.plan.tasks)
-        await session.end("completed", f"A plan of {count} task{'s' if count != 1 else ''}: {planning.plan.goal}")
+        await session.end_task("completed", f"A plan of {count} task{'s' if count != 1 else ''}: {planning.plan.goal}")
     return planning
 
 
-async def plan_for(
+async def propose_plan(
     session: Session, query: str, model: Model, configuration: Configuration, already: Json = None
 ) -> Planning:
     """Ask for a plan in the open task of the session, and propose the first that is sound.
 
     `already` is what was looked at, done and held before somebody thought of a plan.
     """
-    files = await looked_around(session)
+    files = await list_workspace(session)
     planning, before = Planning(None), ""
     for number in range(1, configuration.planning.planning_tries + 1):
-        request = wanted(session, query, files, configuration, planning.defects, before)
+        request = build_plan_request(session, query, files, configuration, planning.defects, before)
         if already:
             request["already"] = already
-        reading, before = await asked(session, model, request, number, configuration)
-        planning = replace(weighed(session, reading, configuration, number), query=query)
+        reading, before = await ask_for_plan(session, model, request, number, configuration)
+        planning = replace(assess_plan(session, reading, configuration, number), query=query)
         if planning.plan is not None:
-            await propose(session, planning.plan, notes=planning.notes)
+            await record_proposal(session, planning.plan, notes=planning.notes)
             return planning
     return planning
 
 
-def weighed(session: Session, reading: Reading, configuration: Configuration, tries: int) -> Planning:
+def assess_plan(session: Session, reading: Reading, configuration: Configuration, tries: int) -> Planning:
     """Return the plan a text held, or everything that is wrong with it."""
     found = validate_reading(reading, session.catalogue, session.workspace, configuration)
     if found is None:
         return Planning(None, reading.defects, (), reading.notes, tries)
-    return Planning(found.plan if found.sound else None, found.defects, found.warnings, found.notes, tries)
+    return Planning(found.plan if found.is_sound else None, found.defects, found.warnings, found.notes, tries)
 
 
-async def looked_around(session: Session) -> str:
+async def list_workspace(session: Session) -> str:
     """Return what the workspace holds, looked at by a judged call as any other, "" where that is not to be had."""
     if _LISTING not in session.catalogue:
         return ""
     call = ToolCall.of(_LISTING, {"path": ".", "recursive": True}, id=f"p{session.state.seq}.1")
-    result = await observe(session, call, "runner", session.state.seq)
+    result = await run_observation(session, call, "runner", session.state.seq)
     return strict_json.scrub(result.content)[:_LONGEST] if result is not None and result.ok else ""
 
 
-def wanted(
+def build_plan_request(
     session: Session,
     query: str,
     files: str,
@@ -123,7 +123,7 @@ def wanted(
     request: dict[str, Json] = {
         "request": query,
         "tasks": {"min": bounds.min_tasks, "max": bounds.max_tasks_asked},
-        "tools": tools_of(session),
+        "tools": describe_tools(session),
         "workspace": files,
     }
     told = [codec.dump(defect) for defect in defects if defect.field != MODEL]
@@ -133,7 +133,7 @@ def wanted(
     return request
 
 
-def tools_of(session: Session) -> list[Json]:
+def describe_tools(session: Session) -> list[Json]:
     """Return what a planner is told of each tool."""
     return [
         {"name": spec.name, "description": spec.description, "parameters": dict(spec.parameters)}
@@ -141,15 +141,15 @@ def tools_of(session: Session) -> list[Json]:
     ]
 
 
-async def asked(
+async def ask_for_plan(
     session: Session, model: Model, request: Mapping[str, Json], number: int, configuration: Configuration
 ) -> tuple[Reading, str]:
     """Ask for a plan once, the last time in a simpler form; return what the answer holds, and its text."""
     simpler = number > 1 and number == configuration.planning.planning_tries
     prompt = SIMPLER if simpler else f"{PLANNER}\n{PLANNER_AGAIN}" if "defects" in request else PLANNER
-    form: tuple[str, Mapping[str, Json] | None] = ("", None) if simpler else (NAME, wire_schema())
-    reader, query = read if simpler else from_wire, get_text(request, "request")
-    found, text = await ask(
+    form: tuple[str, Mapping[str, Json] | None] = ("", None) if simpler else (NAME, build_wire_schema())
+    reader, query = read_plan if simpler else parse_wire_plan, get_text(request, "request")
+    found, text = await ask_model(
         session,
         model,
         configuration.models.planning,

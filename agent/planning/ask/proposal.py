@@ -13,7 +13,7 @@ FROM_FILE = "Carry out the plan I confirm."
 """What the person says who runs a plan from a file: nothing in the file counts as their words."""
 
 
-async def propose(
+async def record_proposal(
     session: Session, plan: TaskPlan, *, actor: Actor = "planner", notes: Sequence[str] = (), number: int = 1
 ) -> None:
     """Record a plan, the how-manieth for its request; nothing of it runs before it is confirmed."""

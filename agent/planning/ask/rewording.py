@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from foregate.policy.source.strict_yaml import shown
+from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas.task_plan import PlanDefect
 
 MODEL = "model"
@@ -34,7 +34,7 @@ _ADVICE = (
 )
 
 
-def rewording(query: str, defects: Iterable[PlanDefect]) -> str:
+def suggest_rewording(query: str, defects: Iterable[PlanDefect]) -> str:
     """Return the sentence that says how `query` could be worded, chosen by the first defect that tells."""
     fields = [defect.field for defect in defects]
     for form, advice in _ADVICE:
@@ -42,6 +42,6 @@ def rewording(query: str, defects: Iterable[PlanDefect]) -> str:
             return advice
     part = _BETWEEN.split(query.strip(), maxsplit=1)[0].strip()
     if part and part != query.strip():
-        return f"Ask for one thing at a time, such as: {shown(part, _LONGEST)}"
+        return f"Ask for one thing at a time, such as: {escape_text(part, _LONGEST)}"
     again = "Say it again" if fields and set(fields) == {MODEL} else "Say it in smaller steps"
     return f"{again}, and name the files and what to do with them, such as: Read README.md and list what is in src."

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from foregate.agent.planning.ask.asking import sentence
 from foregate.agent.planning.ask.planner import GATE, Planning
-from foregate.agent.planning.confirm.control import unknown
-from foregate.agent.planning.confirm.outlook import CallOutlook, Outlook
+from foregate.agent.planning.confirm.control import find_unknown_call
+from foregate.agent.planning.confirm.outlook import CallPreview, PlanPreview
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState, StepState
@@ -23,7 +23,7 @@ ANSWERS = ("yes", "step", "edit", "no")
 """What a person may say to a plan. `edit` comes with the text of the plan as it should be."""
 
 
-def needs_yes(configuration: Configuration, state: PlanState, looked: Outlook) -> bool:
+def should_confirm(configuration: Configuration, state: PlanState, looked: PlanPreview) -> bool:
     """Whether a person must confirm the plan; one that says of itself that it needs none is believed if harmless.
 
     A further plan always needs a yes of its own.
@@ -34,12 +34,12 @@ def needs_yes(configuration: Configuration, state: PlanState, looked: Outlook) -
         case "always":
             return True
         case "dangerous":
-            return looked.dangerous
+            return looked.is_dangerous
         case "as_planned":
-            return looked.dangerous or state.known.requires_confirmation
+            return looked.is_dangerous or state.current_plan.requires_confirmation
 
 
-def plan_need(state: PlanState, looked: Outlook, edited: Planning, *, most: int = 1, uses: int = 0) -> Need:
+def build_plan_need(state: PlanState, looked: PlanPreview, edited: Planning, *, most: int = 1, uses: int = 0) -> Need:
     """Return the question whether a plan may run; `edited` is what was found about what the person made of it.
 
     `most` is how many plans one request may have, `uses` how often a yes lets a filled-in task change its target.
@@ -47,12 +47,12 @@ def plan_need(state: PlanState, looked: Outlook, edited: Planning, *, most: int 
     request: dict[str, Json] = {
         "question": f"Run this plan of {len(state.steps)} tasks?",
         "answers": list(ANSWERS),
-        "plan": codec.dump(state.known),
+        "plan": codec.dump(state.current_plan),
         "digest": state.digest,
         "number": state.number,
         "most": most,
         "uses": uses,
-        "calls": [shown(call) for call in looked.calls],
+        "calls": [describe_call(call) for call in looked.calls],
         "open_tasks": [task.id for task in looked.open_tasks],
     }
     for name, found in (("defects", edited.defects), ("warnings", edited.warnings)):
@@ -61,23 +61,23 @@ def plan_need(state: PlanState, looked: Outlook, edited: Planning, *, most: int 
     return Need(GATE, "person", f"confirm:{state.number}", (), (state.digest,), request)
 
 
-def task_need(state: PlanState, task: PlanTask, looked: Outlook) -> Need:
+def build_task_need(state: PlanState, task: PlanTask, looked: PlanPreview) -> Need:
     """Return the question whether the next task of a plan may run."""
     request: dict[str, Json] = {
         "question": f"Run task {task.id}?",
         "answers": ["yes", "no"],
         "task": codec.dump(task),
-        "calls": [shown(call) for call in looked.of(task.id)],
+        "calls": [describe_call(call) for call in looked.of(task.id)],
     }
     return Need(GATE, "person", f"task:{task.id}", (), (state.digest,), request)
 
 
 def failure_choices(step: StepState) -> list[FailureChoice]:
     """Return what may be chosen after a failure: no retry while nobody knows whether a call took effect."""
-    return [choice for choice in FAILURE_CHOICES if choice != "retry" or not unknown(step)]
+    return [choice for choice in FAILURE_CHOICES if choice != "retry" or not find_unknown_call(step)]
 
 
-def failure_need(state: PlanState, step: StepState) -> Need:
+def build_failure_need(state: PlanState, step: StepState) -> Need:
     """Return the question how a plan goes on after a failure it asks about."""
     request: dict[str, Json] = {
         "question": f"Task {step.task.id} failed: {step.reason}. How to go on?",
@@ -87,7 +87,7 @@ def failure_need(state: PlanState, step: StepState) -> Need:
     return Need(GATE, "person", f"failure:{step.task.id}", (), (state.digest,), request)
 
 
-def shown(call: CallOutlook) -> Json:
+def describe_call(call: CallPreview) -> Json:
     """Return what a person must know of a planned call before saying yes."""
     facts = call.facts
     return {
@@ -97,11 +97,11 @@ def shown(call: CallOutlook) -> Json:
         "arguments": dict(call.planned.arguments),
         "effect": facts.effect.value,
         "irreversible": facts.changes and facts.irreversible,
-        "dangers": list(call.dangers),
+        "dangers": list(call.list_dangers),
     }
 
 
-async def put(session: Session, need: Need) -> Reply | None:
+async def ask_and_record(session: Session, need: Need) -> Reply | None:
     """Ask the person and record the answer; None where they do not answer now, and the question stays open."""
     assert session.person is not None
     stored = session.blobs.put(strict_json.canonical(need.request))

@@ -4,51 +4,51 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from foregate.agent.effects.reconcile import find_out
+from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.planning.ask.proposal import FROM_FILE
-from foregate.agent.planning.confirm.outlook import Outlook, outlook, placed_calls, scope_of
+from foregate.agent.planning.confirm.outlook import PlanPreview, build_scope, iter_open_calls, preview_plan
 from foregate.agent.planning.run.plan_report import PlanReport
-from foregate.agent.planning.run.rollback import take_back
+from foregate.agent.planning.run.rollback import undo_plan
 from foregate.agent.planning.run.step_change import change_back
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
-from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState, named
+from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState, describe_unknown_call
 from foregate.schemas.errors import RuntimeLost, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.plan_events import PlanConfirmed
 from foregate.schemas.task_events import STATUSES
 
 
-async def follow(session: Session) -> PlanState:
+async def follow_plan(session: Session) -> PlanState:
     """Return the state of the session's plan; it goes on following the session."""
-    state = await standing(session)
+    state = await get_plan_state(session)
     session.subscribe(state.apply)
     return state
 
 
-async def standing(session: Session) -> PlanState:
+async def get_plan_state(session: Session) -> PlanState:
     """Return how the session's plan stands now."""
     return PlanState.of(await session.log.read())
 
 
-async def look_ahead(session: Session, state: PlanState, uses: int = 0) -> Outlook:
+async def preview_open_tasks(session: Session, state: PlanState, uses: int = 0) -> PlanPreview:
     """Return what the open tasks would do, in a task of the session that is begun where none is open.
 
     `uses` is how often a yes lets a filled-in task change its target, `execution.target_uses`.
 
     Raises UsageError for a plan that does not fit the digest it was proposed with.
     """
-    if not state.intact:
+    if not state.is_intact:
         raise UsageError("the plan in the log does not fit its digest; `foregate audit verify` tells more")
     if session.state.task is None:
-        await session.record_message(state.known.query if state.planned else FROM_FILE)
+        await session.record_message(state.current_plan.query if state.planned else FROM_FILE)
     with suppress(RuntimeLost):
-        await session.refresh_survey([call for _, _, call in placed_calls(state, session.catalogue)])
-    return outlook(session, state, uses)
+        await session.refresh_survey([call for _, _, call in iter_open_calls(state, session.catalogue)])
+    return preview_plan(session, state, uses)
 
 
 async def record_confirmation(
-    session: Session, state: PlanState, looked: Outlook, digest: str, *, seen: bool, step: bool = False
+    session: Session, state: PlanState, looked: PlanPreview, digest: str, *, seen: bool, step: bool = False
 ) -> None:
     """Record that the plan with this digest is confirmed.
 
@@ -56,38 +56,38 @@ async def record_confirmation(
     and the judge asks about its calls as about any other. With `step` the person is asked again before each task.
     Raises UsageError for another plan than the one shown.
     """
-    if digest != state.digest or digest != state.known.digest:
+    if digest != state.digest or digest != state.current_plan.digest:
         raise UsageError("the plan is not the one that was shown; look at it again")
     plan = None
     if seen:
         before = session.state.task.plan if session.state.task else None
         revision = before.revision + 1 if before else 1
-        plan = scope_of(state.known.goal or state.known.query, looked, revision)
+        plan = build_scope(state.current_plan.goal or state.current_plan.query, looked, revision)
     body = PlanConfirmed(digest=digest, approved=seen, plan=plan, step=step, dry_run=session.state.dry_run)
     await session.record(Draft(body, "person" if seen else "user"))
     await session.log.settle()
 
 
-async def decline(session: Session, why: str = "") -> RunResult:
+async def end_declined(session: Session, why: str = "") -> RunResult:
     """End the open task, whose plan was not confirmed, for the reason the person gives."""
     reason = f" ({why})" if why else ""
-    return await session.end("cancelled", blocker=f"the plan was not confirmed{reason}, so nothing of it ran")
+    return await session.end_task("cancelled", blocker=f"the plan was not confirmed{reason}, so nothing of it ran")
 
 
-async def leave(session: Session, report: PlanReport | None = None) -> RunResult:
+async def end_unconfirmed(session: Session, report: PlanReport | None = None) -> RunResult:
     """End the task of a plan that waits for a yes while nobody is here; what ran before stays as it was reported."""
     name = session.name
     way_on = f"`foregate execute {name}` at a terminal, or with --yes"
     if report is None:
         why = "a plan is proposed, and nobody is here to confirm it; nothing of it ran"
-        return await session.end("blocked", blocker=why, need=way_on)
+        return await session.end_task("blocked", blocker=why, need=way_on)
     why = "; ".join(part for part in (report.reason, f"a further plan waits for a yes: {way_on}") if part)
     text = "\n\n".join(part for part in (report.answer, f"[Foregate: {why}]") if part)
     status = next(status for status in STATUSES if status == report.status)
-    return await session.end(status, text, blocker=why, need=way_on)
+    return await session.end_task(status, text, blocker=why, need=way_on)
 
 
-async def retry(session: Session, state: PlanState, only: int = 0) -> list[int]:
+async def reset_failed_tasks(session: Session, state: PlanState, only: int = 0) -> list[int]:
     """Make the failed and aborted tasks pending again, or just one; return their numbers.
 
     What a task has done already is not done again. Raises UsageError where there is nothing to retry, while the plan
@@ -102,9 +102,9 @@ async def retry(session: Session, state: PlanState, only: int = 0) -> list[int]:
         raise UsageError(
             f"task {only} did not fail" if only else "no task of the plan failed; there is nothing to retry"
         )
-    await find_out(session)
+    await reconcile_calls(session)
     for step in chosen:
-        if lost := unknown(step):
+        if lost := find_unknown_call(step):
             raise UsageError(
                 f"nobody knows whether {lost} of task {step.task.id} took effect; look, then say so with "
                 f"`foregate plans resolve {session.name} --done` or `--not-done` (in a chat /resolve)"
@@ -114,12 +114,12 @@ async def retry(session: Session, state: PlanState, only: int = 0) -> list[int]:
     return [step.task.id for step in chosen]
 
 
-def unknown(step: StepState) -> str:
+def find_unknown_call(step: StepState) -> str:
     """Return the call of a task with an unknown outcome, "" when there is none."""
-    return next((named(call) for call in step.calls if call.status == "unknown"), "")
+    return next((describe_unknown_call(call) for call in step.calls if call.status == "unknown"), "")
 
 
-async def roll_back(session: Session, state: PlanState) -> list[str]:
+async def roll_back_plans(session: Session, state: PlanState) -> list[str]:
     """Undo what the plan and those before it for the same request did, newest first; return what could not be undone.
 
     A plan under way is ended first.
@@ -130,5 +130,5 @@ async def roll_back(session: Session, state: PlanState) -> list[str]:
         await answer_remaining(session, "not_run_cancelled", "the plan is rolled back")
         for step in state.open:
             await change_back(session, state, step, "aborted", ROLLED_BACK)
-        await session.end("cancelled", blocker="the plan is rolled back")
-    return await take_back(session, state, whole=True)
+        await session.end_task("cancelled", blocker="the plan is rolled back")
+    return await undo_plan(session, state, whole=True)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from foregate.agent.planning.confirm.filled_scope import item_of, likely_calls
+from foregate.agent.planning.confirm.filled_scope import build_scope_item, list_likely_calls
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState
-from foregate.evidence.state.task import step_name
-from foregate.gates.plan_scope import digest_of
+from foregate.evidence.state.task import name_step
+from foregate.gates.plan_scope import name_exact_call
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.task_plan import PlannedCall, PlanTask
@@ -18,7 +18,7 @@ from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue
 
 
-class CallOutlook(Struct, frozen=True):
+class CallPreview(Struct, frozen=True):
     """What one call of a task would do, judged by the world as it is now; earlier tasks may change that."""
 
     task: int
@@ -27,7 +27,7 @@ class CallOutlook(Struct, frozen=True):
     facts: CallFacts
 
     @property
-    def dangers(self) -> tuple[str, ...]:
+    def list_dangers(self) -> tuple[str, ...]:
         """Why a person should look twice, none for what is harmless."""
         facts = self.facts
         found = (
@@ -40,75 +40,75 @@ class CallOutlook(Struct, frozen=True):
         return tuple(why for yes, why in found if yes)
 
 
-class Outlook(Struct, frozen=True):
+class PlanPreview(Struct, frozen=True):
     """What the tasks that are still to be done would do. `open_tasks` list no calls: a model fills them in."""
 
-    calls: tuple[CallOutlook, ...]
+    calls: tuple[CallPreview, ...]
     open_tasks: tuple[PlanTask, ...]
-    leaves: tuple[ScopeItem, ...] = ()
+    permissions: tuple[ScopeItem, ...] = ()
     """What a yes to the sheet covers of the tasks a model fills in."""
 
     @property
-    def dangerous(self) -> bool:
+    def is_dangerous(self) -> bool:
         """Whether a call is dangerous, or what a task will call is not known yet."""
-        return bool(self.open_tasks) or any(call.dangers for call in self.calls)
+        return bool(self.open_tasks) or any(call.list_dangers for call in self.calls)
 
     @property
     def model_calls(self) -> int:
         """Requests to the execution model, when each task is filled in at the first try."""
         return len(self.open_tasks)
 
-    def leave_for(self, task: int) -> ScopeItem | None:
+    def find_permission(self, task: int) -> ScopeItem | None:
         """Return what a yes covers of a task a model fills in, None where that is nothing."""
-        return next((item for item in self.leaves if item.during == step_name(task)), None)
+        return next((item for item in self.permissions if item.during == name_step(task)), None)
 
-    def of(self, task: int) -> list[CallOutlook]:
+    def of(self, task: int) -> list[CallPreview]:
         """Return the calls of one task."""
         return [call for call in self.calls if call.task == task]
 
 
-def outlook(session: Session, state: PlanState, uses: int) -> Outlook:
+def preview_plan(session: Session, state: PlanState, uses: int) -> PlanPreview:
     """Look at what the open tasks of the plan would touch; a task of the session must be open.
 
     A yes covers `uses` changes of the file a task names that a model fills in.
     """
-    ahead = list(placed_calls(state, session.catalogue))
+    ahead = list(iter_open_calls(state, session.catalogue))
     calls = tuple(call for _, _, call in ahead)
     facts = session.turns.build_own_turn(session.state.seq, calls, "runner", session.state.seq).facts
     listed = tuple(
-        CallOutlook(task.id, place, task.calls[place], facts[call.id]) for task, place, call in ahead if place >= 0
+        CallPreview(task.id, place, task.calls[place], facts[call.id]) for task, place, call in ahead if place >= 0
     )
-    leaves = (item_of(task, facts[call.id], uses) for task, place, call in ahead if place < 0)
+    leaves = (build_scope_item(task, facts[call.id], uses) for task, place, call in ahead if place < 0)
     filled = tuple(step.task for step in state.open if not step.task.calls)
-    return Outlook(listed, filled, tuple(item for item in leaves if item is not None))
+    return PlanPreview(listed, filled, tuple(item for item in leaves if item is not None))
 
 
-def placed_calls(state: PlanState, catalogue: Catalogue) -> Iterator[tuple[PlanTask, int, ToolCall]]:
+def iter_open_calls(state: PlanState, catalogue: Catalogue) -> Iterator[tuple[PlanTask, int, ToolCall]]:
     """Yield the calls the open tasks list and have still to make, each with its task and its place there.
 
     The likely calls of tasks that list none come after them, in place -1.
     """
     for step in state.open:
-        for place in step.left:
+        for place in step.open_places:
             planned = step.task.calls[place]
             yield step.task, place, ToolCall.of(planned.tool, planned.arguments, id=f"plan.{step.task.id}.{place}")
-    for task, call in likely_calls([step.task for step in state.open], catalogue):
+    for task, call in list_likely_calls([step.task for step in state.open], catalogue):
         yield task, -1, call
 
 
-def scope_of(goal: str, looked: Outlook, revision: int) -> PlanInForce:
+def build_scope(goal: str, looked: PlanPreview, revision: int) -> PlanInForce:
     """Return what a person's yes to the sheet covers: each changing call exactly as it was shown, once.
 
     Of a task that lists no calls it covers the leave that was shown, where there is one.
     """
-    items, classes = list(looked.leaves), {item.effect.value for item in looked.leaves}
+    items, classes = list(looked.permissions), {item.effect.value for item in looked.permissions}
     for call in looked.calls:
         facts = call.facts
         if not facts.changes or facts.spec is None:
             continue
-        kind, digest = digest_of(facts)
+        kind, digest = name_exact_call(facts)
         items.append(
-            ScopeItem(facts.effect, kind, digest, step=step_name(call.task), tool=call.planned.tool, approved=True)
+            ScopeItem(facts.effect, kind, digest, step=name_step(call.task), tool=call.planned.tool, approved=True)
         )
         flags = ("external", "irreversible", "high_impact", "broad")
         classes |= {facts.effect.value, *(name for name in flags if getattr(facts, name))}

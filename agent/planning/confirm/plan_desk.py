@@ -10,21 +10,27 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.planning.ask.already import already
-from foregate.agent.planning.ask.planner import Planning, plan_for, weighed
-from foregate.agent.planning.ask.proposal import propose
+from foregate.agent.planning.ask.already import collect_prior_work
+from foregate.agent.planning.ask.planner import Planning, assess_plan, propose_plan
+from foregate.agent.planning.ask.proposal import record_proposal
 from foregate.agent.planning.confirm.confirming import (
+    ask_and_record,
+    build_failure_need,
+    build_plan_need,
+    build_task_need,
     failure_choices,
-    failure_need,
-    needs_yes,
-    plan_need,
-    put,
-    task_need,
+    should_confirm,
 )
-from foregate.agent.planning.confirm.control import decline, leave, look_ahead, record_confirmation, standing
+from foregate.agent.planning.confirm.control import (
+    end_declined,
+    end_unconfirmed,
+    get_plan_state,
+    preview_open_tasks,
+    record_confirmation,
+)
 from foregate.agent.planning.format.configuration import Configuration, Role
-from foregate.agent.planning.format.reader import read
-from foregate.agent.planning.run.plan_report import PlanReport, report_of
+from foregate.agent.planning.format.reader import read_plan
+from foregate.agent.planning.run.plan_report import PlanReport, build_report
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
@@ -43,7 +49,7 @@ class Course(Struct, frozen=True):
 
 
 @dataclass
-class PlanDesk:
+class PlanController:
     """Takes the step the session's log asks for, so that another process goes on where one ended.
 
     `model` gives the model of a role, `planning` or `execution`. Whoever confirms is the session's person, in a chat,
@@ -63,9 +69,9 @@ class PlanDesk:
         self._run.pause()
         return True
 
-    async def go_on(self) -> RunResult:
+    async def drive_task(self) -> RunResult:
         """Take the open task through its plan; see Desk."""
-        async with following(self.session) as state:
+        async with follow_session(self.session) as state:
             while not state.running:
                 task = self.session.state.task
                 assert task is not None
@@ -81,20 +87,20 @@ class PlanDesk:
         except asyncio.CancelledError:
             if self.session.state.task is None:
                 raise
-            ended = await self.session.end("cancelled", blocker="the person cancelled")
+            ended = await self.session.end_task("cancelled", blocker="the person cancelled")
         if ended is None:
             return await self.run(state)
         why = ended.report.blocker or ended.text
-        return Course(ended, report_of(state, self.configuration.formatting, ended.status, why), ran=False)
+        return Course(ended, build_report(state, self.configuration.formatting, ended.status, why), ran=False)
 
     async def make(self) -> RunResult | None:
         """Have a plan made for what the person said in this task; None once one is proposed."""
         session = self.session
         task = session.state.task
         assert task is not None
-        before = await already(session, self.configuration)
+        before = await collect_prior_work(session, self.configuration)
         query = task.messages[-1].text  # after a question of the planner this is another query
-        planning = await plan_for(session, query, self.model("planning"), self.configuration, before)
+        planning = await propose_plan(session, query, self.model("planning"), self.configuration, before)
         if planning.plan is not None:
             return None
         return await session.pause(RunResult("needs_input", planning.question))
@@ -110,15 +116,15 @@ class PlanDesk:
         session, execution = self.session, self.configuration.execution
         edited = Planning(None)
         while True:
-            looked = await look_ahead(session, state, execution.target_uses)
-            if unseen or not needs_yes(self.configuration, state, looked):
+            looked = await preview_open_tasks(session, state, execution.target_uses)
+            if unseen or not should_confirm(self.configuration, state, looked):
                 await record_confirmation(session, state, looked, state.digest, seen=False, step=step)
                 return None
             if session.person is None:
-                return await leave(session, last)
+                return await end_unconfirmed(session, last)
             most = self.configuration.planning.max_plans
-            need = plan_need(state, looked, edited, most=most, uses=execution.target_uses)
-            reply = await put(session, need)
+            need = build_plan_need(state, looked, edited, most=most, uses=execution.target_uses)
+            reply = await ask_and_record(session, need)
             if reply is None:
                 return await session.pause(RunResult("awaiting_approval", str(need.request["question"])))
             if reply.choice in ("yes", "step"):
@@ -126,16 +132,16 @@ class PlanDesk:
                 await record_confirmation(session, state, looked, state.digest, seen=True, step=step)
                 return None
             if reply.choice != "edit":
-                return await decline(session, reply.text)
+                return await end_declined(session, reply.text)
             edited = await self.edit(state, reply.text)
 
     async def edit(self, state: PlanState, text: str) -> Planning:
         """Propose what the person made of the plan in its place; return it with everything that was found."""
         session = self.session
-        reading = read(text, query=state.known.query, catalogue=session.catalogue)
-        planning = weighed(session, reading, self.configuration, 0)
+        reading = read_plan(text, query=state.current_plan.query, catalogue=session.catalogue)
+        planning = assess_plan(session, reading, self.configuration, 0)
         if planning.plan is not None:
-            await propose(session, planning.plan, actor="person", notes=planning.notes, number=state.number)
+            await record_proposal(session, planning.plan, actor="person", notes=planning.notes, number=state.number)
         return planning
 
     async def run(self, state: PlanState, *, step: bool = False) -> Course:
@@ -145,7 +151,7 @@ class PlanDesk:
         """
         while True:
             stepwise = step or state.stepwise
-            self._run = run = self.run_of(state, step=stepwise)
+            self._run = run = self.build_run(state, step=stepwise)
             try:
                 report = await run.run()
             finally:
@@ -157,22 +163,24 @@ class PlanDesk:
                 self.on_further(report)
             ended = await self.confirm(state, report, step=stepwise)
             if ended is not None:
-                return Course(ended, unconfirmed(report) if ended.status == "cancelled" else report)
+                return Course(ended, report_declined(report) if ended.status == "cancelled" else report)
 
-    def run_of(self, state: PlanState, *, step: bool = False) -> PlanRun:
+    def build_run(self, state: PlanState, *, step: bool = False) -> PlanRun:
         """Return the run of the session's plan; with `step` the person is asked before each task."""
         session, uses = self.session, self.configuration.execution.target_uses
 
         async def before(task: PlanTask) -> bool:
             if session.person is None:
                 return False
-            reply = await put(session, task_need(state, task, await look_ahead(session, state, uses)))
+            reply = await ask_and_record(
+                session, build_task_need(state, task, await preview_open_tasks(session, state, uses))
+            )
             return reply is not None and reply.choice == "yes"
 
         async def after(failed: StepState) -> FailureChoice | None:
             if session.person is None:
                 return None
-            reply = await put(session, failure_need(state, failed))
+            reply = await ask_and_record(session, build_failure_need(state, failed))
             return next((one for one in failure_choices(failed) if reply is not None and reply.choice == one), None)
 
         asks = before if step else None
@@ -181,13 +189,13 @@ class PlanDesk:
 
 
 @asynccontextmanager
-async def following(session: Session) -> AsyncIterator[PlanState]:
+async def follow_session(session: Session) -> AsyncIterator[PlanState]:
     """Yield the state of the session's plan, which follows the session until the block ends."""
-    state = await standing(session)
+    state = await get_plan_state(session)
     with session.subscribe(state.apply):
         yield state
 
 
-def unconfirmed(report: PlanReport) -> PlanReport:
+def report_declined(report: PlanReport) -> PlanReport:
     """Return the report of a run whose further plan the person declined."""
     return replace(report, status="cancelled", reason="the further plan was not confirmed", further=None)

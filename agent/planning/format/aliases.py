@@ -60,12 +60,12 @@ def keys_of(shape: type[Struct], **foreign: tuple[str, ...]) -> Mapping[str, str
     }
 
 
-def tool_of(name: str, catalogue: Catalogue | None) -> str:
+def find_tool_name(name: str, catalogue: Catalogue | None) -> str:
     """Return our name for a tool; a name `catalogue` has is never another's."""
     return name if catalogue is not None and name in catalogue else TOOLS.get(name, name)
 
 
-def arguments_of(
+def rename_arguments(
     named: str, tool: str, arguments: Mapping[str, Json], catalogue: Catalogue | None
 ) -> tuple[dict[str, Json], tuple[str, ...]]:
     """Return the arguments under our names, and a sentence for each that was renamed or added.

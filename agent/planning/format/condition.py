@@ -20,7 +20,7 @@ from difflib import get_close_matches
 from typing import TypeGuard, get_args
 
 from foregate.policy.risk.globs import matches_text
-from foregate.policy.source.strict_yaml import shown
+from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas.json_object import as_object, get_int, get_list, get_text
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import TaskResult, TaskStatus
@@ -38,7 +38,7 @@ class Unanswerable(Exception):
     """Nobody can say whether a condition holds; the message says why."""
 
 
-def problems(when: Json) -> Iterator[tuple[str, str]]:
+def find_problems(when: Json) -> Iterator[tuple[str, str]]:
     """Yield problem and remedy for everything in `when` that cannot be read."""
     stack: list[tuple[Json, int]] = [(when, 1)]
     seen = 0
@@ -64,7 +64,7 @@ def problems(when: Json) -> Iterator[tuple[str, str]]:
             yield from _problems_of_question(part)
 
 
-def tasks_named(when: Json, asked: str = "task") -> set[int]:
+def find_named_tasks(when: Json, asked: str = "task") -> set[int]:
     """Return the numbers of the tasks a condition asks about: what must have a result before it can be answered.
 
     With the name of a matcher, only those it is asked of.
@@ -76,7 +76,7 @@ def tasks_named(when: Json, asked: str = "task") -> set[int]:
         if not isinstance(part, Mapping):
             continue
         task = part.get("task")
-        if asked in part and _whole(task):
+        if asked in part and _is_whole(task):
             found.add(task)
         for key in _JOINED:
             inner = part.get(key)
@@ -84,18 +84,18 @@ def tasks_named(when: Json, asked: str = "task") -> set[int]:
     return found
 
 
-def holds(when: Mapping[str, Json] | None, results: Mapping[int, TaskResult]) -> tuple[bool, str]:
+def evaluate(when: Mapping[str, Json] | None, results: Mapping[int, TaskResult]) -> tuple[bool, str]:
     """Return whether a condition holds over the results by task number, and the reason as a sentence.
 
     None holds. A condition that cannot be read or answered does not hold.
     """
     if when is None:
         return True, "the task has no condition"
-    wrong = next(problems(when), None)
+    wrong = next(find_problems(when), None)
     if wrong is not None:
         return False, f"the condition cannot be read: {wrong[0]}"
     try:
-        return _holds(when, results)
+        return _evaluate(when, results)
     except Unanswerable as unknown:
         return False, f"the condition cannot be answered: {unknown}"
 
@@ -105,33 +105,33 @@ def _problems_of_question(part: Mapping[str, Json]) -> Iterator[tuple[str, str]]
         if key != "task" and key not in MATCHERS:
             near = get_close_matches(str(key)[:64], ("task", *MATCHERS, *_JOINED), n=1)
             allowed = ", ".join(f"`{name}`" for name in MATCHERS)
-            yield f"nobody knows `{shown(key, 40)}`", f"did you mean `{near[0]}`?" if near else f"ask {allowed}"
+            yield f"nobody knows `{escape_text(key, 40)}`", f"did you mean `{near[0]}`?" if near else f"ask {allowed}"
     task, line, least = part.get("task"), part.get("line"), part.get("lines_at_least")
-    if not _whole(task) or task < 1:
+    if not _is_whole(task) or task < 1:
         yield "the condition names no task", "write the number of an earlier task as `task`"
     if not any(key in part for key in MATCHERS):
         yield "the condition asks nothing of the task", 'ask something, such as "status": "done"'
-    if "status" in part and not all(one in _STATUSES for one in _listed(part["status"])):
-        yield f"`{shown(part['status'], 60)}` is no status", f"use {', '.join(_STATUSES)}"
-    if "exit_code" in part and not all(map(_whole, _listed(part["exit_code"]))):
+    if "status" in part and not all(one in _STATUSES for one in _as_list(part["status"])):
+        yield f"`{escape_text(part['status'], 60)}` is no status", f"use {', '.join(_STATUSES)}"
+    if "exit_code" in part and not all(map(_is_whole, _as_list(part["exit_code"]))):
         yield "`exit_code` is not a whole number", "write one such as 0, or a list of them"
     for key in ("output_contains", "line"):
         if key in part and not (isinstance(part[key], str) and part[key]):
             yield f"`{key}` is not a text", "write the text to look for"
-    if isinstance(line, str) and not _fits_globs(line):
+    if isinstance(line, str) and not _is_glob(line):
         yield "the glob of `line` is too long", "shorten it"
-    if "lines_at_least" in part and not (_whole(least) and least >= 0):
+    if "lines_at_least" in part and not (_is_whole(least) and least >= 0):
         yield "`lines_at_least` is not a whole number", "write one such as 1"
 
 
-def _holds(when: Mapping[str, Json], results: Mapping[int, TaskResult]) -> tuple[bool, str]:
+def _evaluate(when: Mapping[str, Json], results: Mapping[int, TaskResult]) -> tuple[bool, str]:
     """Answer a condition known to be readable. Every part is answered, so that what nobody knows is never passed by."""
     if "not" in when:
-        held, why = _holds(as_object(when["not"]), results)
+        held, why = _evaluate(as_object(when["not"]), results)
         return not held, why
     for joined, want in (("all", False), ("any", True)):
         if joined in when:
-            answers = [_holds(as_object(part), results) for part in get_list(when, joined)]
+            answers = [_evaluate(as_object(part), results) for part in get_list(when, joined)]
             deciding = next((why for held, why in answers if held is want), None)
             return (want, deciding) if deciding is not None else (not want, "; ".join(why for _, why in answers)[:400])
     task = get_int(when, "task")
@@ -147,14 +147,14 @@ def _matcher(key: str, when: Mapping[str, Json], result: TaskResult) -> tuple[bo
     """Return whether one question is answered by yes, and what is so."""
     task = f"task {result.task}"
     if key == "status":
-        return result.status in _listed(when[key]), f"{task} is {result.status}"
+        return result.status in _as_list(when[key]), f"{task} is {result.status}"
     if result.status not in ("done", "failed"):
         raise Unanswerable(f"{task} is {result.status} and has no output")
     if key == "exit_code":
         code = next((one.exit_code for one in reversed(result.responses) if one.exit_code is not None), None)
         if code is None:
             raise Unanswerable(f"{task} ran no command that ended by itself")
-        return code in _listed(when[key]), f"the command of {task} ended with {code}"
+        return code in _as_list(when[key]), f"the command of {task} ended with {code}"
     found, said = _output(key, when, "\n".join(response.data for response in result.responses))
     if not found and any(response.dropped for response in result.responses):
         raise Unanswerable(f"a part of the output of {task} was left out")
@@ -172,18 +172,18 @@ def _output(key: str, when: Mapping[str, Json], output: str) -> tuple[bool, str]
     else:
         found = any(matches_text(wanted, line) for line in lines)
     what = "a line that fits" if key == "line" else "the text"
-    return found, f"{'has' if found else 'does not have'} {what} `{shown(wanted, 60)}`"
+    return found, f"{'has' if found else 'does not have'} {what} `{escape_text(wanted, 60)}`"
 
 
-def _listed(value: Json) -> list[Json]:
+def _as_list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else [value]
 
 
-def _whole(value: Json) -> TypeGuard[int]:
+def _is_whole(value: Json) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _fits_globs(pattern: str) -> bool:
+def _is_glob(pattern: str) -> bool:
     try:
         return bool(matches_text(pattern, "")) or True
     except ValueError:

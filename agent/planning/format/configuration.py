@@ -16,11 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from foregate.agent.dialects.tags.names import Names
 from foregate.agent.dialects.text.dialect import DialectName
-from foregate.agent.workspace.config_paths import UsersFile
+from foregate.agent.workspace.config_paths import UserConfigFile
 from foregate.policy.source.keys import Keys
 from foregate.policy.source.layers import Layer, Tree, lay_over, read_layer
-from foregate.policy.source.load import located, misfits_of, provenance
-from foregate.policy.source.strict_yaml import Data, dotted, read, walk
+from foregate.policy.source.load import find_misfits, find_provenance, locate_problem
+from foregate.policy.source.strict_yaml import Data, format_path, parse_yaml, walk_values
 from foregate.schemas.errors import PolicyError, UsageError
 
 PlanMode = Literal["direct", "plan", "auto"]
@@ -31,13 +31,13 @@ Early = Literal["off", "observations"]
 Compression = Literal["keep_ends", "summary", "none"]
 
 
-class Section(BaseModel):
+class ConfigurationSection(BaseModel):
     """Every key is in default.yaml, so that none is a surprise."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class ModelConfiguration(Section):
+class ModelConfiguration(ConfigurationSection):
     """One model. `session` is the session's own; an empty `base_url` or `model` is what the environment names.
 
     `max_tokens` is per response. An address holds no name and password: the key comes from the environment.
@@ -50,7 +50,7 @@ class ModelConfiguration(Section):
     max_tokens: int = Field(ge=1)
 
 
-class Models(Section):
+class Models(ConfigurationSection):
     """The model that plans and the one that fills in calls."""
 
     planning: ModelConfiguration
@@ -61,7 +61,7 @@ class Models(Section):
         return self.planning if role == "planning" else self.execution
 
 
-class PlanningSection(Section):
+class PlanningSection(ConfigurationSection):
     """What the planner is asked for, and how often."""
 
     planning_tries: int = Field(ge=1, le=10)
@@ -71,7 +71,7 @@ class PlanningSection(Section):
     answer: Answering
 
 
-class ValidationSection(Section):
+class ValidationSection(ConfigurationSection):
     """What a plan may be."""
 
     max_tasks: int = Field(ge=1)
@@ -80,7 +80,7 @@ class ValidationSection(Section):
     strict_targets: bool
 
 
-class ExecutionSection(Section):
+class ExecutionSection(ConfigurationSection):
     """How a plan runs."""
 
     confirmation: Confirmation
@@ -90,7 +90,7 @@ class ExecutionSection(Section):
     target_uses: int = Field(ge=0)
 
 
-class ContextSection(Section):
+class ContextSection(ConfigurationSection):
     """What of earlier tasks a model reads; `max_tokens` is per request."""
 
     max_tokens: int = Field(ge=1)
@@ -99,7 +99,7 @@ class ContextSection(Section):
     keep_last_tasks: int = Field(ge=0)
 
 
-class FormattingSection(Section):
+class FormattingSection(ConfigurationSection):
     """How a result is written; `max_content_length` is in characters."""
 
     max_content_length: int = Field(ge=1)
@@ -107,7 +107,7 @@ class FormattingSection(Section):
     include_reasoning: bool
 
 
-class DialectSection(Section):
+class DialectSection(ConfigurationSection):
     """How a model makes its calls. The tables lead from the names a model uses to ours, see `Names`."""
 
     name: DialectName
@@ -117,13 +117,13 @@ class DialectSection(Section):
     parameters: dict[str, dict[str, str]]
 
 
-class StreamingSection(Section):
+class StreamingSection(ConfigurationSection):
     """What may be done of a response before all of it is there."""
 
     execute: Early
 
 
-class Configuration(Section):
+class Configuration(ConfigurationSection):
     """The configuration: how models speak, and plan mode."""
 
     version: Literal[1]
@@ -139,7 +139,7 @@ class Configuration(Section):
 
 
 _DEFAULT = "default.yaml"
-_FILE = UsersFile("config.yaml", "FOREGATE_CONFIG")
+_FILE = UserConfigFile("config.yaml", "FOREGATE_CONFIG")
 
 _GONE = {
     "dialect.shell": "leave it out, and put `commands.execute_command: run_shell` into a policy file where it was true"
@@ -167,7 +167,7 @@ class LoadedConfiguration(Struct, frozen=True):
     @property
     def values(self) -> dict[str, Data]:
         """The values in force by the keys of `provenance`."""
-        found = ((dotted(path), value) for path, value in walk(self.configuration.model_dump(mode="json")))
+        found = ((format_path(path), value) for path, value in walk_values(self.configuration.model_dump(mode="json")))
         return {key: value for key, value in found if key in self.provenance}
 
 
@@ -177,27 +177,27 @@ def load_configuration(named: Path | str | None = None, environ: Mapping[str, st
     The file is `named`, else the one FOREGATE_CONFIG names, else `foregate/config.yaml` in the user's configuration
     folder where there is one. Raises PolicyError with one sentence that names file, line, key and what is allowed.
     """
-    file = configuration_file(named, environ)
-    return default_configuration() if file is None else laid(file).configuration
+    file = find_configuration_file(named, environ)
+    return default_configuration() if file is None else lay_over_defaults(file).configuration
 
 
-def laid(file: Path | None) -> LoadedConfiguration:
+def lay_over_defaults(file: Path | None) -> LoadedConfiguration:
     """Return the configuration of a file over the defaults, None for the defaults alone; see `load_configuration`."""
     if file is None:
-        return LoadedConfiguration(default_configuration(), provenance(_defaults()))
+        return LoadedConfiguration(default_configuration(), find_provenance(_defaults()))
     layer, tree = read_file(file), _defaults()
-    problems = problems_of(layer, tree)
+    problems = find_problems(layer, tree)
     if problems:
         more = f" (and {len(problems) - 1} more: `foregate config check {layer.name}` lists them)"
         raise PolicyError(problems[0] + (more if len(problems) > 1 else ""))
     made = Configuration.model_validate_json(json.dumps(tree.data))
-    return LoadedConfiguration(made, provenance(tree), (_DEFAULT, layer.name))
+    return LoadedConfiguration(made, find_provenance(tree), (_DEFAULT, layer.name))
 
 
-def check(file: Path) -> list[str]:
+def check_configuration(file: Path) -> list[str]:
     """Return every problem of a configuration file as a sentence; an empty list means it can be used."""
     try:
-        return problems_of(read_file(file), _defaults())
+        return find_problems(read_file(file), _defaults())
     except PolicyError as error:
         return [str(error)]
 
@@ -207,20 +207,20 @@ def read_file(file: Path) -> Layer:
     return read_layer(file, file.name, trusted=True, kind="configuration", decimals=True)
 
 
-def problems_of(layer: Layer, tree: Tree) -> list[str]:
+def find_problems(layer: Layer, tree: Tree) -> list[str]:
     """Lay a file over the values in `tree` and return everything that is wrong with it, by line."""
-    problems = sorted(_unknown(layer))
+    problems = sorted(_find_unknown_keys(layer))
     if not problems:
         lay_over(tree, layer)
-        problems = sorted(misfits_of(tree, KEYS)) or sorted(_contradictions(tree))
+        problems = sorted(find_misfits(tree, KEYS)) or sorted(_find_contradictions(tree))
     return [sentence for _, sentence in problems]
 
 
-def explanations() -> dict[str, str]:
+def read_explanations() -> dict[str, str]:
     """Return by dotted key the comment that explains it in default.yaml; keys of a section have it for the section."""
     found: dict[str, str] = {}
     above: list[str] = []
-    lines = {line: key for key, line in read(default_text(), _DEFAULT, decimals=True)[1].items()}
+    lines = {line: key for key, line in parse_yaml(default_text(), _DEFAULT, decimals=True)[1].items()}
     for number, line in enumerate(default_text().splitlines(), 1):
         if line.lstrip().startswith("#"):
             above.append(line.strip().removeprefix("#").strip())
@@ -231,14 +231,14 @@ def explanations() -> dict[str, str]:
     return found
 
 
-def configuration_file(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
+def find_configuration_file(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
     """Return the file the configuration is read from, None where the defaults alone are in force."""
-    return _FILE.found(named, environ)
+    return _FILE.find(named, environ)
 
 
-def configuration_place(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
+def get_configuration_place(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
     """Return where the configuration is looked for, whether or not there is one: whoever writes there decides it."""
-    return _FILE.place(named, environ)
+    return _FILE.get_place(named, environ)
 
 
 def _defaults() -> Tree:
@@ -247,7 +247,7 @@ def _defaults() -> Tree:
 
 @cache
 def _default_data() -> dict[str, object]:
-    data: dict[str, object] = read(default_text(), _DEFAULT, decimals=True)[0]
+    data: dict[str, object] = parse_yaml(default_text(), _DEFAULT, decimals=True)[0]
     return data
 
 
@@ -256,29 +256,29 @@ def default_text() -> str:
     return resources.files("foregate.agent.planning").joinpath(_DEFAULT).read_text("utf-8")
 
 
-def _unknown(layer: Layer) -> Iterator[tuple[int, str]]:
-    for path, sentence in KEYS.unknown_keys(layer.data):
-        yield layer.line(path), f"{layer.name}:{layer.line(path)}: {sentence}"
+def _find_unknown_keys(layer: Layer) -> Iterator[tuple[int, str]]:
+    for path, sentence in KEYS.find_unknown_keys(layer.data):
+        yield layer.find_line(path), f"{layer.name}:{layer.find_line(path)}: {sentence}"
 
 
-def _contradictions(tree: Tree) -> Iterator[tuple[int, str]]:
+def _find_contradictions(tree: Tree) -> Iterator[tuple[int, str]]:
     """Yield line and sentence where values, each allowed, cannot be meant together or with this version."""
     tables = {name: tree.data["dialect"][name] for name in Names.__struct_fields__}
-    for path, ours in [found for found in walk(tables) if isinstance(found[1], str)]:
+    for path, ours in [found for found in walk_values(tables) if isinstance(found[1], str)]:
         try:
             Names.from_json(reduce(lambda table, theirs: {theirs: table}, reversed(path), ours))
         except UsageError as error:
-            yield located(tree, ("dialect", *path), f"`dialect`: {error}")
+            yield locate_problem(tree, ("dialect", *path), f"`dialect`: {error}")
     planning, most = tree.data["planning"], tree.data["validation"]["max_tasks"]
     if planning["min_tasks"] > planning["max_tasks_asked"]:
         path = ("planning", "min_tasks")
-        yield located(tree, path, "`planning.min_tasks` is more than `planning.max_tasks_asked`; lower it")
+        yield locate_problem(tree, path, "`planning.min_tasks` is more than `planning.max_tasks_asked`; lower it")
     if planning["max_tasks_asked"] > most:
         path = ("planning", "max_tasks_asked")
-        yield located(tree, path, "`planning.max_tasks_asked` is more than `validation.max_tasks`; lower it")
+        yield locate_problem(tree, path, "`planning.max_tasks_asked` is more than `validation.max_tasks`; lower it")
     for role, model in tree.data["models"].items():
         if model["provider"] != "openai" and model["base_url"]:
             path = ("models", role, "base_url")
-            yield located(
+            yield locate_problem(
                 tree, path, f"`models.{role}.base_url` is used only with `provider: openai`; set that as well"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from foregate.agent.planning.format.notebook import Notebook
+from foregate.agent.planning.format.notebook import Findings
 from foregate.schemas.task_plan import PlanTask
 
 _NAMED = 12
@@ -13,33 +13,35 @@ Waiting = Mapping[int, Sequence[int]]
 """The tasks each task depends on, by number."""
 
 
-def check_dependencies(tasks: Sequence[PlanTask], deepest: int, book: Notebook) -> None:
+def check_dependencies(tasks: Sequence[PlanTask], deepest: int, book: Findings) -> None:
     """Add a defect for every dependency that cannot be met, for every circle, and for a chain over `deepest` tasks."""
     numbers = {task.id for task in tasks}
     for task in tasks:
         for number in dict.fromkeys(task.depends_on):
             if number == task.id:
-                book.defect(task.id, "depends_on", "the task depends on itself", "take its own number out")
+                book.add_defect(task.id, "depends_on", "the task depends on itself", "take its own number out")
             elif number not in numbers:
                 problem = f"there is no task {number}"
-                book.defect(task.id, "depends_on", problem, "name an earlier task of this plan")
+                book.add_defect(task.id, "depends_on", problem, "name an earlier task of this plan")
             elif number > task.id:
                 problem = f"task {number} comes later"
-                book.defect(task.id, "depends_on", problem, "name earlier tasks only, or put the tasks in order")
+                book.add_defect(task.id, "depends_on", problem, "name earlier tasks only, or put the tasks in order")
         if len(set(task.depends_on)) < len(task.depends_on):
-            book.defect(task.id, "depends_on", "a task is named twice", "name each task once")
+            book.add_defect(task.id, "depends_on", "a task is named twice", "name each task once")
     waiting = {task.id: [one for one in task.depends_on if one in numbers and one != task.id] for task in tasks}
-    for circle in circles(waiting):
+    for circle in find_circles(waiting):
         named = ", ".join(map(str, circle[:_NAMED])) + (", ..." if len(circle) > _NAMED else "")
         remedy = "take out one of their dependencies"
-        book.defect(circle[0], "depends_on", f"the tasks {named} wait for each other in a circle", remedy)
-    last, depth = longest_chain(waiting)
+        book.add_defect(circle[0], "depends_on", f"the tasks {named} wait for each other in a circle", remedy)
+    last, depth = find_longest_chain(waiting)
     if depth > deepest:
         problem = f"it is the end of a chain of {depth} tasks that depend on each other; {deepest} are allowed"
-        book.defect(last, "depends_on", problem, "let tasks depend only on what they really need, or do more in one")
+        book.add_defect(
+            last, "depends_on", problem, "let tasks depend only on what they really need, or do more in one"
+        )
 
 
-def longest_chain(waiting: Waiting) -> tuple[int, int]:
+def find_longest_chain(waiting: Waiting) -> tuple[int, int]:
     """Return the last task of the longest chain and its length in tasks; only dependencies on earlier ones count."""
     depths: dict[int, int] = {}
     for task in sorted(waiting):
@@ -47,20 +49,20 @@ def longest_chain(waiting: Waiting) -> tuple[int, int]:
     return max(depths.items(), key=lambda one: one[1], default=(0, 0))
 
 
-def circles(waiting: Waiting) -> list[list[int]]:
+def find_circles(waiting: Waiting) -> list[list[int]]:
     """Return every set of two or more tasks that wait for each other, each in order, without recursion (Kosaraju)."""
     backward: dict[int, list[int]] = {task: [] for task in waiting}
     for task, before in waiting.items():
         for one in before:
             backward[one].append(task)
     seen: set[int] = set()
-    ended = [task for start in waiting for task in reached(start, waiting, seen)]
+    ended = [task for start in waiting for task in order_reachable(start, waiting, seen)]
     seen = set()
-    found = (reached(start, backward, seen) for start in reversed(ended))
+    found = (order_reachable(start, backward, seen) for start in reversed(ended))
     return sorted(sorted(circle) for circle in found if len(circle) > 1)
 
 
-def reached(start: int, onward: Waiting, seen: set[int]) -> list[int]:
+def order_reachable(start: int, onward: Waiting, seen: set[int]) -> list[int]:
     """Return the tasks that can be reached and were not `seen` yet, each after all that is reached from it."""
     ended: list[int] = []
     work = [(start, iter(onward[start]))] if start not in seen else []

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from foregate.policy.source.strict_yaml import shown
+from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas.task_plan import PlanDefect
 
 _NAMED = 8
@@ -15,7 +15,7 @@ _MOST_GUESSES = 200
 
 
 @dataclass(slots=True)
-class Notebook:
+class Findings:
     """Defects and warnings in the order they were found; a note is written once, with the tasks it is about."""
 
     defects: list[PlanDefect] = field(default_factory=list)
@@ -23,21 +23,21 @@ class Notebook:
     _notes: dict[str, list[int]] = field(default_factory=dict)
     _guesses: int = 0
 
-    def defect(self, task: int, where: str, problem: str, remedy: str) -> None:
+    def add_defect(self, task: int, where: str, problem: str, remedy: str) -> None:
         """Add something that forbids running the plan; task 0 is the plan itself."""
         self.defects.append(PlanDefect(task, where, problem, remedy))
 
-    def warning(self, task: int, where: str, problem: str, remedy: str) -> None:
+    def add_warning(self, task: int, where: str, problem: str, remedy: str) -> None:
         """Add something that merely looks odd."""
         self.warnings.append(PlanDefect(task, where, problem, remedy))
 
-    def note(self, sentence: str, task: int = 0) -> None:
+    def add_note(self, sentence: str, task: int = 0) -> None:
         """Add something that was filled in or resolved."""
         tasks = self._notes.setdefault(sentence, [])
         if not tasks or tasks[-1] != task:
             tasks.append(task)
 
-    def nearest(self, name: str, known: Iterable[str], otherwise: str) -> str:
+    def suggest_nearest(self, name: str, known: Iterable[str], otherwise: str) -> str:
         """Return the remedy for a name nobody knows: the nearest known one, or what to do where none is near."""
         self._guesses += 1
         near = get_close_matches(name[:64], known, n=1) if self._guesses <= _MOST_GUESSES else ()
@@ -46,7 +46,7 @@ class Notebook:
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes as sentences, without anything that does not print."""
-        return tuple(_about(tasks) + shown(sentence, 400) for sentence, tasks in self._notes.items())
+        return tuple(_about(tasks) + escape_text(sentence, 400) for sentence, tasks in self._notes.items())
 
 
 def _about(tasks: list[int]) -> str:

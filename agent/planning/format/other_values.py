@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from foregate.agent.planning.format.notebook import Notebook
-from foregate.agent.planning.format.reader import with_own_id
+from foregate.agent.planning.format.notebook import Findings
+from foregate.agent.planning.format.reader import add_own_id
 from foregate.gates.schema_check import SchemaCheck
-from foregate.policy.source.strict_yaml import shown
+from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
 from foregate.schemas.json_object import get_object
@@ -27,7 +27,7 @@ _ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ValuePlace:
     """Where a value of a plan stands: the argument `name` of the task's `call` (from 1), with 0 the parameter `name` of
     the task, without a name its target. `spec` is the tool the value is for, where it is known.
     """
@@ -50,11 +50,11 @@ class Place:
             return task.calls[self.call - 1].arguments.get(self.name, _ABSENT)
         return task.params[self.name] if self.name else task.target
 
-    def fits(self, value: Json, plan: TaskPlan) -> bool:
+    def can_hold(self, value: Json, plan: TaskPlan) -> bool:
         """Whether a value is of the type the tool takes there, or else of that which stands there."""
         if self.spec is not None and self.name in get_object(self.spec.parameters, "properties"):
             check = SchemaCheck({**self.spec.parameters, "required": []}, closed=False)
-            return not check.defect({self.name: value})
+            return not check.find_first_defect({self.name: value})
         now = self.value(plan)
         return now is None or now is _ABSENT or type(value) is type(now)
 
@@ -69,21 +69,21 @@ def with_values(
     `catalogue` has the tool. `source` says where the plan was. Raises UsageError for a path that leads nowhere, naming
     those there are, and for two paths to one place. The copy is not checked: see `validate`.
     """
-    given: dict[Place, Json] = {}
+    given: dict[ValuePlace, Json] = {}
     for path, value in values.items():
-        place = place_of(plan, path, catalogue)
+        place = find_place(plan, path, catalogue)
         if place in given:
-            raise UsageError(f"`{shown(place.path)}` is set twice; set it once")
+            raise UsageError(f"`{escape_text(place.path)}` is set twice; set it once")
         given[place] = value
-    tasks = tuple(_changed(task, given) for task in plan.tasks)
+    tasks = tuple(_change_task(task, given) for task in plan.tasks)
     derived: dict[str, Json] = {"plan": plan.id, "digest": plan.digest, "set": [place.path for place in given]}
     if source:
         derived["source"] = source
     goal = f"{plan.goal.removesuffix(_OTHER)}{_OTHER}"
-    return with_own_id(replace(plan, goal=goal, tasks=tasks, metadata={**plan.metadata, "derived_from": derived}))
+    return add_own_id(replace(plan, goal=goal, tasks=tasks, metadata={**plan.metadata, "derived_from": derived}))
 
 
-def values_of(plan: TaskPlan, settings: Sequence[str], catalogue: Catalogue | None = None) -> dict[str, Json]:
+def read_settings(plan: TaskPlan, settings: Sequence[str], catalogue: Catalogue | None = None) -> dict[str, Json]:
     """Return the values of texts `PATH=VALUE`: JSON where it is of the type that is wanted there, else the text itself.
 
     Raises UsageError for a text without a path, for a path that leads nowhere, and for one that is set twice.
@@ -92,38 +92,40 @@ def values_of(plan: TaskPlan, settings: Sequence[str], catalogue: Catalogue | No
     for setting in settings:
         path, equals, text = setting.partition("=")
         if not equals or not path:
-            raise UsageError(f"`{shown(setting)}` sets nothing; write PATH=VALUE, such as 2.path=src/other.py")
+            raise UsageError(f"`{escape_text(setting)}` sets nothing; write PATH=VALUE, such as 2.path=src/other.py")
         if path in values:
-            raise UsageError(f"`{shown(path)}` is set twice; set it once")
-        values[path] = _read(plan, place_of(plan, path, catalogue), text)
+            raise UsageError(f"`{escape_text(path)}` is set twice; set it once")
+        values[path] = _read(plan, find_place(plan, path, catalogue), text)
     return values
 
 
-def told(plan: TaskPlan, values: Mapping[str, Json], catalogue: Catalogue | None = None) -> tuple[str, ...]:
+def describe_new_values(
+    plan: TaskPlan, values: Mapping[str, Json], catalogue: Catalogue | None = None
+) -> tuple[str, ...]:
     """Return a sentence for each value that takes the place of another."""
-    found = ((place_of(plan, path, catalogue), value) for path, value in values.items())
+    found = ((find_place(plan, path, catalogue), value) for path, value in values.items())
     return tuple(
-        f"`{shown(place.path)}` is now {shown(json.dumps(value), 200)} (was {_before(place.value(plan))})"
+        f"`{escape_text(place.path)}` is now {escape_text(json.dumps(value), 200)} (was {_before(place.value(plan))})"
         for place, value in found
     )
 
 
-def place_of(plan: TaskPlan, path: str, catalogue: Catalogue | None) -> Place:
+def find_place(plan: TaskPlan, path: str, catalogue: Catalogue | None) -> ValuePlace:
     """Return the place a path leads to; raise UsageError naming those there are where it leads nowhere."""
     task = next((task for task in plan.tasks if str(task.id) == path.partition(".")[0]), None)
     if task is None:
-        raise UsageError(f"`{shown(path)}` names no task; the plan has {_tasks(plan)}, as in `1.path`")
-    places = dict(places_of(task, catalogue))
+        raise UsageError(f"`{escape_text(path)}` names no task; the plan has {_tasks(plan)}, as in `1.path`")
+    places = dict(list_places(task, catalogue))
     if path in places:
         return places[path]
     names = list({place: name for name, place in reversed(places.items())}.values())[::-1]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    there = f"task {task.id} has {', '.join(f'`{shown(name)}`' for name in names[:_NAMED])}{more}"
-    near = Notebook().nearest(path, places, "")
-    raise UsageError(f"`{shown(path)}` leads nowhere in the plan; {near and f'{near} '}{there}")
+    there = f"task {task.id} has {', '.join(f'`{escape_text(name)}`' for name in names[:_NAMED])}{more}"
+    near = Findings().suggest_nearest(path, places, "")
+    raise UsageError(f"`{escape_text(path)}` leads nowhere in the plan; {near and f'{near} '}{there}")
 
 
-def places_of(task: PlanTask, catalogue: Catalogue | None) -> Iterator[tuple[str, Place]]:
+def list_places(task: PlanTask, catalogue: Catalogue | None) -> Iterator[tuple[str, ValuePlace]]:
     """Yield every path into a task, the short ones first, with the place it leads to."""
     only = len(task.calls) == 1
     for short in (True, False) if only else (False,):
@@ -131,23 +133,23 @@ def places_of(task: PlanTask, catalogue: Catalogue | None) -> Iterator[tuple[str
             spec = catalogue.get(call.tool) if catalogue is not None else None
             known = get_object(spec.parameters, "properties") if spec is not None else {}
             for name in dict.fromkeys((*call.arguments, *known)):
-                place = Place(task.id, number, name, spec)
+                place = ValuePlace(task.id, number, name, spec)
                 yield (f"{task.id}.{name}" if short else place.path), place
     if not task.calls:
-        yield f"{task.id}.target", Place(task.id)
+        yield f"{task.id}.target", ValuePlace(task.id)
         for name in task.params:
-            yield f"{task.id}.params.{name}", Place(task.id, 0, name)
+            yield f"{task.id}.params.{name}", ValuePlace(task.id, 0, name)
 
 
-def _read(plan: TaskPlan, place: Place, text: str) -> Json:
+def _read(plan: TaskPlan, place: ValuePlace, text: str) -> Json:
     try:
         value = strict_json.parse(text)
     except InvalidJson:
         return strict_json.scrub(text)
-    return value if place.fits(value, plan) else strict_json.scrub(text)
+    return value if place.can_hold(value, plan) else strict_json.scrub(text)
 
 
-def _changed(task: PlanTask, values: Mapping[Place, Json]) -> PlanTask:
+def _change_task(task: PlanTask, values: Mapping[ValuePlace, Json]) -> PlanTask:
     given = {place: value for place, value in values.items() if place.task == task.id}
     if any(not place.call and not place.name and not isinstance(value, str) for place, value in given.items()):
         raise UsageError(f"the target of task {task.id} is text; set it to text")
@@ -157,13 +159,13 @@ def _changed(task: PlanTask, values: Mapping[Place, Json]) -> PlanTask:
     return replace(task, target=target, params={**task.params, **params}, calls=calls)
 
 
-def _call(call: PlannedCall, number: int, given: Mapping[Place, Json]) -> PlannedCall:
+def _call(call: PlannedCall, number: int, given: Mapping[ValuePlace, Json]) -> PlannedCall:
     arguments = {place.name: value for place, value in given.items() if place.call == number}
     return replace(call, arguments={**call.arguments, **arguments}) if arguments else call
 
 
 def _before(value: object) -> str:
-    return "left out" if value is _ABSENT else shown(json.dumps(value), 200)
+    return "left out" if value is _ABSENT else escape_text(json.dumps(value), 200)
 
 
 def _tasks(plan: TaskPlan) -> str:

@@ -18,36 +18,36 @@ _DEEPEST_INSIDE = 32
 """Less than strict JSON allows by itself, so that a plan that was read can be written and read again."""
 
 
-def values_of(text: str) -> tuple[Json, tuple[str, ...]]:
+def parse_plan_text(text: str) -> tuple[Json, tuple[str, ...]]:
     """Return the values in `text` and notes about what was left out; raise InvalidJson where there are none."""
     text = text.removeprefix("\ufeff")
     lines = text.split("\n")
     fences = [number for number, line in enumerate(lines) if line.startswith(_FENCE)]
     if not fences or text.lstrip()[0] in _JSON:
-        return _unfenced(text, lines)
+        return _parse_unfenced(text, lines)
     if len(fences) != 2:
         raise InvalidJson(f"the text holds {len(fences)} marks of code blocks; put the plan into one block")
     first, last = fences
     around = [line for line in (*lines[:first], *lines[last + 1 :]) if line.strip()]
     notes = (_LEFT_OUT,) if around else ()
-    return _document("\n".join((*lines[first + 1 : last], ""))), notes
+    return _parse_document("\n".join((*lines[first + 1 : last], ""))), notes
 
 
-def _unfenced(text: str, lines: list[str]) -> tuple[Json, tuple[str, ...]]:
+def _parse_unfenced(text: str, lines: list[str]) -> tuple[Json, tuple[str, ...]]:
     """Return what a text without a code block holds, or the one JSON value among lines that are none."""
     try:
-        value = _document(text)
+        value = _parse_document(text)
         if isinstance(value, (dict, list)):
             return value, ()
     except InvalidJson:
-        if (inner := _among(lines)) is None:
+        if (inner := _find_json_among(lines)) is None:
             raise
         return inner, (_LEFT_OUT,)
-    inner = _among(lines)
+    inner = _find_json_among(lines)
     return (value, ()) if inner is None else (inner, (_LEFT_OUT,))
 
 
-def _among(lines: list[str]) -> Json:
+def _find_json_among(lines: list[str]) -> Json:
     """Return the JSON from the first line that opens a bracket to the last that closes one, None where that is none."""
     first = next((at for at, line in enumerate(lines) if line.strip()[:1] in _OPENING), None)
     last = next((at for at in range(len(lines), 0, -1) if lines[at - 1].strip()[-1:] in _CLOSING), 0)
@@ -59,7 +59,7 @@ def _among(lines: list[str]) -> Json:
         return None
 
 
-def mapping_of(value: Json) -> dict[str, Json]:
+def read_mapping(value: Json) -> dict[str, Json]:
     """Return what should be a mapping and may be null, or JSON text of one; raise InvalidJson for anything else."""
     if isinstance(value, str):
         value = strict_json.parse(value, max_depth=_DEEPEST_INSIDE) if value.strip() else None
@@ -70,7 +70,7 @@ def mapping_of(value: Json) -> dict[str, Json]:
     return value
 
 
-def _document(text: str) -> Json:
+def _parse_document(text: str) -> Json:
     """Return what one JSON text or YAML document holds; a YAML text counts to its last line break."""
     bare = text.strip()
     if not bare:
@@ -80,7 +80,7 @@ def _document(text: str) -> Json:
     if len(text) > _MOST_YAML:
         raise InvalidJson(f"a plan in YAML has at most {_MOST_YAML} characters; write it as JSON")
     try:
-        value: Json = strict_yaml.read(text, "the plan", decimals=True)[0]
+        value: Json = strict_yaml.parse_yaml(text, "the plan", decimals=True)[0]
     except PolicyError as error:
         raise InvalidJson(str(error)) from None
     return value

@@ -10,10 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.planning.format import aliases
-from foregate.agent.planning.format.condition import tasks_named
-from foregate.agent.planning.format.notebook import Notebook
-from foregate.agent.planning.format.plan_text import mapping_of, values_of
-from foregate.policy.source.strict_yaml import shown
+from foregate.agent.planning.format.condition import find_named_tasks
+from foregate.agent.planning.format.notebook import Findings
+from foregate.agent.planning.format.plan_text import parse_plan_text, read_mapping
+from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json, scrub
 from foregate.schemas.task_plan import OnFailure, PlanDefect, PlannedCall, PlanTask, TaskPlan
@@ -52,7 +52,7 @@ class Reading(Struct, frozen=True):
     defects: tuple[PlanDefect, ...] = ()
 
 
-def read(text: str, *, query: str = "", catalogue: Catalogue | None = None) -> Reading:
+def read_plan(text: str, *, query: str = "", catalogue: Catalogue | None = None) -> Reading:
     """Return the plan `text` holds; never raise for what it says.
 
     `query` is the request the plan is for, used where the text names none. Foreign names of tools and parameters are
@@ -60,35 +60,35 @@ def read(text: str, *, query: str = "", catalogue: Catalogue | None = None) -> R
     `validate` finds the others, so that both together are everything that is wrong.
     """
     try:
-        value, notes = values_of(text)
+        value, notes = parse_plan_text(text)
     except InvalidJson as error:
-        return unreadable(str(error))
+        return build_unreadable(str(error))
     if isinstance(value, list):
         value = {"tasks": value}
     if not isinstance(value, dict):
-        return unreadable("the text holds no plan")
-    reader = _Reader(Notebook(), catalogue)
+        return build_unreadable("the text holds no plan")
+    reader = _PlanReader(Findings(), catalogue)
     for note in notes:
-        reader.book.note(note)
+        reader.book.add_note(note)
     plan = reader.plan(value, query)
     return Reading(plan, reader.book.notes, tuple(reader.book.defects))
 
 
-def unreadable(problem: str) -> Reading:
+def build_unreadable(problem: str) -> Reading:
     """Return the reading of a text that holds no plan."""
     remedy = "write one object with `goal` and `tasks`, as JSON or YAML and nothing else"
-    return Reading(None, (), (PlanDefect(0, "plan", shown(problem, 400), remedy),))
+    return Reading(None, (), (PlanDefect(0, "plan", escape_text(problem, 400), remedy),))
 
 
-def with_own_id(plan: TaskPlan) -> TaskPlan:
+def add_own_id(plan: TaskPlan) -> TaskPlan:
     """Return the plan under an id made of what it says, so that the same plan has the same id."""
     return replace(plan, id=f"plan-{replace(plan, id='').digest[:12]}")
 
 
-class _Reader:
+class _PlanReader:
     """Reads one plan; whatever cannot be read is a defect and stands at its default."""
 
-    def __init__(self, book: Notebook, catalogue: Catalogue | None) -> None:
+    def __init__(self, book: Findings, catalogue: Catalogue | None) -> None:
         self.book = book
         self.catalogue = catalogue
         self.room = _MOST_PARTS
@@ -98,7 +98,7 @@ class _Reader:
         room, self.room = self.room, max(0, self.room - len(listed))
         if len(listed) > room:
             problem = f"the plan is too long: only its first {_MOST_PARTS} tasks and calls are read"
-            self.book.defect(task, where, problem, "do less, or make plans that follow each other")
+            self.book.add_defect(task, where, problem, "do less, or make plans that follow each other")
         return listed[:room]
 
     def plan(self, value: Mapping[str, Json], query: str) -> TaskPlan:
@@ -108,16 +108,16 @@ class _Reader:
         asked, goal = self.text(0, "query", given.get("query")) or scrub(query), self.text(0, "goal", given.get("goal"))
         if not goal:
             goal = asked or next((task.reason for task in tasks if task.reason), "")
-            self.book.note("the goal was missing; it is the request" if asked else "the goal was missing")
+            self.book.add_note("the goal was missing; it is the request" if asked else "the goal was missing")
         if given.get("version") not in (None, 1) or isinstance(given.get("version"), bool):
-            self.book.defect(0, "version", "the plan is of another version", "write `version: 1`, or leave it out")
+            self.book.add_defect(0, "version", "the plan is of another version", "write `version: 1`, or leave it out")
         on_failure = given.get("on_failure")
         choices: tuple[OnFailure, ...] = get_args(OnFailure)
         chosen = next((choice for choice in choices if choice == on_failure), None)
         if on_failure is not None and chosen is None:
             allowed = ", ".join(f"`{choice}`" for choice in choices)
-            self.book.defect(
-                0, "on_failure", f"`{shown(on_failure, 40)}` is no way to go on", f"write one of {allowed}"
+            self.book.add_defect(
+                0, "on_failure", f"`{escape_text(on_failure, 40)}` is no way to go on", f"write one of {allowed}"
             )
         plan = TaskPlan(
             id="",
@@ -125,7 +125,7 @@ class _Reader:
             goal=goal,
             tasks=tasks,
             estimated_duration=self.duration(given.get("estimated_duration")),
-            requires_confirmation=self.yes_or_no(
+            requires_confirmation=self.read_flag(
                 0, "requires_confirmation", given.get("requires_confirmation"), default=True
             ),
             on_failure=chosen or "continue_independent",
@@ -135,26 +135,28 @@ class _Reader:
         if _ID.fullmatch(named):
             return replace(plan, id=named)
         if named:
-            self.book.note("the plan's id held characters an id cannot have, or too many; it has a new one")
-        return with_own_id(plan)
+            self.book.add_note("the plan's id held characters an id cannot have, or too many; it has a new one")
+        return add_own_id(plan)
 
     def tasks(self, value: Json) -> tuple[PlanTask, ...]:
         """Return the tasks in the order they are written."""
         if value is None:
             return ()
         if not isinstance(value, list):
-            self.book.defect(0, "tasks", "the tasks are not a list", "write a list of tasks")
+            self.book.add_defect(0, "tasks", "the tasks are not a list", "write a list of tasks")
             return ()
         found = []
         for place, item in enumerate(self.within(0, "tasks", value), 1):
             if isinstance(item, dict):
                 found.append(self.task(place, item))
             else:
-                self.book.defect(place, "task", "the task is not a mapping", "write a mapping with `action` or `calls`")
+                self.book.add_defect(
+                    place, "task", "the task is not a mapping", "write a mapping with `action` or `calls`"
+                )
                 found.append(PlanTask(place))
-        return self.expected_failures(found, value)
+        return self.mark_expected_failures(found, value)
 
-    def expected_failures(self, tasks: list[PlanTask], value: list[Json]) -> tuple[PlanTask, ...]:
+    def mark_expected_failures(self, tasks: list[PlanTask], value: list[Json]) -> tuple[PlanTask, ...]:
         """Return the tasks, where one that says nothing of it may fail if a later one is there to look at its failure.
 
         That is one that depends on it and analyses an error, or whose condition asks how its command ended.
@@ -168,9 +170,9 @@ class _Reader:
         for task in tasks:
             if _ANALYSIS in (task.action, *(call.tool for call in task.calls)):
                 looked_at |= set(task.depends_on)
-            looked_at |= tasks_named(task.when, "exit_code")
+            looked_at |= find_named_tasks(task.when, "exit_code")
         for number in sorted(looked_at & silent):
-            self.book.note("a command of it may end with an error, which a later task looks at", number)
+            self.book.add_note("a command of it may end with an error, which a later task looks at", number)
         return tuple(replace(task, may_fail=True) if task.id in looked_at & silent else task for task in tasks)
 
     def task(self, place: int, value: Mapping[str, Json]) -> PlanTask:
@@ -181,13 +183,13 @@ class _Reader:
         reason = self.text(number, "reason", given.get("reason"))
         action = self.text(number, "action", given.get("action")).strip()
         target = self.text(number, "target", given.get("target"))
-        ours = aliases.tool_of(action, self.catalogue)
+        ours = aliases.find_tool_name(action, self.catalogue)
         if ours != action:
-            self.book.note(f"the action `{action}` is our `{ours}`", number)
+            self.book.add_note(f"the action `{action}` is our `{ours}`", number)
         if not reason:
             said = next((call.description for call in calls if call.description), "")
             reason = said or " ".join(filter(None, (ours or ", ".join(call.tool for call in calls), target)))
-            self.book.note(
+            self.book.add_note(
                 "the reason was missing; it is the first call's description" if said else "the reason was missing",
                 number,
             )
@@ -201,24 +203,26 @@ class _Reader:
             self.mapping(number, "params", given.get("params")),
             calls,
             self.mapping(number, "when", given.get("when")) or None,
-            self.yes_or_no(number, "may_fail", given.get("may_fail")),
+            self.read_flag(number, "may_fail", given.get("may_fail")),
         )
 
-    def yes_or_no(self, number: int, where: str, value: Json, *, default: bool = False) -> bool:
+    def read_flag(self, number: int, where: str, value: Json, *, default: bool = False) -> bool:
         """Return a flag, the default where it is missing; anything else is a defect."""
         if value is not None and not isinstance(value, bool):
-            self.book.defect(number, where, "it is neither true nor false", "write true or false")
+            self.book.add_defect(number, where, "it is neither true nor false", "write true or false")
         return value if isinstance(value, bool) else default
 
     def number(self, place: int, value: Mapping[str, Json]) -> int:
         """Return a task's number."""
         number = next((value[key] for key, ours in _TASK.items() if ours == "id" and value.get(key) is not None), None)
         if number is None:
-            self.book.note("the number was missing; it is the place in the list", place)
+            self.book.add_note("the number was missing; it is the place in the list", place)
             return place
         if is_number(number) and number > 0:
             return number
-        self.book.defect(place, "id", f"`{shown(number, 40)}` is no number of a task", f"number the task {place}")
+        self.book.add_defect(
+            place, "id", f"`{escape_text(number, 40)}` is no number of a task", f"number the task {place}"
+        )
         return place
 
     def dependencies(self, task: int, value: Json) -> tuple[int, ...]:
@@ -226,8 +230,8 @@ class _Reader:
         listed = [] if value is None else value if isinstance(value, list) else [value]
         for item in listed:
             if not is_number(item):
-                problem = f"`{shown(item, 40)}` is no number of a task"
-                self.book.defect(task, "depends_on", problem, "list numbers of earlier tasks")
+                problem = f"`{escape_text(item, 40)}` is no number of a task"
+                self.book.add_defect(task, "depends_on", problem, "list numbers of earlier tasks")
         return tuple(item for item in listed if is_number(item))
 
     def calls(self, task: int, given: Mapping[str, Json]) -> tuple[PlannedCall, ...]:
@@ -237,13 +241,13 @@ class _Reader:
         if single:
             if value:
                 problem = "the task names a tool of its own and lists calls as well"
-                self.book.defect(task, "calls", problem, "keep the list of calls and take the other out")
+                self.book.add_defect(task, "calls", problem, "keep the list of calls and take the other out")
             else:
                 value = [{**single, "description": given.get("reason")}]
         if isinstance(value, dict):
             value = [value]
         if value is not None and not isinstance(value, list):
-            self.book.defect(task, "calls", "the calls are not a list", "write a list of calls")
+            self.book.add_defect(task, "calls", "the calls are not a list", "write a list of calls")
         listed = self.within(task, "calls", value) if isinstance(value, list) else []
         return tuple(self.call(task, place, item) for place, item in enumerate(listed, 1))
 
@@ -251,18 +255,20 @@ class _Reader:
         """Return one call under our names of tool and parameters."""
         where = f"calls.{place}"
         if not isinstance(value, dict):
-            self.book.defect(task, where, "the call is not a mapping", "write `tool`, `arguments` and `description`")
+            self.book.add_defect(
+                task, where, "the call is not a mapping", "write `tool`, `arguments` and `description`"
+            )
             return PlannedCall("")
         given = self.fields(task, f"{where}.", value, _CALL)
         named = self.text(task, f"{where}.tool", given.get("tool")).strip()
-        tool = aliases.tool_of(named, self.catalogue)
+        tool = aliases.find_tool_name(named, self.catalogue)
         if tool != named:
-            self.book.note(f"the tool `{named}` is our `{tool}`", task)
-        arguments, said = aliases.arguments_of(
+            self.book.add_note(f"the tool `{named}` is our `{tool}`", task)
+        arguments, said = aliases.rename_arguments(
             named, tool, self.mapping(task, f"{where}.arguments", given.get("arguments")), self.catalogue
         )
         for sentence in said:
-            self.book.note(sentence, task)
+            self.book.add_note(sentence, task)
         return PlannedCall(tool, arguments, self.text(task, f"{where}.description", given.get("description")))
 
     def fields(self, task: int, where: str, value: Mapping[str, Json], ours: Mapping[str, str]) -> dict[str, Json]:
@@ -274,28 +280,28 @@ class _Reader:
             if name is None:
                 unknown += 1
                 if unknown <= _MOST_KEYS:
-                    remedy = self.book.nearest(key, ours, "take it out")
-                    self.book.defect(task, where + shown(key, 40), "nobody knows this key", remedy)
+                    remedy = self.book.suggest_nearest(key, ours, "take it out")
+                    self.book.add_defect(task, where + escape_text(key, 40), "nobody knows this key", remedy)
             elif name not in given or given[name] is None:
                 given[name] = inner
             elif inner is not None:
                 problem = f"`{name}` is given twice, under different names"
-                self.book.defect(task, where + key, problem, "keep one of them")
+                self.book.add_defect(task, where + key, problem, "keep one of them")
         return given
 
     def text(self, task: int, where: str, value: Json) -> str:
         """Return a text, "" for null."""
         if value is None or isinstance(value, str):
             return value or ""
-        self.book.defect(task, where, f"`{shown(value, 40)}` is not text", "write text")
+        self.book.add_defect(task, where, f"`{escape_text(value, 40)}` is not text", "write text")
         return ""
 
     def mapping(self, task: int, where: str, value: Json) -> dict[str, Json]:
         """Return a mapping that may be written as JSON text."""
         try:
-            return mapping_of(value)
+            return read_mapping(value)
         except InvalidJson as error:
-            self.book.defect(task, where, shown(error, 200), "write an object, or an object as JSON text")
+            self.book.add_defect(task, where, escape_text(error, 200), "write an object, or an object as JSON text")
             return {}
 
     def duration(self, value: Json) -> int:
@@ -305,7 +311,7 @@ class _Reader:
         match = _DURATION.fullmatch(value) if isinstance(value, str) else None
         if match is not None:
             return min(int(match[1]) * _SECONDS[match[2][0].lower()], _LARGEST)
-        self.book.note("the estimated duration cannot be read as seconds; it counts as unknown")
+        self.book.add_note("the estimated duration cannot be read as seconds; it counts as unknown")
         return 0
 
 

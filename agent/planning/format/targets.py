@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from foregate.agent.planning.format.notebook import Notebook
+from foregate.agent.planning.format.notebook import Findings
 from foregate.agent.workspace import directory
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.risk.globs import matches
-from foregate.policy.source.strict_yaml import shown
+from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.resource import ResourceKind
@@ -31,7 +31,7 @@ _ELSEWHERE = re.compile(r"~[^/]*(?:/|\Z)|[A-Za-z]:[\\/]|\\\\|(?:.*\\)?\.\.\\|[A-
 """What leads outside where others read paths: a home folder, a drive, a share, a step up, an address."""
 
 
-class Place(NamedTuple):
+class PathPlace(NamedTuple):
     """Where a path stands in a plan, and what will be done there."""
 
     task: int
@@ -39,7 +39,7 @@ class Place(NamedTuple):
     access: Effect
 
     @property
-    def resolvable(self) -> bool:
+    def is_resolvable(self) -> bool:
         """Whether a part of a path may stand for the file: never where something is made, moved or taken away."""
         return self.access in (Effect.OBSERVATION, Effect.EDIT)
 
@@ -47,7 +47,7 @@ class Place(NamedTuple):
 class Targets:
     """Looks up the paths of one plan, tasks in order; what lies in the workspace is listed once, and only if needed."""
 
-    def __init__(self, workspace: Workspace, book: Notebook, *, strict: bool) -> None:
+    def __init__(self, workspace: Workspace, book: Findings, *, strict: bool) -> None:
         self.workspace = workspace
         self.book = book
         self.strict = strict
@@ -61,48 +61,47 @@ class Targets:
         self._globs = 0
         self._steps = 0
 
-    def path(self, place: Place, path: str) -> str:
+    def check_path(self, place: PathPlace, path: str) -> str:
         """Return a path of a call as it should be written; a defect where it leads outside."""
         try:
-            found, there = self.looked_up(path)
+            found, there = self.look_up(path)
         except WorkspaceError as error:
-            self.book.defect(place.task, place.field, shown(error, 200), "name a path inside the workspace")
+            self.book.add_defect(place.task, place.field, escape_text(error, 200), "name a path inside the workspace")
             return path
         if not there and _ELSEWHERE.match(path):
-            problem = (
-                f"`{shown(path, 60)}` is written as what leads outside the workspace, and nothing here has that name"
-            )
-            self.book.defect(place.task, place.field, problem, "write the path relative to the workspace, with `/`")
+            shown = f"`{escape_text(path, 60)}`"
+            problem = f"{shown} is written as what leads outside the workspace, and nothing here has that name"
+            self.book.add_defect(place.task, place.field, problem, "write the path relative to the workspace, with `/`")
             return path
         if place.access is Effect.CREATE:
             self.made.add(found)
-        if there or not place.resolvable or found in self.made:
+        if there or not place.is_resolvable or found in self.made:
             return path
-        return self.meant(place, path, found)
+        return self.find_meant(place, path, found)
 
-    def target(self, place: Place, target: str) -> str:
+    def check_target(self, place: PathPlace, target: str) -> str:
         """Return the target of a task without calls, resolved; globs stay, what is no path is odd."""
         if any(mark in target for mark in _NO_PATH) or len(target) > _LONGEST:
-            self.odd(place, f"`{shown(target, 60)}` is no path", "name a file or folder of the workspace")
+            self.add_odd(place, f"`{escape_text(target, 60)}` is no path", "name a file or folder of the workspace")
             return target
-        if _GLOB & set(target) and not self.exists(target):
-            self.glob(place, target)
+        if _GLOB & set(target) and not self.has_path(target):
+            self.check_glob(place, target)
             return target
-        path = self.path(place, target)
+        path = self.check_path(place, target)
         found = self._known.get(path, (path, False))[0]
-        if found != path and place.resolvable:
-            self.book.note(f"the target `{shown(path, 120)}` is `{shown(found, 200)}`", place.task)
+        if found != path and place.is_resolvable:
+            self.book.add_note(f"the target `{escape_text(path, 120)}` is `{escape_text(found, 200)}`", place.task)
             return found
         return path
 
-    def exists(self, path: str) -> bool:
+    def has_path(self, path: str) -> bool:
         """Whether something is at a path of the workspace."""
         try:
-            return self.looked_up(path)[1]
+            return self.look_up(path)[1]
         except WorkspaceError:
             return False
 
-    def looked_up(self, path: str) -> tuple[str, bool]:
+    def look_up(self, path: str) -> tuple[str, bool]:
         """Return the canonical id of a path and whether something is there; raise WorkspaceError outside."""
         known = self._known.get(path)
         if known is None:
@@ -113,52 +112,56 @@ class Targets:
             known = self._known[path] = (found, self.workspace.look(found).kind != "")
         return known
 
-    def meant(self, place: Place, path: str, found: str) -> str:
+    def find_meant(self, place: PathPlace, path: str, found: str) -> str:
         """Return the one file whose path ends with `found`; where there is none, or more than one, that is odd."""
         ending = f"/{found}"
-        candidates = [entry for entry in self.named(found.rpartition("/")[2]) if entry.endswith(ending)]
+        candidates = [entry for entry in self.find_named(found.rpartition("/")[2]) if entry.endswith(ending)]
         if len(candidates) == 1:
-            self.book.note(
-                f"the path `{shown(path, 120)}` is `{shown(candidates[0], 200)}`, the only one that ends so", place.task
+            self.book.add_note(
+                f"the path `{escape_text(path, 120)}` is "
+                f"`{escape_text(candidates[0], 200)}`, the only one that ends so",
+                place.task,
             )
             return candidates[0]
         if candidates:
-            named = ", ".join(f"`{shown(one, 60)}`" for one in candidates[:3])
-            self.odd(place, f"`{shown(path, 60)}` may be any of {named}", "write the whole path")
+            named = ", ".join(f"`{escape_text(one, 60)}`" for one in candidates[:3])
+            self.add_odd(place, f"`{escape_text(path, 60)}` may be any of {named}", "write the whole path")
         elif not self.anything:
-            self.odd(
-                place, f"there is nothing at `{shown(path, 60)}`", "check the path, or let an earlier task make it"
+            self.add_odd(
+                place,
+                f"there is nothing at `{escape_text(path, 60)}`",
+                "check the path, or let an earlier task make it",
             )
         return path
 
-    def glob(self, place: Place, pattern: str) -> None:
+    def check_glob(self, place: PathPlace, pattern: str) -> None:
         """Say so when a glob leads outside or matches nothing."""
         if pattern.startswith("/") or ".." in pattern.split("/"):
-            problem = f"the glob `{shown(pattern, 60)}` may lead outside the workspace"
-            self.book.defect(place.task, place.field, problem, "write it relative to the workspace")
+            problem = f"the glob `{escape_text(pattern, 60)}` may lead outside the workspace"
+            self.book.add_defect(place.task, place.field, problem, "write it relative to the workspace")
             return
         self._globs += 1
         if self._globs > _MOST_GLOBS:
-            self.odd(place, "the plan has too many globs to look them all up", f"use at most {_MOST_GLOBS}")
+            self.add_odd(place, "the plan has too many globs to look them all up", f"use at most {_MOST_GLOBS}")
             return
         try:
-            hit = any(matches(pattern, path) for path in (*self.entries(), *self.made))
+            hit = any(matches(pattern, path) for path in (*self.list_paths(), *self.made))
         except ValueError as error:
-            self.odd(place, str(error), "write a shorter glob")
+            self.add_odd(place, str(error), "write a shorter glob")
             return
         if not hit and not self.anything:
-            self.odd(place, f"the glob `{shown(pattern, 60)}` matches nothing", "check it, or name the files")
+            self.add_odd(place, f"the glob `{escape_text(pattern, 60)}` matches nothing", "check it, or name the files")
 
-    def odd(self, place: Place, problem: str, remedy: str) -> None:
+    def add_odd(self, place: PathPlace, problem: str, remedy: str) -> None:
         """Add a warning, or a defect where targets are taken strictly."""
-        (self.book.defect if self.strict else self.book.warning)(place.task, place.field, problem, remedy)
+        (self.book.add_defect if self.strict else self.book.add_warning)(place.task, place.field, problem, remedy)
 
-    def entries(self) -> tuple[str, ...]:
+    def list_paths(self) -> tuple[str, ...]:
         """Return the paths in the workspace; none when there are too many to say that one is the only one."""
         if self._entries is None:
             try:
                 found = directory.walk(self.workspace, ".", enter=lambda entry: entry.name != ".git")
-                listed = tuple(islice((entry.path for entry in found if entry.readable), _MOST_ENTRIES + 1))
+                listed = tuple(islice((entry.path for entry in found if entry.is_readable), _MOST_ENTRIES + 1))
             except WorkspaceError:
                 listed = ()
             self._entries = listed if len(listed) <= _MOST_ENTRIES else ()
@@ -166,11 +169,11 @@ class Targets:
                 self._named.setdefault(path.rpartition("/")[2], []).append(path)
         return self._entries
 
-    def named(self, name: str) -> Sequence[str]:
+    def find_named(self, name: str) -> Sequence[str]:
         """Return the paths whose last component is `name`."""
-        return self._named.get(name, ()) if self.entries() else ()
+        return self._named.get(name, ()) if self.list_paths() else ()
 
 
-def path_parameters(spec: ToolSpec) -> Sequence[TargetParameter]:
+def list_path_parameters(spec: ToolSpec) -> Sequence[TargetParameter]:
     """Return the parameters of a tool that name paths of the workspace."""
     return [parameter for parameter in spec.targets if parameter.kind in PATHS]

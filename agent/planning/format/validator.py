@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from foregate.agent.planning.format import condition
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.dependencies import check_dependencies
-from foregate.agent.planning.format.notebook import Notebook
+from foregate.agent.planning.format.notebook import Findings
 from foregate.agent.planning.format.reader import Reading
-from foregate.agent.planning.format.targets import Place, Targets, path_parameters
+from foregate.agent.planning.format.targets import PathPlace, Targets, list_path_parameters
 from foregate.agent.workspace.workspace import Workspace
 from foregate.gates.schema_check import SchemaCheck
-from foregate.policy.source.strict_yaml import shown
+from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.strict_json import Json
@@ -38,7 +38,7 @@ class Validation(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     @property
-    def sound(self) -> bool:
+    def is_sound(self) -> bool:
         """Whether nothing forbids running the plan."""
         return not self.defects
 
@@ -48,13 +48,13 @@ def validate(plan: TaskPlan, catalogue: Catalogue, workspace: Workspace, configu
 
     Only looks at the workspace, never changes it; never raises for what the plan says.
     """
-    book, bounds = Notebook(), configuration.validation
+    book, bounds = Findings(), configuration.validation
     check_numbers(plan, bounds.max_tasks, book)
     check_dependencies(plan.tasks, bounds.max_task_depth, book)
     targets = Targets(workspace, book, strict=bounds.strict_targets)
     most = configuration.execution.max_calls_per_task
-    tasks = _Tasks(catalogue, targets, book, most, fallback=bounds.allow_tool_fallback)
-    checked = tuple(tasks.checked(task) for task in plan.tasks)
+    tasks = _TaskChecker(catalogue, targets, book, most, fallback=bounds.allow_tool_fallback)
+    checked = tuple(tasks.check_task(task) for task in plan.tasks)
     defects, warnings = (tuple(sorted(found, key=lambda one: one.task)) for found in (book.defects, book.warnings))
     return Validation(replace(plan, tasks=checked), defects, warnings, book.notes)
 
@@ -69,17 +69,17 @@ def validate_reading(
     return replace(found, defects=(*reading.defects, *found.defects), notes=(*reading.notes, *found.notes))
 
 
-def check_numbers(plan: TaskPlan, most: int, book: Notebook) -> None:
+def check_numbers(plan: TaskPlan, most: int, book: Findings) -> None:
     """Add a defect for a plan without tasks, with too many, with other numbers than 1..n, or with a task twice."""
     if not plan.tasks:
-        book.defect(0, "tasks", "the plan has no tasks", "write at least one task")
+        book.add_defect(0, "tasks", "the plan has no tasks", "write at least one task")
     if len(plan.tasks) > most:
         problem = f"the plan has {len(plan.tasks)} tasks; {most} are allowed"
-        book.defect(0, "tasks", problem, "do less, or make plans that follow each other")
+        book.add_defect(0, "tasks", problem, "do less, or make plans that follow each other")
     worded: dict[tuple[str, ...], list[PlanTask]] = {}
     for place, task in enumerate(plan.tasks, 1):
         if task.id != place:
-            book.defect(task.id, "id", f"task {task.id} stands in place {place}", f"number it {place}")
+            book.add_defect(task.id, "id", f"task {task.id} stands in place {place}", f"number it {place}")
         worded.setdefault((task.action, task.target, task.reason, task.expected_outcome), []).append(task)
     for alike in worded.values():
         seen: dict[str, int] = {}
@@ -87,14 +87,14 @@ def check_numbers(plan: TaskPlan, most: int, book: Notebook) -> None:
             content = _content(task)
             if content in seen:
                 problem = f"the task is the same as task {seen[content]}"
-                book.defect(task.id, "task", problem, "take it out, or say as its reason why it is needed again")
+                book.add_defect(task.id, "task", problem, "take it out, or say as its reason why it is needed again")
             seen.setdefault(content, task.id)
 
 
-class _Tasks:
+class _TaskChecker:
     """Checks the tasks of one plan, one after the other."""
 
-    def __init__(self, catalogue: Catalogue, targets: Targets, book: Notebook, most: int, *, fallback: bool) -> None:
+    def __init__(self, catalogue: Catalogue, targets: Targets, book: Findings, most: int, *, fallback: bool) -> None:
         self.catalogue = catalogue
         self.most = most
         self.targets = targets
@@ -102,94 +102,96 @@ class _Tasks:
         self.fallback = fallback
         self._checks: dict[str, SchemaCheck | None] = {}
 
-    def checked(self, task: PlanTask) -> PlanTask:
+    def check_task(self, task: PlanTask) -> PlanTask:
         """Return a task with its paths resolved."""
-        self.condition(task)
+        self.check_condition(task)
         if task.calls:
-            return replace(task, calls=self.calls(task))
-        spec = self.action(task)
+            return replace(task, calls=self.check_calls(task))
+        spec = self.find_action(task)
         if spec is None:
             self.targets.anything = True
             return task
         target = task.target
-        paths = path_parameters(spec)
+        paths = list_path_parameters(spec)
         if target and paths and paths[0] is spec.targets[0]:
-            target = self.targets.target(Place(task.id, "target", paths[0].access), target)
+            target = self.targets.check_target(PathPlace(task.id, "target", paths[0].access), target)
         self.targets.anything |= spec.effect in _ANYWHERE
         return task if target == task.target else replace(task, target=target)
 
-    def condition(self, task: PlanTask) -> None:
+    def check_condition(self, task: PlanTask) -> None:
         """Check a task's condition: readable, and only about earlier tasks."""
         if task.when is None:
             return
-        for problem, remedy in condition.problems(task.when):
-            self.book.defect(task.id, "when", problem, remedy)
-        for number in sorted(condition.tasks_named(task.when)):
+        for problem, remedy in condition.find_problems(task.when):
+            self.book.add_defect(task.id, "when", problem, remedy)
+        for number in sorted(condition.find_named_tasks(task.when)):
             if number >= task.id:
                 problem = f"the condition asks about task {number}, which is not earlier"
-                self.book.defect(task.id, "when", problem, "ask about earlier tasks only")
+                self.book.add_defect(task.id, "when", problem, "ask about earlier tasks only")
 
-    def action(self, task: PlanTask) -> ToolSpec | None:
+    def find_action(self, task: PlanTask) -> ToolSpec | None:
         """Return the tool a task without calls names as its action."""
         spec = self.catalogue.get(task.action)
         if spec is None:
-            remedy = self.book.nearest(task.action, self.catalogue, "name one of the tools")
+            remedy = self.book.suggest_nearest(task.action, self.catalogue, "name one of the tools")
             if not task.action:
-                self.book.defect(task.id, "action", "the task says neither an action nor calls", "name a tool")
+                self.book.add_defect(task.id, "action", "the task says neither an action nor calls", "name a tool")
             elif self.fallback:
-                problem = f"there is no tool `{shown(task.action, 60)}`; the execution model will choose one"
-                self.book.warning(task.id, "action", problem, remedy)
+                problem = f"there is no tool `{escape_text(task.action, 60)}`; the execution model will choose one"
+                self.book.add_warning(task.id, "action", problem, remedy)
             else:
-                self.book.defect(task.id, "action", f"there is no tool `{shown(task.action, 60)}`", remedy)
+                self.book.add_defect(task.id, "action", f"there is no tool `{escape_text(task.action, 60)}`", remedy)
         return spec
 
-    def calls(self, task: PlanTask) -> tuple[PlannedCall, ...]:
+    def check_calls(self, task: PlanTask) -> tuple[PlannedCall, ...]:
         """Return a task's calls with their paths resolved."""
         if len(task.calls) > self.most:
             problem = f"the task lists {len(task.calls)} calls; {self.most} are allowed"
-            self.book.defect(task.id, "calls", problem, "spread them over more tasks")
+            self.book.add_defect(task.id, "calls", problem, "spread them over more tasks")
         if len({call.tool for call in task.calls}) < len(task.calls):
-            self.repeated(task)
-        return tuple(self.call(task.id, f"calls.{place}", call) for place, call in enumerate(task.calls, 1))
+            self.check_repeated(task)
+        return tuple(self.check_call(task.id, f"calls.{place}", call) for place, call in enumerate(task.calls, 1))
 
-    def repeated(self, task: PlanTask) -> None:
+    def check_repeated(self, task: PlanTask) -> None:
         """Add a defect for each call a task lists again."""
         seen: set[str] = set()
         for place, call in enumerate(task.calls, 1):
             content = _text([call.tool, call.arguments])
             if content in seen:
-                self.book.defect(task.id, f"calls.{place}", "the same call is listed twice", "take one out")
+                self.book.add_defect(task.id, f"calls.{place}", "the same call is listed twice", "take one out")
             seen.add(content)
 
-    def call(self, task: int, where: str, call: PlannedCall) -> PlannedCall:
+    def check_call(self, task: int, where: str, call: PlannedCall) -> PlannedCall:
         """Return one call with its paths resolved."""
         spec = self.catalogue.get(call.tool)
         if spec is None:
             self.targets.anything = True
-            remedy = self.book.nearest(call.tool, self.catalogue, "name one of the tools")
-            problem = f"there is no tool `{shown(call.tool, 60)}`" if call.tool else "the call names no tool"
-            self.book.defect(task, f"{where}.tool", problem, remedy)
+            remedy = self.book.suggest_nearest(call.tool, self.catalogue, "name one of the tools")
+            problem = f"there is no tool `{escape_text(call.tool, 60)}`" if call.tool else "the call names no tool"
+            self.book.add_defect(task, f"{where}.tool", problem, remedy)
             return call
         if spec.name not in self._checks:
-            self._checks[spec.name] = compiled(spec)
+            self._checks[spec.name] = compile_schema(spec)
         check = self._checks[spec.name]
-        found = check.defects(call.arguments) if check is not None else iter(("the tool's own schema is broken",))
+        found = check.find_defects(call.arguments) if check is not None else iter(("the tool's own schema is broken",))
         for problem in islice(found, _MOST_ARGUMENTS):
-            self.book.defect(task, f"{where}.arguments", shown(problem, 300), f"see the parameters of `{spec.name}`")
-        changed = self.paths(task, f"{where}.arguments", spec, call.arguments)
+            self.book.add_defect(
+                task, f"{where}.arguments", escape_text(problem, 300), f"see the parameters of `{spec.name}`"
+            )
+        changed = self.check_paths(task, f"{where}.arguments", spec, call.arguments)
         self.targets.anything |= spec.effect in _ANYWHERE
         return replace(call, arguments={**call.arguments, **changed}) if changed else call
 
-    def paths(self, task: int, where: str, spec: ToolSpec, arguments: Mapping[str, Json]) -> dict[str, Json]:
+    def check_paths(self, task: int, where: str, spec: ToolSpec, arguments: Mapping[str, Json]) -> dict[str, Json]:
         """Return the arguments that name paths and mean another one."""
         changed: dict[str, Json] = {}
-        for parameter in path_parameters(spec):
+        for parameter in list_path_parameters(spec):
             value = arguments.get(parameter.parameter)
-            place = Place(task, f"{where}.{parameter.parameter}", parameter.access)
+            place = PathPlace(task, f"{where}.{parameter.parameter}", parameter.access)
             if isinstance(value, str):
-                meant: Json = self.targets.path(place, value)
+                meant: Json = self.targets.check_path(place, value)
             elif isinstance(value, list):
-                meant = [self.targets.path(place, one) if isinstance(one, str) else one for one in value]
+                meant = [self.targets.check_path(place, one) if isinstance(one, str) else one for one in value]
             else:
                 continue
             if meant != value:
@@ -197,7 +199,7 @@ class _Tasks:
         return changed
 
 
-def compiled(spec: ToolSpec) -> SchemaCheck | None:
+def compile_schema(spec: ToolSpec) -> SchemaCheck | None:
     """Return the compiled schema of a tool, None where it is no schema."""
     try:
         return SchemaCheck(spec.parameters, closed=spec.provenance == "builtin")

@@ -50,7 +50,7 @@ class WirePlan(BaseModel):
     metadata: str | None
 
 
-def wire_schema() -> Mapping[str, Json]:
+def build_wire_schema() -> Mapping[str, Json]:
     """Return the JSON Schema of a plan on the wire: every key required, optional ones nullable, no other key.
 
     What has no fixed keys (`arguments`, `params`, `metadata`, `when`) travels as JSON text.
@@ -58,12 +58,12 @@ def wire_schema() -> Mapping[str, Json]:
     return strict_schema(WirePlan)
 
 
-def from_wire(text: str, *, query: str = "", catalogue: Catalogue | None = None) -> Reading:
+def parse_wire_plan(text: str, *, query: str = "", catalogue: Catalogue | None = None) -> Reading:
     """Return the plan an endpoint sent, read as `reader.read` reads it; never raise for what it says.
 
     The id and the query are never the model's: the query is `query`, and the id is made of the plan's content.
     """
-    reading = reader.read(text, query=query, catalogue=catalogue)
+    reading = reader.read_plan(text, query=query, catalogue=catalogue)
     if reading.plan is None:
         return reading
-    return replace(reading, plan=reader.with_own_id(replace(reading.plan, query=scrub(query))))
+    return replace(reading, plan=reader.add_own_id(replace(reading.plan, query=scrub(query))))

@@ -8,19 +8,19 @@ from typing import Final
 from msgspec.structs import replace
 
 from foregate.agent.loop import budget
-from foregate.agent.planning.ask.asking import Conclusion, Question, ask, sentence
-from foregate.agent.planning.ask.planner import Planning, tools_of, weighed
+from foregate.agent.planning.ask.asking import Conclusion, Question, ask_model, sentence
+from foregate.agent.planning.ask.planner import Planning, assess_plan, describe_tools
 from foregate.agent.planning.ask.prompts import RESULTS, RESULTS_AGAIN
-from foregate.agent.planning.ask.proposal import FROM_FILE, propose
+from foregate.agent.planning.ask.proposal import FROM_FILE, record_proposal
 from foregate.agent.planning.ask.rewording import MODEL
 from foregate.agent.planning.format.configuration import Configuration, ModelConfiguration
 from foregate.agent.planning.run.plan_report import PlanReport
-from foregate.agent.planning.run.wire_answer import NAME, conclusion_of, results_schema
-from foregate.agent.session.elide_results import result_text
+from foregate.agent.planning.run.wire_answer import NAME, build_results_schema, parse_conclusion
+from foregate.agent.session.elide_results import format_result
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import CallState, PlanState, StepState
-from foregate.evidence.state.tokens import tokens_of
-from foregate.evidence.state.truncate import cut
+from foregate.evidence.state.tokens import estimate_tokens
+from foregate.evidence.state.truncate import truncate_text
 from foregate.schemas import codec, strict_json
 from foregate.schemas.json_object import get_text
 from foregate.schemas.protocols import Model
@@ -38,26 +38,26 @@ _BEFORE = 20_000
 """Characters of an unusable answer the model is shown again."""
 
 
-async def concluded(
+async def answer_results(
     session: Session, state: PlanState, configuration: Configuration, model: Model, report: PlanReport
 ) -> PlanReport:
     """Return the report with the model's answer, or with the further plan that was proposed, or why there is neither.
 
     The status is that of the run, whatever the model says.
     """
-    if not due(session, state, configuration, report):
+    if not is_answer_due(session, state, configuration, report):
         return report
     try:
-        return await answered(session, state, configuration, model, report)
+        return await ask_until_usable(session, state, configuration, model, report)
     except asyncio.CancelledError:
         return replace(report, unanswered="the person did not wait for the answer")
 
 
-def due(session: Session, state: PlanState, configuration: Configuration, report: PlanReport) -> bool:
+def is_answer_due(session: Session, state: PlanState, configuration: Configuration, report: PlanReport) -> bool:
     """Whether the model is asked about the results of a run."""
     task = session.state.task
     assert task is not None
-    if state.dry_run or report.status not in _ENDS or budget.reached(task, session.policy, session.clock):
+    if state.dry_run or report.status not in _ENDS or budget.find_reached_limit(task, session.policy, session.clock):
         return False
     match configuration.planning.answer:
         case "always":
@@ -70,7 +70,7 @@ def due(session: Session, state: PlanState, configuration: Configuration, report
             return False
 
 
-async def answered(
+async def ask_until_usable(
     session: Session, state: PlanState, configuration: Configuration, model: Model, report: PlanReport
 ) -> PlanReport:
     """Ask until an answer can be used, at most `planning.planning_tries` times."""
@@ -78,19 +78,19 @@ async def answered(
     defects: tuple[PlanDefect, ...] = ()
     before = ""
     for number in range(1, configuration.planning.planning_tries + 1):
-        request = results_request(session, state, configuration, report, left)
+        request = build_results_request(session, state, configuration, report, left)
         if defects:
             request["defects"] = [codec.dump(defect) for defect in defects]
             request["before"] = before[:_BEFORE]
-        said, before = await asked(session, model, configuration.models.planning, request, number, left)
+        said, before = await ask_for_answer(session, model, configuration.models.planning, request, number, left)
         if said.reading is None and not said.defects:
             return replace(report, answer=said.answer)
-        planning = weighed(session, said.reading, configuration, number) if said.reading else Planning(None)
+        planning = assess_plan(session, said.reading, configuration, number) if said.reading else Planning(None)
         if planning.plan is not None and planning.plan.digest == state.digest:
             again = PlanDefect(0, "plan", "this very plan has run", "plan only what is left, or answer in words")
             planning = Planning(None, (again,))
         if planning.plan is not None:
-            await propose(session, planning.plan, notes=planning.notes, number=state.number + 1)
+            await record_proposal(session, planning.plan, notes=planning.notes, number=state.number + 1)
             return replace(report, answer=said.answer, further=planning.plan)
         defects = (*said.defects, *planning.defects)
         if any(defect.field == MODEL for defect in defects):
@@ -98,84 +98,84 @@ async def answered(
     return replace(report, unanswered=f"the model gave no usable answer ({sentence(defects[0])[:300]})")
 
 
-async def asked(
+async def ask_for_answer(
     session: Session, model: Model, shape: ModelConfiguration, request: dict[str, Json], number: int, left: int
 ) -> tuple[Conclusion, str]:
     """Ask once; return what the answer holds, and its text."""
     query = get_text(request, "request")
     prompt = f"{RESULTS}\n{RESULTS_AGAIN}" if number > 1 else RESULTS
 
-    def recorded(found: Conclusion) -> dict[str, Json] | None:
+    def keep_answer(found: Conclusion) -> dict[str, Json] | None:
         plan = codec.dump(found.plan) if found.plan is not None else None
         return None if found.wrong else {"answer": found.answer or None, "plan": plan}
 
-    return await ask(
+    return await ask_model(
         session,
         model,
         shape,
-        Question(GATE, number, prompt, request, NAME, results_schema(left)),
-        lambda text: conclusion_of(text, left, query=query, catalogue=session.catalogue),
-        recorded,
+        Question(GATE, number, prompt, request, NAME, build_results_schema(left)),
+        lambda text: parse_conclusion(text, left, query=query, catalogue=session.catalogue),
+        keep_answer,
     )
 
 
-def results_request(
+def build_results_request(
     session: Session, state: PlanState, configuration: Configuration, report: PlanReport, left: int
 ) -> dict[str, Json]:
     """Return what the model is told: what was asked for, what each task was to do, and what came of it."""
     task = session.state.task
     assert task is not None
     said = [message.text for message in task.messages if message.text != FROM_FILE]
-    most = room(state, configuration)
+    most = count_room(state, configuration)
     request: dict[str, Json] = {
         "request": "\n".join(said),
-        "goal": state.known.goal,
+        "goal": state.current_plan.goal,
         "status": report.status,
         "reason": report.reason,
-        "results": [result(session, step, most) for step in state.steps.values()],
+        "results": [describe_task_result(session, step, most) for step in state.steps.values()],
         "plans_left": left,
     }
     if left:
-        request["tools"] = tools_of(session)
+        request["tools"] = describe_tools(session)
     return request
 
 
-def room(state: PlanState, configuration: Configuration) -> int:
+def count_room(state: PlanState, configuration: Configuration) -> int:
     """Return how many characters one output may take, so that all of them stay within `context.max_tokens`."""
     outputs = [call.text for step in state.steps.values() for call in step.calls if call.text]
     shaped, bound = configuration.formatting, configuration.context.max_tokens
     most = shaped.max_content_length if shaped.truncate_large_outputs else max(map(len, outputs), default=0)
-    while most > _SHORTEST and sum(tokens_of(text[:most]) for text in outputs) > bound:
+    while most > _SHORTEST and sum(estimate_tokens(text[:most]) for text in outputs) > bound:
         most = max(_SHORTEST, most // 2)
     return max(most, 1)
 
 
-def result(session: Session, step: StepState, most: int) -> Json:
+def describe_task_result(session: Session, step: StepState, most: int) -> Json:
     """Return what came of a task."""
     task = step.task
     body: dict[str, Json] = {
         "task": task.id,
         "asked": task.reason or f"{task.action} {task.target}".strip(),
         "status": step.status,
-        "calls": [call_result(session, call, task.calls, most) for call in step.calls],
+        "calls": [describe_call_result(session, call, task.calls, most) for call in step.calls],
     }
     if step.words.strip():
-        body["words"] = cut(step.words, most)[0]
+        body["words"] = truncate_text(step.words, most)[0]
     if step.reason and step.status != "done":
         body["why"] = step.reason
     return body
 
 
-def call_result(session: Session, call: CallState, planned: tuple[PlannedCall, ...], most: int) -> Json:
+def describe_call_result(session: Session, call: CallState, planned: tuple[PlannedCall, ...], most: int) -> Json:
     """Return what came of a call: its output as text by the kind of its tool, or why there is none."""
     body: dict[str, Json] = {"tool": call.tool, "target": call.target, "status": call.status}
     if 0 <= call.position < len(planned):
         arguments = strict_json.canonical(dict(planned[call.position].arguments)).decode()
-        body["arguments"] = cut(arguments, most)[0]
+        body["arguments"] = truncate_text(arguments, most)[0]
     spec = session.catalogue.get(call.tool)
     if spec is not None and call.status in ("done", "failed"):
         gave = ToolResult(call.status == "done", call.text, error=call.code, exit_code=call.exit_code)
-        body["result"] = result_text(spec, call.target, gave, most)
+        body["result"] = format_result(spec, call.target, gave, most)
     if call.why:
         body["error"] = call.why
     return body

@@ -6,11 +6,11 @@ from collections.abc import Container
 
 from msgspec.structs import replace
 
-from foregate.agent.dialects.json.reader import read
+from foregate.agent.dialects.json.reader import parse_text
 from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.session.session import Session
-from foregate.agent.session.thinking import without_thoughts
+from foregate.agent.session.thinking import strip_thoughts
 from foregate.evidence.state.plan import NOT_DONE, CallState, StepState
 from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Draft
@@ -52,16 +52,16 @@ async def ask_for_calls(session: Session, model: Model, step: StepState, configu
     try:
         messages = read_messages(session.blobs.get(step.request))
         asked = ModelRequest(messages, offered, temperature=wanted.temperature, max_tokens=wanted.max_tokens)
-        response = without_thoughts(await model.respond(asked, session.on_text))
+        response = strip_thoughts(await model.respond(asked, session.on_text))
     except (ModelError, LogError) as error:
         return str(error)
     if response.finish_reason == "length":
         response = replace(response, calls=())
     elif not response.calls:
-        found = read(response.text, frozenset(spec.name for spec in offered))
+        found = parse_text(response.text, frozenset(spec.name for spec in offered))
         response = replace(response, calls=found.calls, text=found.text if found.calls else response.text)
     response, why = usable(response, {spec.name for spec in offered}, room(step, most), step.effects)
-    stamped = response.stamped(session.state.seq + 1)
+    stamped = response.stamp_calls(session.state.seq + 1)
     await session.record(Draft(ModelResponded.of(stamped, refused=why), "model"))
     return ""
 
@@ -98,7 +98,7 @@ def usable(
 def may_go_again(call: CallState, step: StepState) -> bool:
     """Whether a call has done what it is for, or what held it is cured and it may be sent again."""
     cured = call.cured or call.code == "uncertainty_clarification"
-    return call.settled or call.code == NOT_DONE or (cured and step.sent.get(call.position, 0) < RESENT)
+    return call.is_settled or call.code == NOT_DONE or (cured and step.sent.get(call.position, 0) < RESENT)
 
 
 def lacking(step: StepState, catalogue: Catalogue) -> str:
@@ -107,11 +107,11 @@ def lacking(step: StepState, catalogue: Catalogue) -> str:
     A task that names a tool that changes something wants a change, and words only where some of it was done before;
     any other is fulfilled by looks or by words.
     """
-    if step.refused or not (step.newest or step.words.strip()):
+    if step.refused or not (step.newest_calls or step.words.strip()):
         return step.refused or _NO_CALL
-    if not changing(step.task.action, catalogue) or any(changing(call.tool, catalogue) for call in step.newest):
+    if not changing(step.task.action, catalogue) or any(changing(call.tool, catalogue) for call in step.newest_calls):
         return ""
-    return _LOOKED if step.newest else "" if step.effects else _NO_CALL
+    return _LOOKED if step.newest_calls else "" if step.effects else _NO_CALL
 
 
 def changing(tool: str, catalogue: Catalogue) -> bool:

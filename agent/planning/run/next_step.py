@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from foregate.agent.planning.format.condition import holds, tasks_named
+from foregate.agent.planning.format.condition import evaluate, find_named_tasks
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas.tool_spec import Catalogue
 
@@ -24,7 +24,7 @@ class Ready(Struct, frozen=True):
     skipped: str = ""
 
 
-def aborts(state: PlanState, strict: bool) -> Iterator[tuple[StepState, str]]:
+def find_aborted(state: PlanState, strict: bool) -> Iterator[tuple[StepState, str]]:
     """Yield the pending tasks that cannot run any more, and why.
 
     A failed or aborted task takes its dependants with it, a skipped one only where dependencies are `strict`; a
@@ -37,8 +37,8 @@ def aborts(state: PlanState, strict: bool) -> Iterator[tuple[StepState, str]]:
     }
     if strict and not state.dry_run:
         lost |= {number: f"task {number} was skipped" for number, s in state.steps.items() if s.status == "skipped"}
-    ending = ending_of(state)
-    for number in order(state):
+    ending = find_end_reason(state)
+    for number in order_tasks(state):
         step = state.steps[number]
         if step.status != "pending":
             continue
@@ -48,38 +48,38 @@ def aborts(state: PlanState, strict: bool) -> Iterator[tuple[StepState, str]]:
             yield step, why
 
 
-def ending_of(state: PlanState) -> str:
+def find_end_reason(state: PlanState) -> str:
     """Return why nothing more of the plan may run, "" while independent tasks may."""
     failed = [step for step in state.steps.values() if step.status == "failed"]
     final = next((step.final for step in failed if step.final), "")
-    if final or not failed or state.known.on_failure not in ("stop", "rollback"):
+    if final or not failed or state.current_plan.on_failure not in ("stop", "rollback"):
         return final
     return f"task {failed[0].task.id} failed, and the plan ends with its first failure"
 
 
-def undecided(state: PlanState) -> list[StepState]:
+def list_undecided(state: PlanState) -> list[StepState]:
     """Return the failed tasks a person must decide on before the plan goes on, or ends."""
-    if state.known.on_failure != "ask" or ending_of(state):
+    if state.current_plan.on_failure != "ask" or find_end_reason(state):
         return []
     return [step for step in state.steps.values() if step.status == "failed" and not step.choice]
 
 
-def ready(state: PlanState) -> Ready | None:
+def find_ready_task(state: PlanState) -> Ready | None:
     """Return the first pending task whose dependencies are behind it, None when there is none."""
-    found = (readiness(state, state.steps[number]) for number in order(state))
+    found = (get_readiness(state, state.steps[number]) for number in order_tasks(state))
     return next((one for one in found if one is not None), None)
 
 
-def readiness(state: PlanState, step: StepState) -> Ready | None:
+def get_readiness(state: PlanState, step: StepState) -> Ready | None:
     """Return a task as one whose turn it is, None while it is not pending or waits for another."""
     waits = any(state.steps[before].status not in ("done", "skipped") for before in step.task.depends_on)
     if waits or step.status != "pending":
         return None
-    yes, why = holds(step.task.when, state.results) if step.task.when is not None else (True, "")
+    yes, why = evaluate(step.task.when, state.results) if step.task.when is not None else (True, "")
     return Ready(step, "" if yes else why or "its condition does not hold")
 
 
-def order(state: PlanState) -> list[int]:
+def order_tasks(state: PlanState) -> list[int]:
     """Return the numbers of the tasks; each comes after those it depends on, for validation lets no other through."""
     return sorted(state.steps)
 
@@ -103,17 +103,17 @@ def companions(state: PlanState, first: StepState, catalogue: Catalogue, bound: 
     """
     if not only_looks(first, catalogue):
         return
-    room = bound - len(first.left)
-    for number in order(state):
+    room = bound - len(first.open_places)
+    for number in order_tasks(state):
         step = state.steps[number]
         if step is first or step.status != "pending":
             continue
-        if not only_looks(step, catalogue) or len(step.left) > room:
+        if not only_looks(step, catalogue) or len(step.open_places) > room:
             return
-        if all(state.steps[named].status in ENDED for named in tasks_named(step.task.when)):
-            following = readiness(state, step)
+        if all(state.steps[named].status in ENDED for named in find_named_tasks(step.task.when)):
+            following = get_readiness(state, step)
             if following is not None and not following.skipped:
-                room -= len(step.left)
+                room -= len(step.open_places)
                 yield step
 
 
@@ -121,8 +121,8 @@ def next_places(steps: Sequence[StepState], catalogue: Catalogue, bound: int) ->
     """Return the calls to send next: one, or neighbouring looks of every task, at most `bound`."""
     found: list[Place] = []
     for step in steps:
-        for place in step.left:
+        for place in step.open_places:
             if not looks(step.task.calls[place].tool, catalogue):
                 break
             found.append((step, place))
-    return found[:bound] or [(steps[0], steps[0].left[0])]
+    return found[:bound] or [(steps[0], steps[0].open_places[0])]

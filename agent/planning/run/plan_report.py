@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.planning.format.configuration import FormattingSection
-from foregate.agent.planning.run.task_context import longest, within
+from foregate.agent.planning.run.task_context import cut_text, get_output_limit
 from foregate.evidence.state.plan import PlanState
 from foregate.schemas.task_plan import TaskPlan, TaskResult
 
@@ -31,20 +31,20 @@ class PlanReport(Struct, frozen=True):
     further: TaskPlan | None = None
 
     @property
-    def paused(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether the plan goes on with `resume`."""
         return self.status in ("paused", "needs_input", "awaiting_approval")
 
 
-def report_of(state: PlanState, formatting: FormattingSection, status: str, reason: str = "") -> PlanReport:
+def build_report(state: PlanState, formatting: FormattingSection, status: str, reason: str = "") -> PlanReport:
     """Return the report of a plan that stands as `state` says, its outputs and thoughts as `formatting` wants them."""
-    results = tuple(shaped(step.result, formatting) for step in state.steps.values())
+    results = tuple(shape_result(step.result, formatting) for step in state.steps.values())
     worked = sum(result.duration_ms for result in results)
-    return PlanReport(status, state.known, results, reason, worked, state.session, state.dry_run)
+    return PlanReport(status, state.current_plan, results, reason, worked, state.session, state.dry_run)
 
 
-def shaped(result: TaskResult, formatting: FormattingSection) -> TaskResult:
+def shape_result(result: TaskResult, formatting: FormattingSection) -> TaskResult:
     """Return a result with outputs of a length, and with thoughts only where they are wanted."""
-    limit = longest(formatting)
-    responses = tuple(replace(response, data=within(response.data, limit)) for response in result.responses)
+    limit = get_output_limit(formatting)
+    responses = tuple(replace(response, data=cut_text(response.data, limit)) for response in result.responses)
     return replace(result, responses=responses, reasoning=result.reasoning if formatting.include_reasoning else "")

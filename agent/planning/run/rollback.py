@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foregate.agent.effects.reconcile import find_out
+from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.effects.undo import undo
 from foregate.agent.planning.run.step_change import change_back
 from foregate.agent.session.session import Session
@@ -11,7 +11,7 @@ from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.task_plan import TaskStatus
 
 
-async def take_back(session: Session, state: PlanState, *, whole: bool = False) -> list[str]:
+async def undo_plan(session: Session, state: PlanState, *, whole: bool = False) -> list[str]:
     """Undo every call of the plan that changed something, in reverse; return what could not be undone.
 
     With `whole` that goes for the plans before it that were for the same request, too.
@@ -19,11 +19,11 @@ async def take_back(session: Session, state: PlanState, *, whole: bool = False) 
     A task of which something was undone is `aborted`, so that a retry may do that again, and only that; one of which
     everything stays keeps its status.
     """
-    await find_out(session)
-    changed = await changing(session)
+    await reconcile_calls(session)
+    changed = await list_effective_calls(session)
     left: list[str] = []
     steps = [*(state.earlier if whole else ()), *state.steps.values()]
-    for step in sorted(steps, key=lambda step: began(step), reverse=True):
+    for step in sorted(steps, key=lambda step: find_newest_event(step), reverse=True):
         if step.status not in ("done", "failed", "aborted"):
             continue
         stays: list[str] = []
@@ -45,14 +45,14 @@ async def take_back(session: Session, state: PlanState, *, whole: bool = False) 
     return left
 
 
-async def changing(session: Session) -> set[str]:
+async def list_effective_calls(session: Session) -> set[str]:
     """Return the calls of the session that had an effect, or may have had one."""
     events = await session.log.read()
     bodies = (event.body for event in events)
     return {body.call for body in bodies if isinstance(body, ToolStarted) and body.side_effect != "pure"}
 
 
-def began(step: StepState) -> int:
+def find_newest_event(step: StepState) -> int:
     """Return where in the log the newest call of a task stands: calls are named by the event that holds them."""
     places = [call.id.removeprefix("c").partition(".")[0] for call in step.calls]
     return max((int(place) for place in places if place.isdecimal()), default=0)

@@ -8,23 +8,31 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from foregate.agent.effects.reconcile import find_out
+from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.loop import budget
 from foregate.agent.loop.dispatch import answer_remaining
-from foregate.agent.loop.runner import step as take_step
-from foregate.agent.loop.verification import remark
+from foregate.agent.loop.runner import take_step as take_step
+from foregate.agent.loop.verification import build_remark
 from foregate.agent.planning.format.configuration import Configuration
-from foregate.agent.planning.run.answering import concluded
+from foregate.agent.planning.run.answering import answer_results
 from foregate.agent.planning.run.filling import ENDING, FILLED_IN, ask_for_calls, lacking, may_go_again
-from foregate.agent.planning.run.next_step import Place, aborts, companions, ending_of, next_places, ready, undecided
-from foregate.agent.planning.run.plan_report import PlanReport, report_of
-from foregate.agent.planning.run.rollback import take_back
+from foregate.agent.planning.run.next_step import (
+    Place,
+    companions,
+    find_aborted,
+    find_end_reason,
+    find_ready_task,
+    list_undecided,
+    next_places,
+)
+from foregate.agent.planning.run.plan_report import PlanReport, build_report
+from foregate.agent.planning.run.rollback import undo_plan
 from foregate.agent.planning.run.step_change import decide, record_change
-from foregate.agent.planning.run.task_context import request_for, said
+from foregate.agent.planning.run.task_context import build_fill_request, render_task_heading
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.workspace.workspace import Workspace
-from foregate.evidence.state.plan import CallState, PlanState, StepState, named
+from foregate.evidence.state.plan import CallState, PlanState, StepState, describe_unknown_call
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft
 from foregate.schemas.model_response import ModelResponse
@@ -72,71 +80,71 @@ class PlanRun:
                 await asyncio.sleep(0)
             return report
         except asyncio.CancelledError:
-            return await self.cancelled()
+            return await self.cancel_plan()
 
     async def advance(self) -> PlanReport | None:
         """Take the one step the state asks for."""
         open_turn = self.session.state.open
         if open_turn is not None and open_turn.response.calls:
             outcome = await take_step(self.session)
-            return self.waits(outcome) if outcome is not None else None
-        if report := await self.interrupted():
+            return self.report_waiting(outcome) if outcome is not None else None
+        if report := await self.stop_if_interrupted():
             return report
-        steps = self.state.in_hand
+        steps = self.state.current_steps
         if not steps:
             return await self.choose()
         if paused := [step for step in steps if step.status == "paused"]:
             await self.change("running", *paused, why="resumed")
         else:
-            await (self.send(steps) if steps[0].task.calls else self.fill(steps[0]))
+            await (self.send(steps) if steps[0].task.calls else self.fill_in_calls(steps[0]))
         return None
 
-    async def interrupted(self) -> PlanReport | None:
+    async def stop_if_interrupted(self) -> PlanReport | None:
         """Stop for what stands in the way of any further call: a question, a limit, a lost workspace, a pause."""
         task = self.session.state.task
         assert task is not None
         if task.question:
-            return self.waits(await self.session.pause(RunResult("needs_input", task.question)))
-        if why := damage(self.session.workspace):
-            return await self.broken_off("failed", why)
-        if limit := budget.reached(task, self.session.policy, self.session.clock):
-            return await self.broken_off("budget_exhausted", limit)
+            return self.report_waiting(await self.session.pause(RunResult("needs_input", task.question)))
+        if why := find_damage(self.session.workspace):
+            return await self.break_off_plan("failed", why)
+        if limit := budget.find_reached_limit(task, self.session.policy, self.session.clock):
+            return await self.break_off_plan("budget_exhausted", limit)
         if self.pausing:
             self.pausing = False
             why = "paused by the person"
-            await self.change("paused", *self.state.in_hand, why=why)
-            return await self.paused(why)
+            await self.change("paused", *self.state.current_steps, why=why)
+            return await self.pause_plan(why)
         return None
 
     async def choose(self) -> PlanReport | None:
         """Abort what cannot run any more, begin the next task, or end the plan."""
         strict = self.configuration.execution.strict_dependencies
-        if failed := undecided(self.state):
+        if failed := list_undecided(self.state):
             return await self.ask_person(failed[0])
-        if gone := list(aborts(self.state, strict)):
+        if gone := list(find_aborted(self.state, strict)):
             for step, why in gone:
                 await self.change("aborted", step, why=why)
             return None
-        following = ready(self.state)
+        following = find_ready_task(self.state)
         if following is None:
-            return await self.finished()
+            return await self.finish_plan()
         if following.skipped:
             await self.change("skipped", following.step, why=following.skipped)
             return None
         number = following.step.task.id
         if self.before is not None and number not in self._asked:
             if not await self.before(following.step.task):
-                return await self.paused(f"task {number} was not confirmed")
+                return await self.pause_plan(f"task {number} was not confirmed")
             self._asked.add(number)
         begun = [following.step]
         if self.before is None:
-            begun += companions(self.state, following.step, self.session.catalogue, self.at_once)
+            begun += companions(self.state, following.step, self.session.catalogue, self.parallel_limit)
         await self.change("running", *begun, anew=True)
         return None
 
     async def ask_person(self, step: StepState) -> PlanReport | None:
         """Have a person choose how to go on after a failure; where nobody does, the plan pauses."""
-        report = await self.paused(f"task {step.task.id} failed: {step.reason}")
+        report = await self.pause_plan(f"task {step.task.id} failed: {step.reason}")
         choice = await self.on_failure(step) if self.on_failure is not None else None
         if choice is None:
             return report
@@ -144,7 +152,7 @@ class PlanRun:
         return None
 
     @property
-    def at_once(self) -> int:
+    def parallel_limit(self) -> int:
         """How many observations may run together."""
         if not self.configuration.execution.parallel_observations:
             return 1
@@ -154,22 +162,22 @@ class PlanRun:
     async def send(self, steps: list[StepState]) -> None:
         """Say what came of one of the tasks in hand, or send the next calls of all of them."""
         for step in steps:
-            if await self.concluded(step):
+            if await self.conclude_task(step):
                 return
-        if ending := ending_of(self.state):
+        if ending := find_end_reason(self.state):
             await self.change("aborted", *steps, why=ending)
         else:
-            await self.send_places(next_places(steps, self.session.catalogue, self.at_once))
+            await self.send_places(next_places(steps, self.session.catalogue, self.parallel_limit))
 
-    async def concluded(self, step: StepState) -> bool:
+    async def conclude_task(self, step: StepState) -> bool:
         """Say what came of a task that lists its calls; return whether there was anything to say."""
-        left, unknown = step.left, [call for call in step.calls if call.status == "unknown"]
+        left, unknown = step.open_places, [call for call in step.calls if call.status == "unknown"]
         if unknown:
-            await self.unsure(step, unknown[0])
+            await self.reconcile_call(step, unknown[0])
         elif not left:
-            await self.done(step)
-        elif (stopped := next((call for call in step.newest if not may_go_again(call, step)), None)) is not None:
-            await self.failed(step, stopped.why, stopped.code)
+            await self.record_done(step)
+        elif (stopped := next((call for call in step.newest_calls if not may_go_again(call, step)), None)) is not None:
+            await self.record_failure(step, stopped.why, stopped.code)
         else:
             return False
         return True
@@ -179,16 +187,16 @@ class PlanRun:
         planned = [step.task.calls[place] for step, place in places]
         calls = tuple(ToolCall.of(call.tool, call.arguments) for call in planned)
         tasks = {step.task.id: step.task for step, _ in places}.values()
-        text = "\n".join(said(task, len(self.state.steps)) for task in tasks)
+        text = "\n".join(render_task_heading(task, len(self.state.steps)) for task in tasks)
         response = ModelResponse(text, calls, finish_reason="tool_calls", model="plan")
         body = ModelResponded.of(
-            response.stamped(self.session.state.seq + 1),
+            response.stamp_calls(self.session.state.seq + 1),
             places=[place for _, place in places],
             tasks=[step.task.id for step, _ in places],
         )
         await self.session.record(Draft(body, "planner"))
 
-    async def fill(self, step: StepState) -> None:
+    async def fill_in_calls(self, step: StepState) -> None:
         """Have the execution model fill in the calls of a task that lists none, or say what came of them."""
         if not step.asks:
             await self.ask(step, "")
@@ -197,99 +205,101 @@ class PlanRun:
             if error := await ask_for_calls(self.session, model, step, self.configuration):
                 await self.ask_again(step, error)
         else:
-            await self.weigh(step)
+            await self.assess_filled_calls(step)
 
-    async def weigh(self, step: StepState) -> None:
+    async def assess_filled_calls(self, step: StepState) -> None:
         """Say what came of the filled-in calls, or ask once more with the reason."""
-        wrong = next((call for call in step.newest if not call.settled), None)
+        wrong = next((call for call in step.newest_calls if not call.is_settled), None)
         if wrong is not None and wrong.status == "unknown":
-            await self.unsure(step, wrong)
+            await self.reconcile_call(step, wrong)
         elif wrong is not None and wrong.status in ("failed", "denied"):
-            await self.failed(step, wrong.why, wrong.code)
+            await self.record_failure(step, wrong.why, wrong.code)
         elif missing := wrong.why if wrong is not None else lacking(step, self.session.catalogue):
             await self.ask_again(step, missing, wrong.code if wrong is not None else "")
         else:
-            await self.done(step)
+            await self.record_done(step)
 
-    async def unsure(self, step: StepState, call: CallState) -> None:
+    async def reconcile_call(self, step: StepState, call: CallState) -> None:
         """Look what came of a call with an unknown outcome; where looking does not tell, the task failed."""
-        if call.code in ENDING or all(found.call != call.id for found in await find_out(self.session)):
-            await self.failed(step, f"nobody knows whether {named(call)} took effect ({call.why})", call.code)
+        if call.code in ENDING or all(found.call != call.id for found in await reconcile_calls(self.session)):
+            await self.record_failure(
+                step, f"nobody knows whether {describe_unknown_call(call)} took effect ({call.why})", call.code
+            )
 
     async def ask_again(self, step: StepState, why: str, code: str = "") -> None:
         """Have a task filled in once more, with the reason; one that was asked for often enough failed."""
-        await (self.ask(step, why) if step.asks < FILLED_IN else self.failed(step, why, code))
+        await (self.ask(step, why) if step.asks < FILLED_IN else self.record_failure(step, why, code))
 
     async def ask(self, step: StepState, why: str) -> None:
         """Record what the execution model is asked; `why` says what was wrong with its first answer."""
         model = (self.model or self.session.model).name
-        request = await request_for(self.session, self.state, step, self.configuration, model, why)
+        request = await build_fill_request(self.session, self.state, step, self.configuration, model, why)
         await self.change("running", step, why=why, ask=request)
 
-    async def done(self, step: StepState) -> None:
+    async def record_done(self, step: StepState) -> None:
         """Record that a task is done; in a dry run nothing is."""
         dry = any(call.status == "judged_dry" for call in step.calls)
         await self.change("skipped" if dry else "done", step, why="dry run: judged, and would have run" if dry else "")
 
-    async def failed(self, step: StepState, why: str, code: str = "") -> None:
+    async def record_failure(self, step: StepState, why: str, code: str = "") -> None:
         """Record that a task failed; a denial by rule and a lost runtime end the whole plan."""
         final = f"task {step.task.id} {ENDING[code]}" if code in ENDING else ""
         await self.change("failed", step, why=why, final=final)
 
-    async def finished(self) -> PlanReport:
+    async def finish_plan(self) -> PlanReport:
         """End a plan of which nothing is left to do, rolled back where it says so."""
         failed = [step for step in self.state.steps.values() if step.status == "failed"]
         final = next((step.final for step in failed if step.final), "")
         why = final or "; ".join(f"task {step.task.id} failed: {step.reason}" for step in failed)
         rest = [step for step in self.state.steps.values() if step.status == "aborted"]
         status: Status = "blocked" if final else "failed" if failed or rest else "completed"
-        back = self.state.known.on_failure == "rollback" or any(step.choice == "roll_back" for step in failed)
+        back = self.state.current_plan.on_failure == "rollback" or any(step.choice == "roll_back" for step in failed)
         if failed and back and not self.state.dry_run:
-            left = await take_back(self.session, self.state)
+            left = await undo_plan(self.session, self.state)
             why += "; what was done was taken back" + (f", except: {'; '.join(left)}" if left else "")
-        return await self.end(status, why)
+        return await self.end_plan(status, why)
 
-    async def broken_off(self, status: Status, why: str) -> PlanReport:
+    async def break_off_plan(self, status: Status, why: str) -> PlanReport:
         """End the plan for something that no task is to blame for."""
         await answer_remaining(self.session, "not_run_cancelled", why)
         await self.change("aborted", *self.state.open, why=why)
-        return await self.end(status, why)
+        return await self.end_plan(status, why)
 
-    async def cancelled(self) -> PlanReport:
+    async def cancel_plan(self) -> PlanReport:
         """End the plan because the person cancelled it."""
-        return await self.broken_off("cancelled", "the person cancelled")
+        return await self.break_off_plan("cancelled", "the person cancelled")
 
-    async def end(self, status: Status, why: str) -> PlanReport:
+    async def end_plan(self, status: Status, why: str) -> PlanReport:
         """End the session's task with the planner's answer, or the report in words; a further plan keeps it open."""
-        report = self.reported(status, why)
+        report = self.build_report(status, why)
         if self.planner is not None:
-            report = await concluded(self.session, self.state, self.configuration, self.planner, report)
+            report = await answer_results(self.session, self.state, self.configuration, self.planner, report)
         if report.further is None:
             task = self.session.state.task
-            marked = remark(task) if report.answer and task is not None else ""
+            marked = build_remark(task) if report.answer and task is not None else ""
             need = "`plans retry` or another plan"
-            text = report.answer or summary(report)
-            self.outcome = await self.session.end(status, text, remark=marked, blocker=why, need=need)
+            text = report.answer or render_summary(report)
+            self.outcome = await self.session.end_task(status, text, remark=marked, blocker=why, need=need)
         return report
 
-    async def paused(self, why: str) -> PlanReport:
+    async def pause_plan(self, why: str) -> PlanReport:
         """Record that the plan waits for a person."""
         goes_on = f"/execute in a chat, or `foregate plans resume {self.session.name}`, goes on"
         self.outcome = RunResult("paused", why, Report(blocker=why, next_step=goes_on))
         await self.session.pause(self.outcome)
-        return self.reported("paused", why)
+        return self.build_report("paused", why)
 
-    def waits(self, outcome: RunResult) -> PlanReport:
+    def report_waiting(self, outcome: RunResult) -> PlanReport:
         """Return the report of a plan that a question or an approval paused, or that the loop ended."""
         self.outcome = outcome
-        return self.reported(outcome.status, outcome.text or outcome.report.blocker)
+        return self.build_report(outcome.status, outcome.text or outcome.report.blocker)
 
-    def reported(self, status: str, why: str) -> PlanReport:
+    def build_report(self, status: str, why: str) -> PlanReport:
         """Return the report of the plan as it stands, written as the configuration says."""
-        return report_of(self.state, self.configuration.formatting, status, why)
+        return build_report(self.state, self.configuration.formatting, status, why)
 
 
-def damage(workspace: Workspace) -> str:
+def find_damage(workspace: Workspace) -> str:
     """Return why no further call may touch the workspace, "" while it stands."""
     try:
         workspace.standing()
@@ -298,7 +308,7 @@ def damage(workspace: Workspace) -> str:
     return ""
 
 
-def summary(report: PlanReport) -> str:
+def render_summary(report: PlanReport) -> str:
     """Return the report as the text the session's task ends with."""
     counts: dict[str, int] = {}
     for task in report.tasks:

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from foregate.agent.planning.ask.prompts import AGAIN, FILL_IN
 from foregate.agent.planning.format.configuration import Configuration, FormattingSection
-from foregate.agent.session.compression import compressed
-from foregate.agent.session.elide_results import errors_text, recorded_result, result_text
+from foregate.agent.session.compression import plan_compression
+from foregate.agent.session.elide_results import build_result, format_errors, format_result
 from foregate.agent.session.session import Session
-from foregate.agent.session.tokenizer import measure_for
+from foregate.agent.session.tokenizer import get_measure
 from foregate.evidence.state.conversation import Conversation
 from foregate.evidence.state.plan import CallState, Ended, PlanState, StepState
-from foregate.evidence.state.transcript import CAME, object_text, refused, unknown
-from foregate.evidence.state.truncate import cut
+from foregate.evidence.state.transcript import CAME, format_object, format_refusal, format_unknown_outcome
+from foregate.evidence.state.truncate import truncate_text
 from foregate.policy.policy import Context
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.kept_messages import write_messages
@@ -30,24 +30,24 @@ from foregate.schemas.task_plan import PlanTask
 from foregate.schemas.tool_spec import ToolSpec
 
 
-async def request_for(
+async def build_fill_request(
     session: Session, state: PlanState, step: StepState, shape: Configuration, model: str, why: str
 ) -> FillRequest:
     """Return what an event says of the request to fill in a task: our words, the task, and the hash of all of it.
 
     `why` says what was wrong with the first answer. Where earlier results did not fit, `context` says what was done.
     """
-    notice, told = AGAIN if why else FILL_IN, about(state, step.task, why)
-    talk, vital, section = conversation(session, state, step, shape)
-    talk.add(Message("user", object_text({"foregate": {"notice": notice}, **told})))
-    body = compressed(talk, session.state.still_open, section, lambda: measure_for(model), vital)
+    notice, told = AGAIN if why else FILL_IN, describe_task(state, step.task, why)
+    talk, vital, section = build_conversation(session, state, step, shape)
+    talk.add_message(Message("user", format_object({"foregate": {"notice": notice}, **told})))
+    body = plan_compression(talk, session.state.describe_open_trouble, section, lambda: get_measure(model), vital)
     if body is not None:
         talk.compress(body)
     kept = session.blobs.put(write_messages(talk.messages))
     return FillRequest(notice=notice, about=told, request=kept, context=body)
 
 
-def conversation(
+def build_conversation(
     session: Session, state: PlanState, step: StepState, shape: Configuration
 ) -> tuple[Conversation, set[int], Context]:
     """Return the conversation up to the task itself, the places that must stay in it, and how much of it may stay.
@@ -59,17 +59,17 @@ def conversation(
     assert task is not None
     first, *later = task.messages
     talk, vital = Conversation(), set()
-    talk.add(Message("system", started.system))
-    talk.add(Message("user", first.text), by_user=True)
+    talk.add_message(Message("system", started.system))
+    talk.add_message(Message("user", first.text), by_user=True)
     own = step.task.id
     for number in sorted(state.steps, key=lambda number: (number == own, number)):
         begin, told = len(talk.messages), state.steps[number]
-        for message in exchange(state, told, session.catalogue, shape.formatting) if told.heard else ():
-            talk.add(message)
+        for message in render_exchange(state, told, session.catalogue, shape.formatting) if told.heard else ():
+            talk.add_message(message)
         vital |= set(range(begin, len(talk.messages))) if number in (*step.task.depends_on, own) else set()
     for said in later:
         vital.add(len(talk.messages))
-        talk.add(Message("user", said.text), by_user=True)
+        talk.add_message(Message("user", said.text), by_user=True)
     kept = shape.context
     after = len(later) + 1 + step.heard
     return (
@@ -84,50 +84,56 @@ def conversation(
     )
 
 
-def exchange(
+def render_exchange(
     state: PlanState, step: StepState, catalogue: Mapping[str, ToolSpec], formatting: FormattingSection
 ) -> list[Message]:
     """Return what came of a task: what was said and called, and an answer to each call."""
     thoughts = step.thoughts if formatting.include_reasoning else ""
-    parts = (said(step.task, len(state.steps)), thoughts, step.words)
-    made = [(one.call, answer(one, one.ended, catalogue, longest(formatting))) for one in step.calls if one.ended]
+    parts = (render_task_heading(step.task, len(state.steps)), thoughts, step.words)
+    made = [
+        (one.call, render_answer(one, one.ended, catalogue, get_output_limit(formatting)))
+        for one in step.calls
+        if one.ended
+    ]
     answers = [Message("tool", text, call=call.id) for call, text in made]
     return [Message("assistant", "\n".join(part for part in parts if part), tuple(call for call, _ in made)), *answers]
 
 
-def answer(made: CallState, body: Ended, catalogue: Mapping[str, ToolSpec], limit: int) -> str:
+def render_answer(made: CallState, body: Ended, catalogue: Mapping[str, ToolSpec], limit: int) -> str:
     """Return the answer to a call as the model reads it, its output by the kind of tool and within `limit`."""
     match body:
         case OutcomeUnknown():
             came = CAME[made.came] if made.came else ""
-            return object_text({"foregate": {"notice": f"This call {came}."}}) if came else unknown(body)
+            return (
+                format_object({"foregate": {"notice": f"This call {came}."}}) if came else format_unknown_outcome(body)
+            )
         case CallAnswered(observed=seen):
-            shown = replace(seen, output=within(seen.output, limit)) if seen is not None else None
-            return refused(replace(body, observed=shown))
+            shown = replace(seen, output=cut_text(seen.output, limit)) if seen is not None else None
+            return format_refusal(replace(body, observed=shown))
         case ToolFinished():
-            result, spec = recorded_result(body), catalogue.get(made.tool)
-            text = result_text(spec, body.target, result, limit) if spec else within(result.content, limit)
+            result, spec = build_result(body), catalogue.get(made.tool)
+            text = format_result(spec, body.target, result, limit) if spec else cut_text(result.content, limit)
             told: dict[str, Json] = {"ok": result.ok, "output": text}
             if made.status == "undone":
                 told["foregate"] = {"notice": "What this call did was undone since."}
-            return object_text(told)
+            return format_object(told)
         case _:
             assert_never(body)
 
 
-def about(state: PlanState, task: PlanTask, why: str) -> dict[str, Json]:
+def describe_task(state: PlanState, task: PlanTask, why: str) -> dict[str, Json]:
     """Return the task in the plan's own words, with the earlier tasks that did not come to what they are for."""
     told: dict[str, Json] = {
         key: value
         for key, value in (
-            ("goal", state.known.goal),
+            ("goal", state.current_plan.goal),
             ("task", task.id),
             ("action", task.action),
             ("target", task.target),
             ("reason", task.reason),
             ("expected_outcome", task.expected_outcome),
             ("params", dict(task.params)),
-            ("not_done", not_done(state)),
+            ("not_done", describe_undone_tasks(state)),
             ("why", why),
         )
         if value
@@ -135,31 +141,31 @@ def about(state: PlanState, task: PlanTask, why: str) -> dict[str, Json]:
     return {"task": told}
 
 
-def not_done(state: PlanState) -> list[Json]:
+def describe_undone_tasks(state: PlanState) -> list[Json]:
     """Return the tasks that ended without having been done, each with everything that was in the way."""
     return [
-        {"task": number, "status": step.status, "why": errors_text([step.reason, *open_calls(step)])}
+        {"task": number, "status": step.status, "why": format_errors([step.reason, *describe_open_calls(step)])}
         for number, step in state.steps.items()
         if step.status in ("failed", "skipped", "aborted")
     ]
 
 
-def open_calls(step: StepState) -> list[str]:
+def describe_open_calls(step: StepState) -> list[str]:
     """Return why calls of a task that failed are not done."""
     wrong = [call for call in step.calls if call.status in ("failed", "held", "denied", "unknown")]
     return [f"{call.tool} {call.target} {call.status}: {call.why}" for call in wrong if call.why != step.reason]
 
 
-def said(task: PlanTask, count: int) -> str:
+def render_task_heading(task: PlanTask, count: int) -> str:
     """Return what a task says of itself before its calls."""
     return f"Task {task.id} of {count} of the confirmed plan: {task.reason or task.action or 'as listed'}"
 
 
-def longest(formatting: FormattingSection) -> int:
+def get_output_limit(formatting: FormattingSection) -> int:
     """Return the characters of one output that are shown, 0 for all."""
     return formatting.max_content_length if formatting.truncate_large_outputs else 0
 
 
-def within(text: str, limit: int) -> str:
+def cut_text(text: str, limit: int) -> str:
     """Return a text cut to `limit` characters, uncut for 0."""
-    return cut(text, limit)[0] if limit else text
+    return truncate_text(text, limit)[0] if limit else text

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.confine import readable
-from foregate.agent.workspace.process import Home, Ran, environment_of, run_program
-from foregate.agent.workspace.workspace import Look, Workspace
+from foregate.agent.workspace.confine import check_readable
+from foregate.agent.workspace.process import ProcessResult, TemporaryHome, build_environment, run_program
+from foregate.agent.workspace.workspace import PathState, Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
-from foregate.schemas.json_object import get_text, texts
+from foregate.schemas.json_object import as_texts, get_text
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Command
@@ -44,16 +44,16 @@ def run_command(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that runs a program with its arguments, without a shell."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        return await run_words(workspace, policy, texts(arguments.get("argv"), "argv"), arguments)
+        return await run_argv(workspace, policy, as_texts(arguments.get("argv"), "argv"), arguments)
 
     description = (
         "Run one program. `argv` is the program and its arguments, each a word of its own; there is no shell, so "
         "no pipes, globs or variables. Output and errors come back together."
     )
-    return Tool(runner_spec(policy, "run_command", description, ("argv",)), run)
+    return Tool(build_runner_spec(policy, "run_command", description, ("argv",)), run)
 
 
-def runner_spec(policy: Policy, name: str, description: str, required: Sequence[str] = ()) -> ToolSpec:
+def build_runner_spec(policy: Policy, name: str, description: str, required: Sequence[str] = ()) -> ToolSpec:
     """Return the specification of a tool that runs an argument vector."""
     return ToolSpec(
         name,
@@ -84,32 +84,34 @@ def runner_spec(policy: Policy, name: str, description: str, required: Sequence[
     )
 
 
-async def run_words(
+async def run_argv(
     workspace: Workspace, policy: Policy, words: Sequence[str], arguments: Mapping[str, Json]
 ) -> ToolResult:
     """Run an argument vector in the folder and for the time a call says, with evidence where it merely looks."""
     if any("\0" in word for word in words) or not words[0]:
         raise WorkspaceError("a word of `argv` holds a null byte, or the program has no name; correct it")
-    cwd = folder(workspace, arguments)
-    observes = not commands.effect_of(Command(tuple(words)), policy).changes
-    operands = operand_files(workspace, words, cwd) if observes else []
+    cwd = resolve_folder(workspace, arguments)
+    observes = not commands.effect_of_command(Command(tuple(words)), policy).changes
+    operands = find_operand_files(workspace, words, cwd) if observes else []
     if observes:
         for path in operands:
-            readable(workspace, path)
+            check_readable(workspace, path)
     before = [workspace.look(path, max_hash=policy.files.max_hash) for path in operands]
-    seconds = seconds_of(arguments, policy.commands.timeout)
-    with Home() as home:
-        environment = environment_of(policy, workspace, home, trusted_only=observes)
+    seconds = get_seconds(arguments, policy.commands.timeout)
+    with TemporaryHome() as home:
+        environment = build_environment(policy, workspace, home, trusted_only=observes)
         ran = await run_program(
             words, workspace, cwd=cwd, environment=environment, timeout=seconds, cap=policy.files.max_output
         )
     records: list[EvidenceRecord] = []
     if observes and ran.code == 0 and not ran.out.parts()[2]:
-        records = [observed(workspace, policy, words[0], *pair) for pair in zip(operands, before, strict=True)]
-    return outcome(ran, tuple(records), seconds, observes)
+        records = [
+            build_operand_record(workspace, policy, words[0], *pair) for pair in zip(operands, before, strict=True)
+        ]
+    return build_result(ran, tuple(records), seconds, observes)
 
 
-def seconds_of(arguments: Mapping[str, Json], most: int) -> float:
+def get_seconds(arguments: Mapping[str, Json], most: int) -> float:
     """Return how long a call may take: what it asks for, and never more than the policy's seconds."""
     return min(get_count(arguments, "timeout_ms") / 1000, most) if "timeout_ms" in arguments else most
 
@@ -121,18 +123,18 @@ def run_shell(workspace: Workspace, policy: Policy) -> Tool:
         line = get_text(arguments, "command")
         if "\0" in line:
             raise WorkspaceError("the command holds a null byte; correct it")
-        cwd = folder(workspace, arguments)
-        seconds = seconds_of(arguments, policy.commands.timeout)
-        with Home() as home:
+        cwd = resolve_folder(workspace, arguments)
+        seconds = get_seconds(arguments, policy.commands.timeout)
+        with TemporaryHome() as home:
             ran = await run_program(
                 ["/bin/sh", "-c", line],
                 workspace,
                 cwd=cwd,
-                environment=environment_of(policy, workspace, home, trusted_only=False),
+                environment=build_environment(policy, workspace, home, trusted_only=False),
                 timeout=seconds,
                 cap=policy.files.max_output,
             )
-        return outcome(ran, (), seconds, False)
+        return build_result(ran, (), seconds, False)
 
     return Tool(
         ToolSpec(
@@ -162,7 +164,9 @@ def run_shell(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def observed(workspace: Workspace, policy: Policy, program: str, path: str, before: Look) -> EvidenceRecord:
+def build_operand_record(
+    workspace: Workspace, policy: Policy, program: str, path: str, before: PathState
+) -> EvidenceRecord:
     """Return what a finished look says of one operand: `cat` shows the whole content, others that it is there."""
     if before.kind == "directory":
         return EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, Resource(ResourceKind.DIRECTORY, path), trust=Trust.INFERRED)
@@ -173,28 +177,28 @@ def observed(workspace: Workspace, policy: Policy, program: str, path: str, befo
     return EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, resource, trust=Trust.INFERRED)
 
 
-def folder(workspace: Workspace, arguments: Mapping[str, Json]) -> str:
+def resolve_folder(workspace: Workspace, arguments: Mapping[str, Json]) -> str:
     """Return the canonical id of the folder a call runs in."""
-    path = readable(workspace, get_text(arguments, "cwd")) if arguments.get("cwd") is not None else "."
+    path = check_readable(workspace, get_text(arguments, "cwd")) if arguments.get("cwd") is not None else "."
     if workspace.look(path).kind != "directory":
         raise WorkspaceError(f"`{path[:80]}` is not a folder; name one as `cwd`")
     return path
 
 
-def operand_files(workspace: Workspace, words: Sequence[str], cwd: str) -> list[str]:
+def find_operand_files(workspace: Workspace, words: Sequence[str], cwd: str) -> list[str]:
     """Return the files and folders of the workspace that words of a command name, canonical, without repetition.
 
     Raises WorkspaceError for a word that names something outside the workspace.
     """
     found: dict[str, None] = {}
-    for word in operands(words):
+    for word in list_operands(words):
         path = workspace.resolve(word if word.startswith("/") or cwd == "." else f"{cwd}/{word}")
         if workspace.look(path).kind in ("file", "directory"):
             found[path] = None
     return list(found)
 
 
-def operands(words: Sequence[str]) -> list[str]:
+def list_operands(words: Sequence[str]) -> list[str]:
     """Return the words of a command after the program that are no options."""
     rest = list(words[1:])
     found: list[str] = []
@@ -207,7 +211,7 @@ def operands(words: Sequence[str]) -> list[str]:
     return found
 
 
-def outcome(ran: Ran, records: tuple[EvidenceRecord, ...], seconds: float, observes: bool) -> ToolResult:
+def build_result(ran: ProcessResult, records: tuple[EvidenceRecord, ...], seconds: float, observes: bool) -> ToolResult:
     """Return what a command said and how it ended, so that a model reads both."""
     text, dropped = ran.out.text()
     if ran.timed_out:

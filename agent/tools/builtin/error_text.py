@@ -10,11 +10,11 @@ import re2
 
 from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.confine import readable
-from foregate.agent.workspace.output import capped
+from foregate.agent.workspace.confine import check_readable
+from foregate.agent.workspace.output import cap_text
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk.protection import protection
+from foregate.policy.risk.protection import find_protection
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect
@@ -43,19 +43,19 @@ def analyze_error(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that shows what an error text points to."""
 
     def look(arguments: Mapping[str, Json]) -> ToolResult:
-        base = readable(workspace, get_text(arguments, "path", "."))
+        base = check_readable(workspace, get_text(arguments, "path", "."))
         around, most = get_count(arguments, "context_lines", _AROUND), get_count(arguments, "max_results", _MOST)
         shown: list[str] = []
         records: dict[str, EvidenceRecord] = {}
-        for path, number in islice(places(workspace, policy, base, get_text(arguments, "text")), most):
+        for path, number in islice(find_places(workspace, policy, base, get_text(arguments, "text")), most):
             data = workspace.read(path, limit=policy.files.max_hash + 1)
-            shown.append(f"{path}:{number}\n{excerpt(data, number, around)}")
+            shown.append(f"{path}:{number}\n{render_excerpt(data, number, around)}")
             hash_ = strict_json.sha256(data) if len(data) <= policy.files.max_hash else ""
             resource = Resource(ResourceKind.FILE, path)
             records[path] = EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, resource, hash_, Trust.INFERRED)
         if not shown:
             return ToolResult(True, "the text names no line of a file that can be read here")
-        text, dropped = capped("\n\n".join(shown), policy.files.max_output)
+        text, dropped = cap_text("\n\n".join(shown), policy.files.max_output)
         return ToolResult(True, text, () if dropped else tuple(records.values()), dropped=dropped)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
@@ -99,18 +99,18 @@ def analyze_error(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def places(workspace: Workspace, policy: Policy, base: str, text: str) -> Iterator[Place]:
+def find_places(workspace: Workspace, policy: Policy, base: str, text: str) -> Iterator[Place]:
     """Yield the places a text names, once each: regular files beneath `base` that do not usually hold secrets."""
     seen: set[Place] = set()
     named = ((match["python"] or match["path"], int(match["at"] or match["line"])) for match in _PLACE.finditer(text))
-    for name, number in islice(once(named), _MOST_NAMED):
-        path = file_of(workspace, base, name)
-        if path and (path, number) not in seen and number > 0 and not protection(path, policy):
+    for name, number in islice(drop_repeated(named), _MOST_NAMED):
+        path = resolve_file(workspace, base, name)
+        if path and (path, number) not in seen and number > 0 and not find_protection(path, policy):
             seen.add((path, number))
             yield path, number
 
 
-def once(places: Iterable[Place]) -> Iterator[Place]:
+def drop_repeated(places: Iterable[Place]) -> Iterator[Place]:
     """Yield each place the first time it comes."""
     seen: set[Place] = set()
     for place in places:
@@ -119,7 +119,7 @@ def once(places: Iterable[Place]) -> Iterator[Place]:
             yield place
 
 
-def file_of(workspace: Workspace, base: str, name: str) -> str:
+def resolve_file(workspace: Workspace, base: str, name: str) -> str:
     """Return the canonical path of a file beneath `base` that a text names, "" for anything else."""
     slashed = name.replace("\\", "/")
     try:
@@ -130,7 +130,7 @@ def file_of(workspace: Workspace, base: str, name: str) -> str:
         return ""
 
 
-def excerpt(data: bytes, number: int, around: int) -> str:
+def render_excerpt(data: bytes, number: int, around: int) -> str:
     """Return the lines around a line, numbered, with a mark at that line."""
     lines = data.split(b"\n")
     if number > len(lines):

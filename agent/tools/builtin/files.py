@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.builtin import patch
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.confine import readable, unchanged, writable
-from foregate.agent.workspace.output import whole_end, whole_start
+from foregate.agent.workspace.confine import check_readable, check_unchanged, check_writable
+from foregate.agent.workspace.output import trim_cut_end, trim_cut_start
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -35,14 +35,14 @@ def read_file(workspace: Workspace, policy: Policy) -> Tool:
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         named = get_text(arguments, "path")
-        path = readable(workspace, named)
+        path = check_readable(workspace, named)
         data = workspace.read(path, limit=policy.files.max_hash + 1)
         offset, limit = get_count(arguments, "offset", 0), get_count(arguments, "max_bytes", policy.files.max_read)
         part = data[offset : offset + min(limit, policy.files.max_read)]
         if offset + len(part) < len(data):
-            part = whole_end(part) or part
+            part = trim_cut_end(part) or part
         if offset:
-            part = whole_start(part)
+            part = trim_cut_start(part)
         left_out = len(data) - len(part)
         record = EvidenceRecord(
             EvidenceKind.FILE_READ,
@@ -50,7 +50,7 @@ def read_file(workspace: Workspace, policy: Policy) -> Tool:
             strict_json.sha256(data) if len(data) <= policy.files.max_hash else "",
             Trust.INFERRED if left_out else Trust.DIRECT,
         )
-        records = (record, *link_seen(workspace, named, path))
+        records = (record, *build_link_record(workspace, named, path))
         return ToolResult(True, part.decode("utf-8", "replace"), records, dropped=left_out)
 
     return Tool(
@@ -76,7 +76,7 @@ def read_file(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def link_seen(workspace: Workspace, named: str, path: str) -> tuple[EvidenceRecord, ...]:
+def build_link_record(workspace: Workspace, named: str, path: str) -> tuple[EvidenceRecord, ...]:
     """Return the record of a link that was read through, so that the link itself counts as seen."""
     link = workspace.resolve(named, follow=False)
     if link == path:
@@ -89,7 +89,7 @@ def write_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that puts a whole text at a path."""
 
     def foresee(arguments: Mapping[str, Json]) -> tuple[FileChange]:
-        path = writable(workspace, policy, get_text(arguments, "path"))
+        path = check_writable(workspace, policy, get_text(arguments, "path"))
         found = workspace.look(path)
         if found.kind not in ("", "file"):
             raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
@@ -97,14 +97,14 @@ def write_file(workspace: Workspace, policy: Policy) -> Tool:
         if above and not get_bool(arguments, "create_dirs", True) and not workspace.look(above).kind:
             raise WorkspaceError(f"the folder `{above[:80]}` does not exist; create it first or leave create_dirs out")
         before = workspace.read(path) if found.kind else None
-        unchanged(path, strict_json.sha256(before) if before is not None else "")
+        check_unchanged(path, strict_json.sha256(before) if before is not None else "")
         return (FileChange(path, before, get_text(arguments, "content").encode(), ("content",)),)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         (seen,) = foresee(arguments)
         workspace.write(seen.path, seen.after)
         verb = "created" if seen.before is None else "replaced"
-        return changed(workspace, policy, seen, f"{verb} `{seen.path}`: {len(seen.after)} bytes")
+        return build_change_result(workspace, policy, seen, f"{verb} `{seen.path}`: {len(seen.after)} bytes")
 
     return Tool(
         ToolSpec(
@@ -126,7 +126,7 @@ def write_file(workspace: Workspace, policy: Policy) -> Tool:
             "builtin",
         ),
         run,
-        foresee=foresee,
+        preview=foresee,
     )
 
 
@@ -134,25 +134,25 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that changes a part of a file: one passage that occurs once, or the hunks of a diff."""
 
     def foresee(arguments: Mapping[str, Json]) -> tuple[FileChange]:
-        if not one_way(arguments):
+        if not has_one_way(arguments):
             raise WorkspaceError(_ONE_WAY)
-        path = writable(workspace, policy, get_text(arguments, "path"))
+        path = check_writable(workspace, policy, get_text(arguments, "path"))
         data = workspace.read(path)
-        unchanged(path, strict_json.sha256(data))
+        check_unchanged(path, strict_json.sha256(data))
         if "diff" in arguments:
-            after = patch.apply(data, get_text(arguments, "diff").encode(), path)
+            after = patch.apply_diff(data, get_text(arguments, "diff").encode(), path)
         else:
             old, new = get_text(arguments, "old"), get_text(arguments, "new")
-            after = replaced(data, old.encode(), new.encode(), path)
+            after = replace_passage(data, old.encode(), new.encode(), path)
         return (FileChange(path, data, after, ("old", "new", "diff")),)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        if not one_way(arguments):
+        if not has_one_way(arguments):
             return ToolResult(False, _ONE_WAY, error="arguments")
         (seen,) = foresee(arguments)
         workspace.write(seen.path, seen.after)
         sizes = f"{len(seen.before or b'')} -> {len(seen.after)} bytes"
-        return changed(workspace, policy, seen, f"edited `{seen.path}`: {sizes}")
+        return build_change_result(workspace, policy, seen, f"edited `{seen.path}`: {sizes}")
 
     return Tool(
         ToolSpec(
@@ -176,16 +176,16 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
             "builtin",
         ),
         run,
-        foresee=foresee,
+        preview=foresee,
     )
 
 
-def one_way(arguments: Mapping[str, Json]) -> bool:
+def has_one_way(arguments: Mapping[str, Json]) -> bool:
     """Whether an edit is said in one of its two ways, in full, and not in both."""
     return {"old", "new", "diff"} & arguments.keys() in ({"old", "new"}, {"diff"})
 
 
-def replaced(data: bytes, old: bytes, new: bytes, path: str) -> bytes:
+def replace_passage(data: bytes, old: bytes, new: bytes, path: str) -> bytes:
     """Return `data` with its one passage `old` replaced; raise WorkspaceError when it is not there exactly once."""
     first = data.find(old)
     if first < 0:
@@ -195,7 +195,7 @@ def replaced(data: bytes, old: bytes, new: bytes, path: str) -> bytes:
     return data[:first] + new + data[first + len(old) :]
 
 
-def changed(workspace: Workspace, policy: Policy, made: FileChange, text: str) -> ToolResult:
+def build_change_result(workspace: Workspace, policy: Policy, made: FileChange, text: str) -> ToolResult:
     """Return the result of a change, with what is on disk now read back as evidence."""
     resource = Resource(ResourceKind.FILE, made.path)
     now = workspace.look(made.path, max_hash=policy.files.max_hash)

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Mapping
 
 from foregate.agent.tools.builtin.files import PATH, WRITER
-from foregate.agent.tools.builtin.looking import seen
+from foregate.agent.tools.builtin.looking import build_seen_record
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace import directory
-from foregate.agent.workspace.confine import unchanged, writable
-from foregate.agent.workspace.workspace import Look, Workspace
+from foregate.agent.workspace.confine import check_unchanged, check_writable
+from foregate.agent.workspace.workspace import PathState, Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk.protection import off_limits
+from foregate.policy.risk.protection import is_off_limits
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
@@ -35,13 +35,13 @@ def create_directory(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that creates a folder."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        path = writable(workspace, policy, get_text(arguments, "path"))
+        path = check_writable(workspace, policy, get_text(arguments, "path"))
         resource = Resource(ResourceKind.DIRECTORY, path)
         there = workspace.look(path).kind
         if there not in ("", "directory"):
             raise WorkspaceError(f"`{path[:80]}` is there already and is no folder; name a new path")
         if there:
-            return ToolResult(True, f"`{path}` was there already", (seen(ResourceKind.DIRECTORY, path),))
+            return ToolResult(True, f"`{path}` was there already", (build_seen_record(ResourceKind.DIRECTORY, path),))
         workspace.make_directory(path)
         made = workspace.look(path)
         record = EvidenceRecord(EvidenceKind.VERIFICATION_RESULT, resource, directory.EMPTY, own_change=True)
@@ -67,16 +67,16 @@ def delete_path(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that deletes a file, or a folder with everything in it."""
 
     def work(arguments: Mapping[str, Json]) -> ToolResult:
-        path = writable(workspace, policy, get_text(arguments, "path"), follow=False)
+        path = check_writable(workspace, policy, get_text(arguments, "path"), follow=False)
         found = workspace.look(path, max_hash=policy.files.max_hash)
         if found.kind == "directory":
             return delete_folder(workspace, policy, path, found, recursive=get_bool(arguments, "recursive", False))
         if not found.kind:
             raise WorkspaceError(f"`{path[:80]}` does not exist; nothing was deleted")
-        unchanged(path, found.hash)
+        check_unchanged(path, found.hash)
         workspace.remove(path)
         change = Change(Resource(ResourceKind.FILE, path), found.hash, "", found.mode)
-        return deleted(workspace, change, f"deleted `{path}`")
+        return build_deletion_result(workspace, change, f"deleted `{path}`")
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         return await asyncio.to_thread(work, arguments)
@@ -103,27 +103,29 @@ def delete_path(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def delete_folder(workspace: Workspace, policy: Policy, path: str, found: Look, *, recursive: bool) -> ToolResult:
+def delete_folder(workspace: Workspace, policy: Policy, path: str, found: PathState, *, recursive: bool) -> ToolResult:
     """Delete a folder; the change names it by the hash of its image where one can be made."""
-    inside = directory.listing(workspace, path, policy.files.max_entries)
+    inside = directory.list_tree(workspace, path, policy.files.max_entries)
     if inside.entries and not recursive:
         raise WorkspaceError(f"the folder `{path[:80]}` is not empty; use `recursive` to delete what is in it")
     refuse_protected(workspace, policy, path)
     before = inside.hash
-    if directory.restorable(inside, policy.files.max_hash):
-        before = strict_json.sha256(directory.image(workspace, path, policy.files.max_entries, strict_json.sha256))
+    if directory.is_restorable(inside, policy.files.max_hash):
+        before = strict_json.sha256(
+            directory.build_image(workspace, path, policy.files.max_entries, strict_json.sha256)
+        )
     try:
         count = directory.delete_tree(workspace, path)
     except WorkspaceError as error:
-        if directory.listing(workspace, path, policy.files.max_entries).hash == inside.hash:
+        if directory.list_tree(workspace, path, policy.files.max_entries).hash == inside.hash:
             raise
         text = f"{error}; part of the folder is gone, look at what is left"
         return ToolResult(False, text, error="partly_deleted", unknown=True)
     change = Change(Resource(ResourceKind.DIRECTORY, path), before, "", found.mode)
-    return deleted(workspace, change, f"deleted the folder `{path}` and {count - 1} entries in it")
+    return build_deletion_result(workspace, change, f"deleted the folder `{path}` and {count - 1} entries in it")
 
 
-def deleted(workspace: Workspace, change: Change, text: str) -> ToolResult:
+def build_deletion_result(workspace: Workspace, change: Change, text: str) -> ToolResult:
     """Return the result of a deletion, checked on disk."""
     path = change.resource.id
     if workspace.look(path).kind:
@@ -138,8 +140,8 @@ def move_path(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that moves or renames; what is at the destination is never overwritten."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        source = writable(workspace, policy, get_text(arguments, "source"), follow=False)
-        destination = writable(workspace, policy, get_text(arguments, "destination"), follow=False)
+        source = check_writable(workspace, policy, get_text(arguments, "source"), follow=False)
+        destination = check_writable(workspace, policy, get_text(arguments, "destination"), follow=False)
         found = workspace.look(source, max_hash=policy.files.max_hash)
         if not found.kind:
             raise WorkspaceError(f"`{source[:80]}` does not exist; nothing was moved")
@@ -147,15 +149,18 @@ def move_path(workspace: Workspace, policy: Policy) -> Tool:
             raise WorkspaceError(f"`{destination[:80]}` is there already; name a new path")
         kind, content = ResourceKind.FILE, found.hash
         if found.kind == "directory":
-            kind, content = ResourceKind.DIRECTORY, directory.listing(workspace, source, policy.files.max_entries).hash
+            kind, content = (
+                ResourceKind.DIRECTORY,
+                directory.list_tree(workspace, source, policy.files.max_entries).hash,
+            )
             refuse_protected(workspace, policy, source)
         else:
-            unchanged(source, content)
+            check_unchanged(source, content)
         workspace.move(source, destination)
         now = workspace.look(destination, max_hash=policy.files.max_hash)
         after = now.hash
         if kind is ResourceKind.DIRECTORY:
-            after = directory.listing(workspace, destination, policy.files.max_entries).hash
+            after = directory.list_tree(workspace, destination, policy.files.max_entries).hash
         changes = (
             Change(Resource(kind, source), content, "", found.mode),
             Change(Resource(kind, destination), "", after, now.mode),
@@ -193,5 +198,5 @@ def move_path(workspace: Workspace, policy: Policy) -> Tool:
 def refuse_protected(workspace: Workspace, policy: Policy, path: str) -> None:
     """Raise WorkspaceError when something beneath a folder may never be changed by the agent."""
     for entry in directory.walk(workspace, path):
-        if off_limits(entry.path, policy):
+        if is_off_limits(entry.path, policy):
             raise WorkspaceError(f"`{entry.path[:80]}` belongs to git or to Foregate; the folder stays as it is")

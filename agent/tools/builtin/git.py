@@ -12,18 +12,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.confine import readable
-from foregate.agent.workspace.git_repository import UNENTERED, Repository, find, whole
-from foregate.agent.workspace.output import capped
+from foregate.agent.workspace.confine import check_readable
+from foregate.agent.workspace.git_repository import UNENTERED, GitRepository, find_repository, read_whole_output
+from foregate.agent.workspace.output import cap_text
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk.protection import protection
+from foregate.policy.risk.protection import find_protection
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import OBSERVER, Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
-from foregate.schemas.json_object import get_bool, get_list, get_object, get_text, texts
+from foregate.schemas.json_object import as_texts, get_bool, get_list, get_object, get_text
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import Change, ToolResult
@@ -54,7 +54,7 @@ _SIDE = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_./~^@{}+-]*\Z")
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", UNENTERED)
 
 
-def _schema(required: Sequence[str] = (), **properties: Json) -> Mapping[str, Json]:
+def _build_schema(required: Sequence[str] = (), **properties: Json) -> Mapping[str, Json]:
     return {
         "type": "object",
         "properties": {"path": _REPOSITORY, **properties},
@@ -63,7 +63,7 @@ def _schema(required: Sequence[str] = (), **properties: Json) -> Mapping[str, Js
     }
 
 
-def _tool(
+def _build_tool(
     policy: Policy,
     name: str,
     description: str,
@@ -88,42 +88,42 @@ def _tool(
     return Tool(spec, run)
 
 
-def opened(workspace: Workspace, policy: Policy, arguments: Mapping[str, Json]) -> Repository:
+def open_named_repository(workspace: Workspace, policy: Policy, arguments: Mapping[str, Json]) -> GitRepository:
     """Return the repository a call names, checked to be harmless to look at."""
-    repository = find(workspace, policy, get_text(arguments, "path", "."))
-    repository.safe()
+    repository = find_repository(workspace, policy, get_text(arguments, "path", "."))
+    repository.check_safe()
     return repository
 
 
-def literal_paths(workspace: Workspace, repository: Repository, arguments: Mapping[str, Json]) -> list[str]:
+def get_literal_paths(workspace: Workspace, repository: GitRepository, arguments: Mapping[str, Json]) -> list[str]:
     """Return the paths of a call relative to the repository; raise WorkspaceError for one in a nested repository."""
-    named = texts(get_list(arguments, "paths"), "paths")
-    found = [repository.of_repository(readable(workspace, path)) for path in named]
+    named = as_texts(get_list(arguments, "paths"), "paths")
+    found = [repository.to_repository_path(check_readable(workspace, path)) for path in named]
     for path in found:
-        if inner := repository.nested_above(path):
+        if inner := repository.find_nested_above(path):
             raise WorkspaceError(
                 f"`{path[:80]}` lies in `{inner[:80]}`, which is a repository of its own; name that one as `path`"
             )
     return found
 
 
-def git_state(repository: Repository, *, own: bool = False) -> EvidenceRecord:
+def read_git_state(repository: GitRepository, *, own: bool = False) -> EvidenceRecord:
     """Return the record of a repository's branch, commit and staged state."""
     resource = Resource(ResourceKind.REPOSITORY, repository.id)
-    return EvidenceRecord(EvidenceKind.GIT_STATE, resource, repository.state(), own_change=own)
+    return EvidenceRecord(EvidenceKind.GIT_STATE, resource, repository.compute_state(), own_change=own)
 
 
-async def status(repository: Repository) -> tuple[str, int]:
+async def read_status(repository: GitRepository) -> tuple[str, int]:
     """Return the state of branch, index and files as text, and the bytes left out."""
     ran = await repository.run_async("status", "--porcelain=v1", "--branch", UNENTERED)
     text, dropped = ran.out.text()
-    return text + await asyncio.to_thread(unseen, repository), dropped
+    return text + await asyncio.to_thread(describe_unseen, repository), dropped
 
 
-def unseen(repository: Repository, paths: Sequence[str] = ()) -> str:
+def describe_unseen(repository: GitRepository, paths: Sequence[str] = ()) -> str:
     """Return a line that names the nested repositories at `paths` whose files nobody looked at, "" where there are
     none."""
-    names = [strict_json.scrub(name) for name in repository.nested(*paths) if repository.is_nested(name)]
+    names = [strict_json.scrub(name) for name in repository.find_nested(*paths) if repository.is_nested(name)]
     if not names:
         return ""
     shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
@@ -134,42 +134,44 @@ def git_status(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that shows a repository's state."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        repository = await asyncio.to_thread(opened, workspace, policy, arguments)
-        text, dropped = await status(repository)
-        record = await asyncio.to_thread(git_state, repository)
+        repository = await asyncio.to_thread(open_named_repository, workspace, policy, arguments)
+        text, dropped = await read_status(repository)
+        record = await asyncio.to_thread(read_git_state, repository)
         return ToolResult(True, text, (record,), dropped=dropped)
 
-    return _tool(policy, "git_status", "Show branch, staged and changed files of a git repository.", _schema(), run)
+    return _build_tool(
+        policy, "git_status", "Show branch, staged and changed files of a git repository.", _build_schema(), run
+    )
 
 
 def git_diff(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that shows changes against the index, or what is staged."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        repository = await asyncio.to_thread(opened, workspace, policy, arguments)
+        repository = await asyncio.to_thread(open_named_repository, workspace, policy, arguments)
         staged = get_bool(arguments, "staged", False)
-        rev = await asyncio.to_thread(revision, repository, arguments)
+        rev = await asyncio.to_thread(resolve_revision, repository, arguments)
         words = ["diff", *_PLAIN, *(["--cached"] if staged else []), *rev]
-        named = literal_paths(workspace, repository, arguments)
-        paths, hidden = await without_secrets(policy, repository, words, named)
+        named = get_literal_paths(workspace, repository, arguments)
+        paths, hidden = await filter_secrets(policy, repository, words, named)
         ran = await repository.run_async(*words, "--", *paths)
         text, dropped = ran.out.text()
         if hidden:
             text += f"({hidden} changed files that usually hold secrets are not shown; name one in `paths` to see it)"
-        records = [await asyncio.to_thread(git_state, repository)]
+        records = [await asyncio.to_thread(read_git_state, repository)]
         if not staged and not rev and not dropped:
             names = await repository.run_async(*words, "--name-only", "-z", "--", *paths)
-            records += shown(workspace, policy, repository, names.out.text()[0].split("\0"))
+            records += build_diff_records(workspace, policy, repository, names.out.text()[0].split("\0"))
         if not staged and ".." not in get_text(arguments, "rev", ""):  # what is in the files is compared
-            more = await asyncio.to_thread(unseen, repository, named)
+            more = await asyncio.to_thread(describe_unseen, repository, named)
             text = "\n".join([text.rstrip("\n"), more]) if text and more else text + more
         return ToolResult(True, text or "no changes", tuple(records), dropped=dropped)
 
-    return _tool(
+    return _build_tool(
         policy,
         "git_diff",
         "Show changes that are not staged, or with `staged` those that are; with `rev` what differs from it.",
-        _schema(
+        _build_schema(
             rev=_REV,
             staged={"type": "boolean", "description": "Show what is staged for the next commit. Default false."},
             paths=_PATHS,
@@ -178,8 +180,8 @@ def git_diff(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-async def without_secrets(
-    policy: Policy, repository: Repository, words: Sequence[str], paths: list[str]
+async def filter_secrets(
+    policy: Policy, repository: GitRepository, words: Sequence[str], paths: list[str]
 ) -> tuple[list[str], int]:
     """Return the paths a diff may show, and how many changed files are left out: secrets that nobody named.
 
@@ -187,22 +189,29 @@ async def without_secrets(
     which no diff ever shows.
     """
     ran = await repository.run_async(*words, "--name-only", "-z", "--", *paths, cap=policy.files.max_hash)
-    names = [name for name in whole(ran, "what has changed").decode("utf-8", "surrogateescape").split("\0") if name]
+    names = [
+        name
+        for name in read_whole_output(ran, "what has changed").decode("utf-8", "surrogateescape").split("\0")
+        if name
+    ]
     hidden = {
         name
         for name in names
-        if name not in paths and protection(strict_json.scrub(repository.of_workspace(name)), policy) == "secret"
+        if name not in paths
+        and find_protection(strict_json.scrub(repository.to_workspace_path(name)), policy) == "secret"
     }
     if not hidden:
         return paths, 0
     return [name for name in names if name not in hidden] or [".git"], len(hidden)
 
 
-def shown(workspace: Workspace, policy: Policy, repository: Repository, names: Sequence[str]) -> list[EvidenceRecord]:
+def build_diff_records(
+    workspace: Workspace, policy: Policy, repository: GitRepository, names: Sequence[str]
+) -> list[EvidenceRecord]:
     """Return records of the files a diff showed a part of."""
     records = []
     for name in names[: policy.files.max_entries]:
-        path = repository.of_workspace(name)
+        path = repository.to_workspace_path(name)
         found = workspace.look(path, max_hash=policy.files.max_hash) if name else None
         if found is not None and found.kind == "file":
             resource = Resource(ResourceKind.FILE, path)
@@ -214,10 +223,10 @@ def git_log(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that shows the newest commits."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        repository = await asyncio.to_thread(opened, workspace, policy, arguments)
+        repository = await asyncio.to_thread(open_named_repository, workspace, policy, arguments)
         count = get_count(arguments, "count", 10)
-        paths = literal_paths(workspace, repository, arguments)
-        if not await asyncio.to_thread(repository.head):
+        paths = get_literal_paths(workspace, repository, arguments)
+        if not await asyncio.to_thread(repository.read_head):
             return ToolResult(True, "no commits yet")
         words = [
             "log",
@@ -226,18 +235,18 @@ def git_log(workspace: Workspace, policy: Policy) -> Tool:
             "--format=%h %ad %an: %s",
             "--date=short",
             "--no-show-signature",
-            *await asyncio.to_thread(revision, repository, arguments),
+            *await asyncio.to_thread(resolve_revision, repository, arguments),
         ]
         ran = await repository.run_async(*words, "--", *paths)
         text, dropped = ran.out.text()
-        record = await asyncio.to_thread(git_state, repository)
+        record = await asyncio.to_thread(read_git_state, repository)
         return ToolResult(True, text or "no commits", (record,), dropped=dropped)
 
-    return _tool(
+    return _build_tool(
         policy,
         "git_log",
         "Show the newest commits, one line each.",
-        _schema(
+        _build_schema(
             rev=_REV,
             count={"type": "integer", "minimum": 1, "maximum": 1000, "description": "How many. Default 10."},
             paths=_PATHS,
@@ -246,7 +255,7 @@ def git_log(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def revision(repository: Repository, arguments: Mapping[str, Json]) -> list[str]:
+def resolve_revision(repository: GitRepository, arguments: Mapping[str, Json]) -> list[str]:
     """Return the commits a call names by their hashes, so that no name is an option, a path or a file's content.
 
     Raises WorkspaceError for a name that stands for no commit.
@@ -255,10 +264,10 @@ def revision(repository: Repository, arguments: Mapping[str, Json]) -> list[str]
         return []
     rev = get_text(arguments, "rev")
     left, dots, right = rev.partition("..." if "..." in rev else "..")
-    return [dots.join(commit_of(repository, side or "HEAD") for side in ([left, right] if dots else [left]))]
+    return [dots.join(resolve_commit(repository, side or "HEAD") for side in ([left, right] if dots else [left]))]
 
 
-def commit_of(repository: Repository, name: str) -> str:
+def resolve_commit(repository: GitRepository, name: str) -> str:
     """Return the hash of the commit a name stands for."""
     ran = (
         repository.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", check=False)
@@ -274,34 +283,34 @@ def git_add(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that stages files."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        repository = await asyncio.to_thread(opened, workspace, policy, arguments)
-        paths = literal_paths(workspace, repository, arguments)
+        repository = await asyncio.to_thread(open_named_repository, workspace, policy, arguments)
+        paths = get_literal_paths(workspace, repository, arguments)
         await asyncio.to_thread(refuse_nested, repository, paths)
         await asyncio.to_thread(refuse_filters, repository, paths)
-        before = await asyncio.to_thread(repository.state)
+        before = await asyncio.to_thread(repository.compute_state)
         await repository.run_async("add", "--", *paths)
-        text, dropped = await status(repository)
-        return await changed(repository, before, f"staged; the state is now:\n{text}", dropped)
+        text, dropped = await read_status(repository)
+        return await build_change_result(repository, before, f"staged; the state is now:\n{text}", dropped)
 
-    return _tool(
+    return _build_tool(
         policy,
         "git_add",
         "Stage files for the next commit.",
-        _schema(("paths",), paths=_PATHS),
+        _build_schema(("paths",), paths=_PATHS),
         run,
         Effect.EDIT,
     )
 
 
-def refuse_nested(repository: Repository, paths: Sequence[str]) -> None:
+def refuse_nested(repository: GitRepository, paths: Sequence[str]) -> None:
     """Raise WorkspaceError when one of the paths is or holds a nested repository.
 
     To stage one, git would start itself in there and run the programs its settings name.
     """
     untracked = repository.run("ls-files", "-z", "--others", "--exclude-standard", "--", *paths)
-    names = [os.fsdecode(name) for name in whole(untracked, "what would be staged").split(b"\0")]
+    names = [os.fsdecode(name) for name in read_whole_output(untracked, "what would be staged").split(b"\0")]
     inner = [path for path in paths if repository.is_nested(path)]
-    inner += [name for name in repository.nested(*paths) if repository.is_nested(name)]
+    inner += [name for name in repository.find_nested(*paths) if repository.is_nested(name)]
     inner += [name[:-1] for name in names if name.endswith("/")]
     if inner:
         name = strict_json.scrub(inner[0])[:80]
@@ -310,14 +319,18 @@ def refuse_nested(repository: Repository, paths: Sequence[str]) -> None:
         )
 
 
-def refuse_filters(repository: Repository, paths: Sequence[str]) -> None:
+def refuse_filters(repository: GitRepository, paths: Sequence[str]) -> None:
     """Raise WorkspaceError when an attribute of a file to be staged names a filter, which is never run here."""
     limit = repository.policy.files.max_entries
     listed = repository.run("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths)
-    names = [name for name in whole(listed, "what would be staged").decode("utf-8", "replace").split("\0") if name]
+    names = [
+        name
+        for name in read_whole_output(listed, "what would be staged").decode("utf-8", "replace").split("\0")
+        if name
+    ]
     for start in range(0, len(names), limit):
         ran = repository.run("check-attr", "-z", "filter", "--", *names[start : start + limit])
-        parts = whole(ran, "the attributes of what would be staged").decode("utf-8", "replace").split("\0")
+        parts = read_whole_output(ran, "the attributes of what would be staged").decode("utf-8", "replace").split("\0")
         for name, value in zip(parts[0::3], parts[2::3], strict=False):
             if value not in ("unspecified", "unset"):
                 raise WorkspaceError(
@@ -332,11 +345,11 @@ def git_commit(workspace: Workspace, policy: Policy) -> Tool:
         message = get_text(arguments, "message")
         if "\0" in message or not message.strip():
             raise WorkspaceError("the message is empty or holds a null byte; say what the commit does")
-        repository = await asyncio.to_thread(opened, workspace, policy, arguments)
-        before = await asyncio.to_thread(repository.state)
-        if not await asyncio.to_thread(repository.staged_paths):
+        repository = await asyncio.to_thread(open_named_repository, workspace, policy, arguments)
+        before = await asyncio.to_thread(repository.compute_state)
+        if not await asyncio.to_thread(repository.list_staged_paths):
             return ToolResult(False, "nothing is staged; use git_add first", error="nothing_staged")
-        more = await asyncio.to_thread(repository.identity)
+        more = await asyncio.to_thread(repository.read_identity)
         words = (
             "commit",
             "--no-verify",
@@ -348,13 +361,13 @@ def git_commit(workspace: Workspace, policy: Policy) -> Tool:
         )
         ran = await repository.run_async(*words, more=more)
         text, dropped = ran.out.text()
-        return await changed(repository, before, capped(text, policy.files.max_output)[0], dropped)
+        return await build_change_result(repository, before, cap_text(text, policy.files.max_output)[0], dropped)
 
-    return _tool(
+    return _build_tool(
         policy,
         "git_commit",
         "Commit what is staged.",
-        _schema(
+        _build_schema(
             ("message",),
             message={"type": "string", "minLength": 1, "description": "What the commit does and why."},
             signoff={"type": "boolean", "description": "Add a line that signs it off. Default false."},
@@ -364,8 +377,8 @@ def git_commit(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-async def changed(repository: Repository, before: str, text: str, dropped: int) -> ToolResult:
+async def build_change_result(repository: GitRepository, before: str, text: str, dropped: int) -> ToolResult:
     """Return the result of a change to a repository, with its new state as evidence."""
-    record = await asyncio.to_thread(git_state, repository, own=True)
+    record = await asyncio.to_thread(read_git_state, repository, own=True)
     change = Change(record.resource, before, record.hash)
     return ToolResult(True, text, (record,), (change,) if before != record.hash else (), dropped=dropped)

@@ -11,14 +11,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from foregate.agent.tools.builtin.git import commit_of, opened
+from foregate.agent.tools.builtin.git import open_named_repository, resolve_commit
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.confine import as_judged
-from foregate.agent.workspace.git_repository import Repository, known, whole
-from foregate.agent.workspace.process import Ran, environment_of
+from foregate.agent.workspace.confine import check_judged
+from foregate.agent.workspace.git_repository import GitRepository, open_repository, read_whole_output
+from foregate.agent.workspace.process import ProcessResult, build_environment
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk.protection import off_limits
+from foregate.policy.risk.protection import is_off_limits
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
@@ -59,7 +59,7 @@ _LOCAL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class PushAddress:
     """Where a push goes: how git gets there, the text that is judged, and the one git is given."""
 
     protocol: str
@@ -70,23 +70,23 @@ class Address:
 def git_push(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool. What is judged is the address behind the remote's name and the commit behind the branch's."""
 
-    def planned(arguments: Mapping[str, Json]) -> tuple[Repository, Address, str]:
-        repository = opened(workspace, policy, arguments)
-        address = address_of(repository, get_text(arguments, "remote"))
+    def plan_push(arguments: Mapping[str, Json]) -> tuple[GitRepository, PushAddress, str]:
+        repository = open_named_repository(workspace, policy, arguments)
+        address = resolve_address(repository, get_text(arguments, "remote"))
         branch = get_text(arguments, "branch")
         if not _BRANCH.match(branch):
             raise WorkspaceError("`branch` is no plain branch name; name one that git_status shows")
-        return repository, address, commit_of(repository, f"refs/heads/{branch}")
+        return repository, address, resolve_commit(repository, f"refs/heads/{branch}")
 
-    def implied(arguments: Mapping[str, Json]) -> Mapping[str, Json]:
-        _, address, commit = planned(arguments)
-        return {"remote": address.shown, "branch": at(get_text(arguments, "branch"), commit)}
+    def fill_arguments(arguments: Mapping[str, Json]) -> Mapping[str, Json]:
+        _, address, commit = plan_push(arguments)
+        return {"remote": address.shown, "branch": format_branch(get_text(arguments, "branch"), commit)}
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        repository, address, commit = await asyncio.to_thread(planned, arguments)
+        repository, address, commit = await asyncio.to_thread(plan_push, arguments)
         branch = get_text(arguments, "branch")
-        as_judged(address.shown, get_text(arguments, "remote"))
-        as_judged(at(branch, commit), branch)
+        check_judged(address.shown, get_text(arguments, "remote"))
+        check_judged(format_branch(branch, commit), branch)
         ran = await repository.run_async(
             "push",
             "--porcelain",
@@ -98,10 +98,10 @@ def git_push(workspace: Workspace, policy: Policy) -> Tool:
             address.given,
             f"{commit}:refs/heads/{branch}",
             settings=_SETTINGS,
-            more=environment(policy, workspace, address),
+            more=build_push_environment(policy, workspace, address),
             check=False,
         )
-        return told(ran, address, branch, commit)
+        return build_result(ran, address, branch, commit)
 
     return Tool(
         ToolSpec(
@@ -137,21 +137,21 @@ def git_push(workspace: Workspace, policy: Policy) -> Tool:
             timeout=policy.commands.timeout + 15,
         ),
         run,
-        implied=implied,
+        fill_arguments=fill_arguments,
     )
 
 
-def at(branch: str, commit: str) -> str:
+def format_branch(branch: str, commit: str) -> str:
     """Return a branch with the commit it stands on: another commit is another push."""
     return f"{branch} at {commit}"
 
 
-def address_of(repository: Repository, remote: str) -> Address:
+def resolve_address(repository: GitRepository, remote: str) -> PushAddress:
     """Return where a remote's name leads; raise WorkspaceError where a setting could lead elsewhere."""
     if not _REMOTE.match(remote):
         raise WorkspaceError("`remote` is no plain name of a remote; name one of the repository, such as `origin`")
-    url = url_of(repository, remote)
-    listed = whole(repository.run("config", "--list", "--includes", "--name-only", "-z"), "its settings")
+    url = read_remote_url(repository, remote)
+    listed = read_whole_output(repository.run("config", "--list", "--includes", "--name-only", "-z"), "its settings")
     for name in listed.decode("utf-8", "replace").split("\0"):
         if _LEADS_ELSEWHERE.match(name.lower()) or name.lower().startswith(f"remote.{url}.".lower()):
             raise WorkspaceError(
@@ -159,11 +159,11 @@ def address_of(repository: Repository, remote: str) -> Address:
             )
     for protocol, form in _FORMS:
         if form.match(url):
-            return Address(protocol, url, url)
-    return on_this_machine(repository, url)
+            return PushAddress(protocol, url, url)
+    return resolve_local_address(repository, url)
 
 
-def url_of(repository: Repository, remote: str) -> str:
+def read_remote_url(repository: GitRepository, remote: str) -> str:
     """Return the one address a remote is pushed to."""
     for key in ("pushurl", "url"):
         ran = repository.run("config", "--includes", "-z", "--get-all", f"remote.{remote}.{key}", check=False)
@@ -175,7 +175,7 @@ def url_of(repository: Repository, remote: str) -> str:
     raise WorkspaceError(f"the repository has no remote `{remote}`; add it, or name another one")
 
 
-def on_this_machine(repository: Repository, url: str) -> Address:
+def resolve_local_address(repository: GitRepository, url: str) -> PushAddress:
     """Return the address of a bare repository, inside the workspace or outside; raise WorkspaceError for all else."""
     workspace = repository.workspace
     name = url.removeprefix("file://")
@@ -184,14 +184,14 @@ def on_this_machine(repository: Repository, url: str) -> Address:
     try:
         path = workspace.resolve(name if name.startswith("/") or repository.id == "." else f"{repository.id}/{name}")
     except WorkspaceError:
-        return outside(workspace, repository.id, name)
-    if off_limits(path, repository.policy) or workspace.look(f"{path}/HEAD").kind != "file":
-        raise not_bare(path)
-    known(workspace, repository.policy, path, path)
-    return Address("file", path, str(workspace.root / path))
+        return resolve_outside_address(workspace, repository.id, name)
+    if is_off_limits(path, repository.policy) or workspace.look(f"{path}/HEAD").kind != "file":
+        raise build_not_bare_error(path)
+    open_repository(workspace, repository.policy, path, path)
+    return PushAddress("file", path, str(workspace.root / path))
 
 
-def outside(workspace: Workspace, beside: str, name: str) -> Address:
+def resolve_outside_address(workspace: Workspace, beside: str, name: str) -> PushAddress:
     """Return the address of a bare repository outside the workspace, by its real path: that is what a yes is given to.
 
     Nothing the agent may write lies there, so it is trusted as one behind https is; a way out that leads in again
@@ -201,30 +201,30 @@ def outside(workspace: Workspace, beside: str, name: str) -> Address:
         real = (workspace.root / beside / name).resolve()
         bare = real.name != ".git" and (real / "HEAD").is_file() and (real / "objects").is_dir()
     except (OSError, RuntimeError, ValueError):
-        raise not_bare(name) from None
+        raise build_not_bare_error(name) from None
     if real.is_relative_to(workspace.root.resolve()):
         raise WorkspaceError(f"the remote `{name[:200]}` leads out of the workspace and in again; give its plain path")
     if not bare:
-        raise not_bare(str(real))
-    return Address("file", str(real), str(real))
+        raise build_not_bare_error(str(real))
+    return PushAddress("file", str(real), str(real))
 
 
-def not_bare(path: str) -> WorkspaceError:
+def build_not_bare_error(path: str) -> WorkspaceError:
     """Return the error for a place that is no repository to push to."""
     return WorkspaceError(f"`{path[:200]}` is no bare repository; only such ones are pushed to")
 
 
-def environment(policy: Policy, workspace: Workspace, address: Address) -> dict[str, str]:
+def build_push_environment(policy: Policy, workspace: Workspace, address: PushAddress) -> dict[str, str]:
     """Return what git may use for this one push: its protocol, and ssh without questions."""
     more = {"GIT_ALLOW_PROTOCOL": address.protocol}
     if address.protocol == "ssh":
         more["GIT_SSH_COMMAND"] = _SSH
-        agent = environment_of(policy, workspace, "/dev/null", trusted_only=True).get("SSH_AUTH_SOCK")
+        agent = build_environment(policy, workspace, "/dev/null", trusted_only=True).get("SSH_AUTH_SOCK")
         more |= {"SSH_AUTH_SOCK": agent} if agent else {}
     return more
 
 
-def told(ran: Ran, address: Address, branch: str, commit: str) -> ToolResult:
+def build_result(ran: ProcessResult, address: PushAddress, branch: str, commit: str) -> ToolResult:
     """Return what came of a push, with what both sides said."""
     text = "\n".join(part for part in (ran.out.text()[0].strip(), ran.err.text()[0].strip()) if part)
     if ran.timed_out or ran.code is None:
@@ -232,6 +232,8 @@ def told(ran: Ran, address: Address, branch: str, commit: str) -> ToolResult:
     if ran.code != 0:
         return ToolResult(False, text or f"git ended with {ran.code}", error="not_pushed", exit_code=ran.code)
     if "\n=\t" in f"\n{text}":
-        return ToolResult(True, f"`{address.shown}` has {at(branch, commit)} already\n{text}", exit_code=0)
+        return ToolResult(True, f"`{address.shown}` has {format_branch(branch, commit)} already\n{text}", exit_code=0)
     change = Change(Resource(ResourceKind.OTHER, address.shown), "", commit)
-    return ToolResult(True, f"pushed {at(branch, commit)} to `{address.shown}`\n{text}", (), (change,), exit_code=0)
+    return ToolResult(
+        True, f"pushed {format_branch(branch, commit)} to `{address.shown}`\n{text}", (), (change,), exit_code=0
+    )

@@ -8,12 +8,19 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from foregate.agent.tools.arguments import get_count
-from foregate.agent.tools.builtin.commands import TIMEOUT, seconds_of
-from foregate.agent.tools.builtin.http_address import Address, Resolve, address_of, is_public, pin, system_resolve
+from foregate.agent.tools.builtin.commands import TIMEOUT, get_seconds
+from foregate.agent.tools.builtin.http_address import (
+    HttpAddress,
+    Resolve,
+    is_public,
+    parse_address,
+    pin_address,
+    system_resolve,
+)
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.output import whole_end
+from foregate.agent.workspace.output import trim_cut_end
 from foregate.policy.policy import Policy
-from foregate.policy.risk.http import effect_of_method, host_allowed
+from foregate.policy.risk.http import effect_of_method, is_allowed_host
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
@@ -43,21 +50,21 @@ def http_request(
     """Return the tool; `resolve` looks hosts up and `acceptable` says which addresses may be connected to."""
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        address = address_of(get_text(arguments, "url"))
-        if not host_allowed(address.host, policy):
+        address = parse_address(get_text(arguments, "url"))
+        if not is_allowed_host(address.host, policy):
             listed = ", ".join(policy.http.hosts) or "none"
             raise WorkspaceError(f"the host `{address.host}` is not among the policy's http.hosts ({listed})")
         method = get_text(arguments, "method", "GET")
-        headers = checked_headers(get_object(arguments, "headers"))
+        headers = check_headers(get_object(arguments, "headers"))
         body = get_text(arguments, "body", "").encode()
-        seconds = seconds_of(arguments, policy.http.timeout)
+        seconds = get_seconds(arguments, policy.http.timeout)
         cap = min(get_count(arguments, "max_bytes", policy.http.max_bytes), policy.http.max_bytes)
         if body and method in _LOOKS:
             raise WorkspaceError(f"a {method} request has no body; leave it out or use POST")
         try:
             async with asyncio.timeout(seconds):
-                pinned = await pin(address, resolve, acceptable)
-                return await send(address, pinned, method, headers, body, seconds, cap)
+                pinned = await pin_address(address, resolve, acceptable)
+                return await send_request(address, pinned, method, headers, body, seconds, cap)
         except TimeoutError:
             text = f"no whole answer from `{address.host}` within {seconds:g} seconds"
             return ToolResult(False, text, error="timeout", unknown=method not in _LOOKS, origin=Origin.EXTERNAL)
@@ -94,7 +101,7 @@ def http_request(
     )
 
 
-def checked_headers(headers: Mapping[str, Json]) -> dict[str, str]:
+def check_headers(headers: Mapping[str, Json]) -> dict[str, str]:
     """Return the headers of a call; raise WorkspaceError for one that could smuggle another, or is not the call's."""
     checked: dict[str, str] = {}
     for name, value in headers.items():
@@ -106,8 +113,8 @@ def checked_headers(headers: Mapping[str, Json]) -> dict[str, str]:
     return checked
 
 
-async def send(
-    address: Address,
+async def send_request(
+    address: HttpAddress,
     pinned: str,
     method: str,
     headers: Mapping[str, str],
@@ -120,7 +127,7 @@ async def send(
 
     host = f"[{pinned}]" if ":" in pinned else pinned
     url = f"{address.scheme}://{host}:{address.port}{address.path}"
-    authority = Address(address.scheme, address.host, address.port, "").url.partition("://")[2]
+    authority = HttpAddress(address.scheme, address.host, address.port, "").url.partition("://")[2]
     transport = httpx2.AsyncHTTPTransport(trust_env=False, retries=0)
     try:
         async with httpx2.AsyncClient(
@@ -135,7 +142,7 @@ async def send(
             )
             answer = await client.send(request, stream=True)
             try:
-                return await told(cap, address, method, answer)
+                return await read_response(cap, address, method, answer)
             finally:
                 await answer.aclose()
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol) as error:
@@ -145,7 +152,7 @@ async def send(
         return ToolResult(False, text, error="broken", unknown=method not in _LOOKS, origin=Origin.EXTERNAL)
 
 
-async def told(cap: int, address: Address, method: str, answer: httpx2.Response) -> ToolResult:
+async def read_response(cap: int, address: HttpAddress, method: str, answer: httpx2.Response) -> ToolResult:
     """Read an answer up to `cap` bytes and return it as text, with its record when it was a look."""
     kept, total = bytearray(), 0
     async for chunk in answer.aiter_raw():
@@ -154,7 +161,7 @@ async def told(cap: int, address: Address, method: str, answer: httpx2.Response)
         if total > cap:
             break
     cut = total > len(kept)
-    body = whole_end(bytes(kept)) if cut else bytes(kept)
+    body = trim_cut_end(bytes(kept)) if cut else bytes(kept)
     length = answer.headers.get("content-length", "")
     missing = int(length) - len(body) if cut and length.isdigit() else total - len(body)
     lines = [f"HTTP {answer.status_code} {answer.reason_phrase}".rstrip()]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
-from foregate.policy.risk.http import host_of, is_private
+from foregate.policy.risk.http import is_private, read_host
 from foregate.schemas.errors import WorkspaceError
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -19,7 +19,7 @@ _MAX_URL = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class HttpAddress:
     """A URL in parts. `host` is lower-case ASCII without brackets, `port` explicit, `path` holds the query."""
 
     scheme: str
@@ -35,15 +35,15 @@ class Address:
         return f"{self.scheme}://{host}{port}{self.path}"
 
 
-def address_of(url: str) -> Address:
+def parse_address(url: str) -> HttpAddress:
     """Return the parts of an http or https URL; raise WorkspaceError for anything that could be read in two ways."""
-    host = host_of(url) if len(url) <= _MAX_URL else ""
+    host = read_host(url) if len(url) <= _MAX_URL else ""
     if not host:
         raise WorkspaceError(f"`{url[:80]}` is no plain http or https URL; give one like https://example.org/path")
     parts = urlsplit(url)
     query = f"?{parts.query}" if parts.query else ""
     path = quote((parts.path or "/") + query, safe="/%?[]@!$&'()*+,;=:~-._")
-    return Address(parts.scheme, host, parts.port or _PORTS[parts.scheme], path)
+    return HttpAddress(parts.scheme, host, parts.port or _PORTS[parts.scheme], path)
 
 
 def is_public(address: str) -> bool:
@@ -58,7 +58,7 @@ async def system_resolve(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-async def pin(address: Address, resolve: Resolve, acceptable: Callable[[str], bool]) -> str:
+async def pin_address(address: HttpAddress, resolve: Resolve, acceptable: Callable[[str], bool]) -> str:
     """Look a host up once and return the address to connect to; raise WorkspaceError unless all of them will do."""
     try:
         addresses = await resolve(address.host, address.port)

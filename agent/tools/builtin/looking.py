@@ -11,13 +11,13 @@ import re2
 from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace import directory
-from foregate.agent.workspace.confine import readable
+from foregate.agent.workspace.confine import check_readable
 from foregate.agent.workspace.directory import Entry
-from foregate.agent.workspace.output import capped
+from foregate.agent.workspace.output import cap_text
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import matches
-from foregate.policy.risk.protection import off_limits, protection
+from foregate.policy.risk.protection import find_protection, is_off_limits
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect
@@ -46,25 +46,25 @@ def list_files(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that lists a folder."""
 
     def look(arguments: Mapping[str, Json]) -> ToolResult:
-        path = readable(workspace, get_text(arguments, "path", "."))
+        path = check_readable(workspace, get_text(arguments, "path", "."))
         glob, hidden = get_text(arguments, "glob", ""), get_bool(arguments, "hidden", False)
         lines: list[str] = []
         most = min(get_count(arguments, "max_results", policy.files.max_entries), policy.files.max_entries)
-        records, more = [seen(ResourceKind.DIRECTORY, path)], False
-        for entry in entries(workspace, policy, path, hidden, recursive=get_bool(arguments, "recursive", False)):
-            if glob and not fits(glob, entry, path):
+        records, more = [build_seen_record(ResourceKind.DIRECTORY, path)], False
+        for entry in list_entries(workspace, policy, path, hidden, recursive=get_bool(arguments, "recursive", False)):
+            if glob and not is_match(glob, entry, path):
                 continue
             if len(lines) >= most:
                 more = True
                 break
-            lines.append(line_of(entry))
-            if entry.readable:
+            lines.append(format_entry(entry))
+            if entry.is_readable:
                 kind = ResourceKind.DIRECTORY if entry.kind == "directory" else ResourceKind.FILE
-                records.append(seen(kind, entry.path))
+                records.append(build_seen_record(kind, entry.path))
         lines.append("") if lines else lines.append("nothing here")
         if more:
             lines.append(f"there is more: only {most} entries are listed; name a folder or a glob")
-        text, dropped = capped("\n".join(lines), policy.files.max_output)
+        text, dropped = cap_text("\n".join(lines), policy.files.max_output)
         return ToolResult(True, text, tuple(records) if not dropped else tuple(records[:1]), dropped=dropped)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
@@ -94,11 +94,11 @@ def list_files(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def entries(workspace: Workspace, policy: Policy, path: str, hidden: bool, *, recursive: bool) -> list[Entry]:
+def list_entries(workspace: Workspace, policy: Policy, path: str, hidden: bool, *, recursive: bool) -> list[Entry]:
     """Return what lies beneath `path`, one more than the policy's bound at most; protected folders stay closed."""
 
     def enter(entry: Entry) -> bool:
-        return (hidden or not entry.name.startswith(".")) and not off_limits(entry.path, policy)
+        return (hidden or not entry.name.startswith(".")) and not is_off_limits(entry.path, policy)
 
     if workspace.look(path).kind != "directory":
         raise WorkspaceError(f"`{path[:80]}` is not a folder; name one")
@@ -111,7 +111,7 @@ def entries(workspace: Workspace, policy: Policy, path: str, hidden: bool, *, re
     return found
 
 
-def fits(glob: str, entry: Entry, base: str) -> bool:
+def is_match(glob: str, entry: Entry, base: str) -> bool:
     """Whether an entry matches a glob: by its name, or by its path when the glob holds a slash.
 
     Raises WorkspaceError for a glob that is too long or too large.
@@ -125,7 +125,7 @@ def fits(glob: str, entry: Entry, base: str) -> bool:
         raise WorkspaceError(str(error)) from None
 
 
-def line_of(entry: Entry) -> str:
+def format_entry(entry: Entry) -> str:
     """Return one line of a listing."""
     name = strict_json.scrub(entry.path)
     shown = repr(name) if any(ord(char) < 32 for char in name) else name
@@ -138,7 +138,7 @@ def line_of(entry: Entry) -> str:
             return f"{shown}  ({entry.kind})"
 
 
-def seen(kind: ResourceKind, path: str) -> EvidenceRecord:
+def build_seen_record(kind: ResourceKind, path: str) -> EvidenceRecord:
     """Return the record of a thing that was listed: it is there, its content is not known."""
     return EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, Resource(kind, path), trust=Trust.INFERRED)
 
@@ -147,15 +147,15 @@ def search_text(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that finds lines in files."""
 
     def look(arguments: Mapping[str, Json]) -> ToolResult:
-        path = readable(workspace, get_text(arguments, "path", "."))
+        path = check_readable(workspace, get_text(arguments, "path", "."))
         plain, any_case = not get_bool(arguments, "regex", False), not get_bool(arguments, "case_sensitive", True)
-        pattern = compiled(get_text(arguments, "pattern").encode(), literal=plain, any_case=any_case)
+        pattern = compile_pattern(get_text(arguments, "pattern").encode(), literal=plain, any_case=any_case)
         glob, most = get_text(arguments, "glob", ""), get_count(arguments, "max_results", policy.files.max_entries)
         lines: list[str] = []
         records: list[EvidenceRecord] = []
         left, skipped = policy.files.max_hash, 0
-        for name in searched(workspace, policy, path, glob, get_bool(arguments, "hidden", False)):
-            if protection(name, policy) == "secret" and name != path:
+        for name in find_files_to_search(workspace, policy, path, glob, get_bool(arguments, "hidden", False)):
+            if find_protection(name, policy) == "secret" and name != path:
                 skipped += 1
                 continue
             try:
@@ -166,7 +166,7 @@ def search_text(workspace: Workspace, policy: Policy) -> Tool:
             left -= len(data)
             if left < 0 or b"\0" in data[:8192]:
                 skipped += 1
-            elif hits := list(found_in(pattern, data, name, most - len(lines))):
+            elif hits := list(find_lines(pattern, data, name, most - len(lines))):
                 lines.extend(hits)
                 whole = Resource(ResourceKind.FILE, name)
                 records.append(
@@ -178,7 +178,7 @@ def search_text(workspace: Workspace, policy: Policy) -> Tool:
             lines.append("nothing found")
         if skipped:
             lines.append(f"({skipped} files were not searched: binary, unreadable, too large, or usually secret)")
-        text, dropped = capped("\n".join(lines), policy.files.max_output)
+        text, dropped = cap_text("\n".join(lines), policy.files.max_output)
         return ToolResult(True, text, () if dropped else tuple(records), dropped=dropped)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
@@ -211,18 +211,20 @@ def search_text(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def searched(workspace: Workspace, policy: Policy, path: str, glob: str, hidden: bool) -> list[str]:
+def find_files_to_search(workspace: Workspace, policy: Policy, path: str, glob: str, hidden: bool) -> list[str]:
     """Return the files to search; a glob "" fits all."""
     if workspace.look(path).kind == "file":
         return [path]
     return [
         entry.path
-        for entry in entries(workspace, policy, path, hidden, recursive=True)
-        if entry.kind == "file" and entry.readable and (not glob or fits(glob, entry, path))
+        for entry in list_entries(workspace, policy, path, hidden, recursive=True)
+        if entry.kind == "file" and entry.is_readable and (not glob or is_match(glob, entry, path))
     ]
 
 
-def compiled(pattern: str | bytes, *, literal: bool, any_case: bool, otherwise: str = "leave `regex` out") -> Any:
+def compile_pattern(
+    pattern: str | bytes, *, literal: bool, any_case: bool, otherwise: str = "leave `regex` out"
+) -> Any:
     """Return the RE2 program, over what the pattern is of.
 
     Raises WorkspaceError for a pattern RE2 cannot read; `otherwise` is what to do but correct it.
@@ -238,7 +240,7 @@ def compiled(pattern: str | bytes, *, literal: bool, any_case: bool, otherwise: 
         raise WorkspaceError(f"the pattern is not RE2 ({reason[:120]}); correct it, or {otherwise}") from None
 
 
-def found_in(pattern: Any, data: bytes, name: str, most: int) -> list[str]:
+def find_lines(pattern: Any, data: bytes, name: str, most: int) -> list[str]:
     """Return the lines of a file the pattern is found in, at most `most`, each cut to a readable length."""
     hits: list[str] = []
     for number, line in enumerate(data.split(b"\n"), start=1):

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.json_file import KeptFile
-from foregate.agent.workspace.output import capped
+from foregate.agent.workspace.json_file import LockedJsonFile
+from foregate.agent.workspace.output import cap_text
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
@@ -43,9 +43,9 @@ class Memory:
     """Texts by name in one JSON file. Reading is strict, writing replaces the file in one step under a lock."""
 
     def __init__(self, path: Path, policy: Policy) -> None:
-        self._file, self._bound = KeptFile(path, "the memory", 2 * policy.files.max_read), policy.files.max_read
+        self._file, self._bound = LockedJsonFile(path, "the memory", 2 * policy.files.max_read), policy.files.max_read
 
-    def all(self) -> dict[str, str]:
+    def read_all(self) -> dict[str, str]:
         """Return everything remembered; raise WorkspaceError when the file is not what this class wrote."""
         content = self._file.read()
         if content is None:
@@ -58,8 +58,8 @@ class Memory:
 
     def put(self, key: str, text: str | None) -> str | None:
         """Set or (with None) remove a text and return what was there; raise WorkspaceError when it gets too large."""
-        with self._file.locked():
-            texts = self.all()
+        with self._file.lock():
+            texts = self.read_all()
             before = texts.pop(key, None)
             if text is not None:
                 texts[key] = text
@@ -71,7 +71,7 @@ class Memory:
 
     def now(self, id: str) -> bytes | None:  # noqa: A002
         """Return the text under a name as bytes, None for nothing."""
-        text = self.all().get(id)
+        text = self.read_all().get(id)
         return text.encode() if text is not None else None
 
     def put_back(self, id: str, data: bytes | None) -> None:  # noqa: A002
@@ -89,7 +89,7 @@ def remember(memory: Memory, policy: Policy) -> Tool:
         before = memory.put(key, text)
         resource = Resource(ResourceKind.OTHER, key)
         after = strict_json.sha256(text.encode())
-        kept = memory.all().get(key)
+        kept = memory.read_all().get(key)
         if kept != text:
             return ToolResult(False, f"`{key}` was overwritten by something else at once", error="changed_meanwhile")
         said = f"remembered `{key}`" if before is None else f"remembered `{key}`; before it was: {before}"
@@ -124,11 +124,11 @@ def recall(memory: Memory, policy: Policy) -> Tool:
         key, query = arguments.get("key"), get_text(arguments, "query", "").casefold()
         found = {
             name: text
-            for name, text in memory.all().items()
+            for name, text in memory.read_all().items()
             if (key is None or name == key) and (query in name.casefold() or query in text.casefold())
         }
         lines = [f"{name}: {text}" for name, text in found.items()] or ["nothing remembered"]
-        text, dropped = capped("\n".join(lines), policy.files.max_output)
+        text, dropped = cap_text("\n".join(lines), policy.files.max_output)
         return ToolResult(True, text, origin=Origin.EXTERNAL, dropped=dropped)
 
     return Tool(

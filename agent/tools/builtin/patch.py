@@ -23,7 +23,7 @@ class Hunk:
     last: bytes = b""
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether as many lines were read as the header says."""
         return (len(self.old), len(self.new)) == self.counts
 
@@ -32,17 +32,17 @@ class PatchError(WorkspaceError):
     """A diff that cannot be read or does not apply; nothing was changed."""
 
 
-def apply(data: bytes, diff: bytes, path: str) -> bytes:
+def apply_diff(data: bytes, diff: bytes, path: str) -> bytes:
     """Return `data` with `diff` applied; raise PatchError naming the first hunk that does not fit.
 
     Context and removed lines must match byte for byte. Where the line number of a hunk is off, its lines must occur
     exactly once in what is left of the file.
     """
-    lines = split(data)
+    lines = split_lines(data)
     result: list[bytes] = []
     done = 0
-    for hunk in parse(diff, path):
-        at = place(hunk, lines, done)
+    for hunk in parse_diff(diff, path):
+        at = find_place(hunk, lines, done)
         result.extend(lines[done:at])
         result.extend(hunk.new)
         done = at + len(hunk.old)
@@ -52,14 +52,14 @@ def apply(data: bytes, diff: bytes, path: str) -> bytes:
     return b"".join(result)
 
 
-def split(data: bytes) -> list[bytes]:
+def split_lines(data: bytes) -> list[bytes]:
     """Return the lines of `data`, cut only at line feeds."""
     parts = data.split(b"\n")
     lines = [part + b"\n" for part in parts[:-1]]
     return [*lines, parts[-1]] if parts[-1] else lines
 
 
-def place(hunk: Hunk, lines: list[bytes], done: int) -> int:
+def find_place(hunk: Hunk, lines: list[bytes], done: int) -> int:
     """Return the index where the hunk's old lines stand, at or after `done`."""
     stated = hunk.start - 1 if hunk.old else hunk.start
     if done <= stated <= len(lines) and lines[stated : stated + len(hunk.old)] == hunk.old:
@@ -74,31 +74,31 @@ def place(hunk: Hunk, lines: list[bytes], done: int) -> int:
     return places[0]
 
 
-def parse(diff: bytes, path: str) -> list[Hunk]:
+def parse_diff(diff: bytes, path: str) -> list[Hunk]:
     """Return the hunks of a unified diff for one file."""
     hunks: list[Hunk] = []
     files = 0
-    for line in split(diff):
+    for line in split_lines(diff):
         hunk = hunks[-1] if hunks else None
         if hunk is not None and line.startswith(b"\\"):
-            unterminated(hunk)
-        elif hunk is not None and not hunk.full:
-            take(hunk, line)
+            drop_last_newline(hunk)
+        elif hunk is not None and not hunk.is_full:
+            add_line(hunk, line)
         elif line.startswith(b"@@"):
-            hunks.append(header(line, len(hunks) + 1))
+            hunks.append(parse_header(line, len(hunks) + 1))
         elif line.startswith((b"--- ", b"+++ ")):
             files += line.startswith(b"--- ")
-            names(line, path)
+            check_names(line, path)
         elif line.strip() and not line.startswith(_IGNORED):
             raise PatchError(f"line `{line[:60].decode('utf-8', 'replace').strip()}` is no part of a unified diff")
-    if not hunks or not hunks[-1].full:
+    if not hunks or not hunks[-1].is_full:
         raise PatchError("the diff has no hunk, or its last one is cut short; check the counts after `@@`")
     if files > 1:
         raise PatchError("the diff is for several files; send one call per file")
     return hunks
 
 
-def header(line: bytes, number: int) -> Hunk:
+def parse_header(line: bytes, number: int) -> Hunk:
     """Return the empty hunk a `@@` line announces."""
     match = _HUNK.match(line)
     if match is None:
@@ -107,7 +107,7 @@ def header(line: bytes, number: int) -> Hunk:
     return Hunk(number, int(match[1]), (old, new))
 
 
-def take(hunk: Hunk, line: bytes) -> None:
+def add_line(hunk: Hunk, line: bytes) -> None:
     """Take one line into the hunk."""
     sign, rest = line[:1], line[1:]
     if sign == b"\n":
@@ -125,14 +125,14 @@ def take(hunk: Hunk, line: bytes) -> None:
     hunk.last = sign
 
 
-def unterminated(hunk: Hunk) -> None:
+def drop_last_newline(hunk: Hunk) -> None:
     """Take `\\ No newline at end of file`: the line before it has no end of line."""
     for side, sign in ((hunk.old, b"+"), (hunk.new, b"-")):
         if hunk.last and hunk.last != sign and side:
             side[-1] = side[-1].removesuffix(b"\n")
 
 
-def names(line: bytes, path: str) -> None:
+def check_names(line: bytes, path: str) -> None:
     """Raise PatchError when a `---` or `+++` line names another file than `path`."""
     name = line[4:].split(b"\t")[0].strip().decode("utf-8", "replace")
     prefix = "a/" if line.startswith(b"-") else "b/"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.output import capped
+from foregate.agent.workspace.output import cap_text
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -33,7 +33,7 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class RunningProcess:
     """One running process. `words` is empty for one that works elsewhere: its arguments are nobody's business here."""
 
     pid: int
@@ -43,7 +43,7 @@ class Process:
     words: tuple[str, ...] = ()
 
     @property
-    def shown(self) -> str:
+    def display_line(self) -> str:
         """What stands for the process in a list, as one line."""
         text = " ".join(strict_json.scrub(shlex.join(self.words) if self.words else self.name).split())
         return f"{text[:_LONGEST]}..." if len(text) > _LONGEST else text
@@ -55,8 +55,10 @@ def list_processes(workspace: Workspace, policy: Policy) -> Tool:
     def look(arguments: Mapping[str, Json]) -> ToolResult:
         wanted = get_text(arguments, "filter", "").casefold()
         most = min(get_count(arguments, "limit", policy.files.max_entries), policy.files.max_entries)
-        found = [process for process in running(workspace) if wanted in process.shown.casefold()]
-        lines = [f"{process.pid}  {process.parent}  {process.state}  {process.shown}" for process in found[:most]]
+        found = [process for process in list_running(workspace) if wanted in process.display_line.casefold()]
+        lines = [
+            f"{process.pid}  {process.parent}  {process.state}  {process.display_line}" for process in found[:most]
+        ]
         if len(found) > most:
             lines.append(f"there is more: only {most} of {len(found)} processes are listed; use a filter")
         records = tuple(
@@ -68,7 +70,7 @@ def list_processes(workspace: Workspace, policy: Policy) -> Tool:
             )
         )
         said = ["pid  parent  state  command", *lines] if lines else ["no such process"]
-        text, dropped = capped("\n".join(said), policy.files.max_output)
+        text, dropped = cap_text("\n".join(said), policy.files.max_output)
         return ToolResult(True, text, records, origin=Origin.EXTERNAL, dropped=dropped)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
@@ -99,28 +101,28 @@ def list_processes(workspace: Workspace, policy: Policy) -> Tool:
     )
 
 
-def running(workspace: Workspace) -> Iterator[Process]:
+def list_running(workspace: Workspace) -> Iterator[RunningProcess]:
     """Yield this user's processes by number; raise WorkspaceError where the system does not show them."""
     if not (_PROC / "self/stat").exists():
         raise WorkspaceError("this system does not show its processes under /proc; use run_command with `ps`")
     for pid in sorted(int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()):
         try:
             if (_PROC / str(pid)).stat().st_uid == os.geteuid():
-                yield process_of(pid, workspace)
+                yield read_process(pid, workspace)
         except (OSError, ValueError):
             continue
 
 
-def process_of(pid: int, workspace: Workspace) -> Process:
+def read_process(pid: int, workspace: Workspace) -> RunningProcess:
     """Return what the system says of a process; raise OSError or ValueError when it has gone."""
     folder = _PROC / str(pid)
     before, _, after = (folder / "stat").read_bytes().rpartition(b")")
     state, parent = after.split()[:2]
     name = before.partition(b"(")[2].decode("utf-8", "replace")
-    return Process(pid, int(parent), state.decode(), name, words_of(folder, workspace))
+    return RunningProcess(pid, int(parent), state.decode(), name, read_words(folder, workspace))
 
 
-def words_of(folder: Path, workspace: Workspace) -> tuple[str, ...]:
+def read_words(folder: Path, workspace: Workspace) -> tuple[str, ...]:
     """Return the command line of a process that works in the workspace, nothing for any other."""
     try:
         if not (folder / "cwd").readlink().is_relative_to(workspace.root):

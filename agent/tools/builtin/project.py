@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import re2
 
-from foregate.agent.tools.builtin.commands import folder, run_words, runner_spec
+from foregate.agent.tools.builtin.commands import build_runner_spec, resolve_folder, run_argv
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.confine import command_as_judged
+from foregate.agent.workspace.confine import check_judged_command
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
-from foregate.schemas.json_object import texts
+from foregate.schemas.json_object import as_texts
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
 
@@ -52,43 +52,43 @@ _LARGEST = 1 << 20
 
 def run_tests(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that runs a project's tests."""
-    return _runner(workspace, policy, "run_tests", "tests", _TESTS)
+    return _build_runner(workspace, policy, "run_tests", "tests", _TESTS)
 
 
 def run_build(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that builds a project."""
-    return _runner(workspace, policy, "run_build", "build", _BUILDS)
+    return _build_runner(workspace, policy, "run_build", "build", _BUILDS)
 
 
-def _runner(workspace: Workspace, policy: Policy, name: str, what: str, signs: Sequence[Sign]) -> Tool:
+def _build_runner(workspace: Workspace, policy: Policy, name: str, what: str, signs: Sequence[Sign]) -> Tool:
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         if arguments.get("argv") is None:
-            words = command_as_judged(detected(workspace, arguments, what, signs))
+            words = check_judged_command(detect_command(workspace, arguments, what, signs))
         else:
-            words = texts(arguments["argv"], "argv")
-        return await run_words(workspace, policy, words, arguments)
+            words = as_texts(arguments["argv"], "argv")
+        return await run_argv(workspace, policy, words, arguments)
 
-    def implied(arguments: Mapping[str, Json]) -> Mapping[str, Json]:
-        return {} if "argv" in arguments else {"argv": detected(workspace, arguments, what, signs)}
+    def fill_arguments(arguments: Mapping[str, Json]) -> Mapping[str, Json]:
+        return {} if "argv" in arguments else {"argv": detect_command(workspace, arguments, what, signs)}
 
     description = (
         f"Run the project's {what}. The command is `argv`, or without it what the folder's files ask for (Makefile, "
         "package.json, Cargo.toml, go.mod, pom.xml, Gradle, Python). It runs the project's own code."
     )
-    return Tool(runner_spec(policy, name, description), run, implied=implied)
+    return Tool(build_runner_spec(policy, name, description), run, fill_arguments=fill_arguments)
 
 
-def detected(workspace: Workspace, arguments: Mapping[str, Json], what: str, signs: Sequence[Sign]) -> list[str]:
+def detect_command(workspace: Workspace, arguments: Mapping[str, Json], what: str, signs: Sequence[Sign]) -> list[str]:
     """Return the command the files of a call's folder ask for; raise WorkspaceError where none of them does."""
-    here = folder(workspace, arguments)
+    here = resolve_folder(workspace, arguments)
     for name, needle, words in signs:
         path = name if here == "." else f"{here}/{name}"
-        if workspace.look(path).kind == "file" and holds(workspace, path, needle):
+        if workspace.look(path).kind == "file" and has_sign(workspace, path, needle):
             return list(words)
     raise WorkspaceError(f"no file of `{here[:80]}` says how to run its {what}; give the command as `argv`")
 
 
-def holds(workspace: Workspace, path: str, needle: str) -> bool:
+def has_sign(workspace: Workspace, path: str, needle: str) -> bool:
     """Whether a file holds what its sign asks for."""
     if not needle:
         return True

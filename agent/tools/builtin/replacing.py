@@ -8,16 +8,16 @@ from typing import Any
 
 import re2
 
-from foregate.agent.tools.builtin.files import WRITER, changed
-from foregate.agent.tools.builtin.looking import compiled
+from foregate.agent.tools.builtin.files import WRITER, build_change_result
+from foregate.agent.tools.builtin.looking import compile_pattern
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.confine import unchanged, writable
+from foregate.agent.workspace.confine import check_unchanged, check_writable
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.json_object import get_bool, get_text, texts
+from foregate.schemas.json_object import as_texts, get_bool, get_text
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
@@ -33,28 +33,28 @@ Replacement = Callable[[Any], str]
 def search_replace(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool; all files are read and replaced in memory before the first one is written."""
 
-    def planned(arguments: Mapping[str, Json]) -> list[tuple[FileChange, int]]:
+    def plan_changes(arguments: Mapping[str, Json]) -> list[tuple[FileChange, int]]:
         literal, any_case = get_bool(arguments, "literal", False), not get_bool(arguments, "case_sensitive", True)
         wanted = get_text(arguments, "pattern") if literal else _FLAGS + get_text(arguments, "pattern")
-        pattern = compiled(wanted, literal=literal, any_case=any_case, otherwise="give `literal` true")
-        fill = filler(get_text(arguments, "replacement"), pattern, literal=literal)
+        pattern = compile_pattern(wanted, literal=literal, any_case=any_case, otherwise="give `literal` true")
+        fill = build_filler(get_text(arguments, "replacement"), pattern, literal=literal)
         found: dict[str, tuple[FileChange, int]] = {}
-        for name in texts(arguments.get("paths"), "paths"):
-            path = writable(workspace, policy, name)
+        for name in as_texts(arguments.get("paths"), "paths"):
+            path = check_writable(workspace, policy, name)
             data = workspace.read(path, limit=policy.files.max_hash + 1)
-            unchanged(path, strict_json.sha256(data))
-            after, count = replaced(text_of(data, path, policy), pattern, fill, policy.files.max_hash)
+            check_unchanged(path, strict_json.sha256(data))
+            after, count = replace_matches(read_text(data, path, policy), pattern, fill, policy.files.max_hash)
             found[path] = FileChange(path, data, after.encode(), ("replacement",)), count
         return list(found.values())
 
     def replace(arguments: Mapping[str, Json]) -> ToolResult:
-        found = planned(arguments)
+        found = plan_changes(arguments)
         if not any(count for _, count in found):
             return ToolResult(False, _NO_MATCH, error="no_match")
-        return written(workspace, policy, found)
+        return write_changes(workspace, policy, found)
 
     def foresee(arguments: Mapping[str, Json]) -> tuple[FileChange, ...]:
-        found = planned(arguments)
+        found = plan_changes(arguments)
         if not any(count for _, count in found):
             raise WorkspaceError(_NO_MATCH)
         return tuple(change for change, _ in found if change.after != change.before)
@@ -93,11 +93,11 @@ def search_replace(workspace: Workspace, policy: Policy) -> Tool:
             "builtin",
         ),
         run,
-        foresee=foresee,
+        preview=foresee,
     )
 
 
-def text_of(data: bytes, path: str, policy: Policy) -> str:
+def read_text(data: bytes, path: str, policy: Policy) -> str:
     """Return a file's text; raise WorkspaceError for one that is too large, or no UTF-8 and so would be damaged."""
     if len(data) > policy.files.max_hash:
         raise WorkspaceError(f"`{path[:80]}` is larger than {policy.files.max_hash} bytes; nothing was changed")
@@ -107,27 +107,27 @@ def text_of(data: bytes, path: str, policy: Policy) -> str:
         raise WorkspaceError(f"`{path[:80]}` is no UTF-8 text; nothing was changed") from None
 
 
-def filler(replacement: str, pattern: Any, *, literal: bool) -> Replacement:
+def build_filler(replacement: str, pattern: Any, *, literal: bool) -> Replacement:
     """Return what puts a match's groups into the replacement; raise WorkspaceError for a group there is none of."""
     if literal:
         return lambda match: replacement
     parts: list[str | int] = []
     done = 0
     for found in _GROUP.finditer(replacement):
-        parts += [plain(replacement[done : found.start()]), group_of(found.group(1), pattern)]
+        parts += [check_plain(replacement[done : found.start()]), resolve_group(found.group(1), pattern)]
         done = found.end()
-    parts.append(plain(replacement[done:]))
+    parts.append(check_plain(replacement[done:]))
     return lambda match: "".join(part if isinstance(part, str) else match.group(part) or "" for part in parts)
 
 
-def plain(text: str) -> str:
+def check_plain(text: str) -> str:
     """Return a piece of the replacement that holds no dollar sign; raise WorkspaceError for one that does."""
     if "$" in text:
         raise WorkspaceError("a `$` in the replacement stands for no group; write `$$` for a dollar sign")
     return text
 
 
-def group_of(name: str, pattern: Any) -> str | int:
+def resolve_group(name: str, pattern: Any) -> str | int:
     """Return the number of a group, or a dollar sign."""
     if name == "$":
         return "$"
@@ -138,7 +138,7 @@ def group_of(name: str, pattern: Any) -> str | int:
     return int(number)
 
 
-def replaced(text: str, pattern: Any, fill: Replacement, most: int) -> tuple[str, int]:
+def replace_matches(text: str, pattern: Any, fill: Replacement, most: int) -> tuple[str, int]:
     """Return the text with every match replaced, and how many there were; raise WorkspaceError beyond `most`."""
     pieces: list[str] = []
     done = count = 0
@@ -154,7 +154,7 @@ def replaced(text: str, pattern: Any, fill: Replacement, most: int) -> tuple[str
     return "".join([*pieces, text[done:]]), count
 
 
-def written(workspace: Workspace, policy: Policy, planned: Sequence[tuple[FileChange, int]]) -> ToolResult:
+def write_changes(workspace: Workspace, policy: Policy, planned: Sequence[tuple[FileChange, int]]) -> ToolResult:
     """Write what was planned and return one result for all files; what cannot be written ends it and is named."""
     results: list[ToolResult] = []
     for made, count in planned:
@@ -167,7 +167,7 @@ def written(workspace: Workspace, policy: Policy, planned: Sequence[tuple[FileCh
         except WorkspaceError as error:
             results.append(ToolResult(False, f"{error}; the files after it were left as they are", error="not_written"))
             break
-        results.append(changed(workspace, policy, made, f"`{made.path}`: {times} replaced"))
+        results.append(build_change_result(workspace, policy, made, f"`{made.path}`: {times} replaced"))
     return ToolResult(
         all(result.ok for result in results),
         "\n".join(result.content for result in results),

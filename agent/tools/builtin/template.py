@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import re2
 
-from foregate.agent.tools.builtin.files import PATH, WRITER, changed
-from foregate.agent.tools.builtin.replacing import text_of
+from foregate.agent.tools.builtin.files import PATH, WRITER, build_change_result
+from foregate.agent.tools.builtin.replacing import read_text
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.confine import readable, unchanged, writable
+from foregate.agent.workspace.confine import check_readable, check_unchanged, check_writable
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -31,22 +31,24 @@ def render_template(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that writes a file from a template."""
 
     def foresee(arguments: Mapping[str, Json]) -> tuple[FileChange]:
-        source = readable(workspace, get_text(arguments, "template"))
-        path = writable(workspace, policy, get_text(arguments, "path"))
-        template = text_of(workspace.read(source, limit=policy.files.max_hash + 1), source, policy)
-        after = rendered(template, get_object(arguments, "variables"), policy.files.max_hash).encode()
+        source = check_readable(workspace, get_text(arguments, "template"))
+        path = check_writable(workspace, policy, get_text(arguments, "path"))
+        template = read_text(workspace.read(source, limit=policy.files.max_hash + 1), source, policy)
+        after = fill_template(template, get_object(arguments, "variables"), policy.files.max_hash).encode()
         found = workspace.look(path)
         if found.kind not in ("", "file"):
             raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
         before = workspace.read(path) if found.kind else None
-        unchanged(path, strict_json.sha256(before) if before is not None else "")
+        check_unchanged(path, strict_json.sha256(before) if before is not None else "")
         return (FileChange(path, before, after, ("variables",)),)
 
     async def run(arguments: Mapping[str, Json]) -> ToolResult:
         (seen,) = foresee(arguments)
         workspace.write(seen.path, seen.after)
         verb = "created" if seen.before is None else "replaced"
-        return changed(workspace, policy, seen, f"{verb} `{seen.path}` from its template: {len(seen.after)} bytes")
+        return build_change_result(
+            workspace, policy, seen, f"{verb} `{seen.path}` from its template: {len(seen.after)} bytes"
+        )
 
     return Tool(
         ToolSpec(
@@ -76,11 +78,11 @@ def render_template(workspace: Workspace, policy: Policy) -> Tool:
             "builtin",
         ),
         run,
-        foresee=foresee,
+        preview=foresee,
     )
 
 
-def rendered(template: str, variables: Mapping[str, Json], most: int) -> str:
+def fill_template(template: str, variables: Mapping[str, Json], most: int) -> str:
     """Return the template with each placeholder replaced once: what a variable holds is never read again.
 
     Raises WorkspaceError for a brace pair that is no placeholder, and for names that only one side has.
@@ -89,22 +91,24 @@ def rendered(template: str, variables: Mapping[str, Json], most: int) -> str:
     used: set[str] = set()
     done = size = 0
     for match in _PLACEHOLDER.finditer(template):
-        pieces.append(no_brace(template, done, match.start()))
+        pieces.append(check_no_brace(template, done, match.start()))
         used.add(match.group(1))
         pieces.append(get_text(variables, match.group(1), ""))
         size += len(pieces[-1]) + len(pieces[-2])
         if size > most:
             raise WorkspaceError(f"the result would be larger than {most} bytes; nothing was written")
         done = match.end()
-    pieces.append(no_brace(template, done, len(template)))
+    pieces.append(check_no_brace(template, done, len(template)))
     if missing := sorted(used - variables.keys()):
-        raise WorkspaceError(f"the template also needs {listed(missing)}; give a variable for each placeholder")
+        raise WorkspaceError(f"the template also needs {format_names(missing)}; give a variable for each placeholder")
     if unused := sorted(variables.keys() - used):
-        raise WorkspaceError(f"the template has no placeholder for {listed(unused)}; leave it out or correct the name")
+        raise WorkspaceError(
+            f"the template has no placeholder for {format_names(unused)}; leave it out or correct the name"
+        )
     return "".join(pieces)
 
 
-def no_brace(template: str, start: int, end: int) -> str:
+def check_no_brace(template: str, start: int, end: int) -> str:
     """Return a stretch of the template; raise WorkspaceError where it holds `{{`, which would be left standing."""
     text = template[start:end]
     at = text.find("{{")
@@ -116,7 +120,7 @@ def no_brace(template: str, start: int, end: int) -> str:
     return text
 
 
-def listed(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """Return names as text."""
     more = ", ..." if len(names) > _NAMED else ""
     return ", ".join(f"`{name[:64]}`" for name in names[:_NAMED]) + more

@@ -25,14 +25,14 @@ from mcp.types import (
 from pydantic import TypeAdapter, ValidationError
 
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-from foregate.agent.tools.mcp.server_place import ServerPlace
+from foregate.agent.tools.mcp.server_place import ServerAtUrl
 from foregate.agent.tools.mcp.server_process import ServerProcess
 from foregate.agent.tools.mcp.traffic import Traffic
 from foregate.policy.policy import Mcp
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.strict_json import Json
 from foregate.schemas.version import __version__
-from foregate.schemas.visible import visible
+from foregate.schemas.visible import make_visible
 
 for _name in ("client", "mcp", "httpx2"):
     logging.getLogger(_name).addHandler(logging.NullHandler())  # what a server says is not for our standard error
@@ -46,7 +46,7 @@ _Answer = types.CallToolResult | types.InputRequiredResult
 _ANSWER: TypeAdapter[_Answer] = TypeAdapter(_Answer)
 
 
-class Unavailable(ForegateError):
+class ServerUnavailable(ForegateError):
     """A server that cannot be asked; the message is the second half of a sentence. `sent`: a call may have arrived."""
 
     def __init__(self, why: str, *, sent: bool = False) -> None:
@@ -54,11 +54,11 @@ class Unavailable(ForegateError):
         self.sent = sent
 
 
-class Refused(ForegateError):
+class ServerRefusal(ForegateError):
     """A server's own error in answer to a call."""
 
 
-class Wire(JSONRPCDispatcher[TransportContext]):
+class ListingDispatcher(JSONRPCDispatcher[TransportContext]):
     """Keeps a listing of tools as the server sent it, and hands on only what the SDK can read."""
 
     listed: list[Json]
@@ -71,11 +71,11 @@ class Wire(JSONRPCDispatcher[TransportContext]):
             tools, cursor = raw.get("tools"), raw.get("nextCursor")
             self.listed = tools if isinstance(tools, list) else []
             self.cursor = cursor if isinstance(cursor, str) else ""
-            raw = {**raw, "tools": [tool for tool in self.listed if readable(tool)]}
+            raw = {**raw, "tools": [tool for tool in self.listed if is_readable(tool)]}
         return raw
 
 
-class Connection:
+class McpConnection:
     """A server that is spoken with. `on_change` is called when it says that its tools have changed."""
 
     def __init__(
@@ -88,29 +88,29 @@ class Connection:
     ) -> None:
         self._server, self._policy, self._on_change = server, policy, on_change
         self._traffic = Traffic(policy.max_traffic)
-        self._other: ServerProcess | ServerPlace = (
-            ServerPlace(server, policy, environ, self._traffic)
+        self._other: ServerProcess | ServerAtUrl = (
+            ServerAtUrl(server, policy, environ, self._traffic)
             if server.url
             else ServerProcess(server, policy, environ, root, self._traffic)
         )
         self._ready, self._stop = asyncio.Event(), asyncio.Event()
         self._listing = asyncio.Lock()
         self._session: ClientSession | None = None
-        self._wire: Wire | None = None
+        self._wire: ListingDispatcher | None = None
         self._task: asyncio.Task[None] | None = None
         self._broke: BaseException | None = None
         self._forgotten = False
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether a request can be sent."""
         ended = self._task is None or self._task.done() or self._other.ended or self._forgotten
         return self._ready.is_set() and not ended
 
     async def open(self) -> None:
-        """Start or reach the server and greet it within its time; raise Unavailable where that fails."""
+        """Start or reach the server and greet it within its time; raise ServerUnavailable where that fails."""
         seconds = self._server.start_timeout or self._policy.start_timeout
-        self._task = asyncio.create_task(self._live())
+        self._task = asyncio.create_task(self._keep_open())
         ready = asyncio.create_task(self._ready.wait())
         try:
             await asyncio.wait([self._task, ready], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -120,7 +120,11 @@ class Connection:
                 late = not self._task.done()
                 await self.close()
         if not self._ready.is_set():
-            raise Unavailable(self._told(f"it did not answer within {seconds} seconds" if late else self._why()))
+            raise ServerUnavailable(
+                self._add_server_words(
+                    f"it did not answer within {seconds} seconds" if late else self._describe_failure()
+                )
+            )
 
     async def close(self) -> None:
         """Let go of the server; its process and everything it started in its group are gone afterwards."""
@@ -131,7 +135,7 @@ class Connection:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([self._task])
 
-    async def tools(self) -> list[Json]:
+    async def list_tools(self) -> list[Json]:
         """Return what the server lists as its tools now, as it says it, up to somewhat more than the policy reads."""
         session, wire = self._open()
         found: list[Json] = []
@@ -145,18 +149,18 @@ class Connection:
                         await session.list_tools(params=params)
                 except Exception as error:
                     self._forgotten = bool(self._server.url)  # one that was started anew knows nothing of this session
-                    why = self._other.ended or f"it cannot list its tools ({said(error)})"
-                    raise Unavailable(self._told(why)) from None
+                    why = self._other.ended or f"it cannot list its tools ({describe_error(error)})"
+                    raise ServerUnavailable(self._add_server_words(why)) from None
                 found += wire.listed
                 if not wire.cursor or wire.cursor == cursor or len(found) > self._policy.max_tools:
                     break
                 cursor = wire.cursor
         return found
 
-    async def call(self, tool: str, arguments: Mapping[str, Json]) -> types.CallToolResult:
+    async def call_tool(self, tool: str, arguments: Mapping[str, Json]) -> types.CallToolResult:
         """Call a tool and return its answer; cancelling tells the server.
 
-        Raises Unavailable where no answer came, Refused for an error of the server's.
+        Raises ServerUnavailable where no answer came, ServerRefusal for an error of the server's.
         """
         session, _ = self._open()
         self._traffic.renew()
@@ -166,26 +170,26 @@ class Connection:
         except MCPError as error:
             code = error.error.code
             if code in (_LOST_ON_THE_WAY if self._server.url else _LOST):
-                raise Unavailable(self._told(self._why(error)), sent=True) from None
-            raise Refused(said(error)) from None
+                raise ServerUnavailable(self._add_server_words(self._describe_failure(error)), sent=True) from None
+            raise ServerRefusal(describe_error(error)) from None
         except ValidationError:
-            raise Unavailable("its answer breaks the protocol", sent=True) from None
+            raise ServerUnavailable("its answer breaks the protocol", sent=True) from None
         if isinstance(answer, types.InputRequiredResult):
-            raise Refused("it asks for input of a kind Foregate does not give")
+            raise ServerRefusal("it asks for input of a kind Foregate does not give")
         return answer
 
-    def _open(self) -> tuple[ClientSession, Wire]:
-        if not self.alive or self._session is None or self._wire is None:
-            raise Unavailable(self._told(self._why()))
+    def _open(self) -> tuple[ClientSession, ListingDispatcher]:
+        if not self.is_alive or self._session is None or self._wire is None:
+            raise ServerUnavailable(self._add_server_words(self._describe_failure()))
         return self._session, self._wire
 
-    async def _live(self) -> None:
+    async def _keep_open(self) -> None:
         try:
-            async with self._other.streams() as (read, write):
-                self._wire = Wire(read, write)
+            async with self._other.open_streams() as (read, write):
+                self._wire = ListingDispatcher(read, write)
                 info = types.Implementation(name="foregate", version=__version__)
                 async with ClientSession(
-                    dispatcher=self._wire, client_info=info, message_handler=self._heard
+                    dispatcher=self._wire, client_info=info, message_handler=self._handle_message
                 ) as self._session:
                     await greet(self._session)
                     self._ready.set()
@@ -197,21 +201,21 @@ class Connection:
         finally:
             self._session = None
 
-    async def _heard(self, message: IncomingMessage) -> None:
+    async def _handle_message(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._on_change()
 
-    def _why(self, error: BaseException | None = None) -> str:
+    def _describe_failure(self, error: BaseException | None = None) -> str:
         """Return why the server cannot be asked, as the second half of a sentence."""
-        return self._other.ended or said(leaf(self._broke) or error) or "the connection is closed"
+        return self._other.ended or describe_error(find_first_error(self._broke) or error) or "the connection is closed"
 
-    def _told(self, why: str) -> str:
+    def _add_server_words(self, why: str) -> str:
         """Return a reason with what the server itself had to say on its standard error, or where it should not have."""
         more = []
         if isinstance(self._other, ServerProcess) and (text := self._other.stderr.text()[0].strip()):
-            more.append(f"it wrote: {visible(' '.join(text.split())[-_MOST:])}")
+            more.append(f"it wrote: {make_visible(' '.join(text.split())[-_MOST:])}")
         if self._other.stray:
-            more.append(f"it printed `{visible(self._other.stray)}`, which is no message")
+            more.append(f"it printed `{make_visible(self._other.stray)}`, which is no message")
         return "; ".join([why, *more])
 
 
@@ -225,7 +229,7 @@ async def greet(session: ClientSession) -> None:
         await session.discover()
 
 
-def readable(tool: Json) -> bool:
+def is_readable(tool: Json) -> bool:
     """Whether the SDK can read a definition."""
     try:
         types.Tool.model_validate(tool, by_name=False)
@@ -234,18 +238,18 @@ def readable(tool: Json) -> bool:
     return True
 
 
-def leaf(error: BaseException | None) -> BaseException | None:
+def find_first_error(error: BaseException | None) -> BaseException | None:
     """Return the first error of a group, and of the groups in it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return None if isinstance(error, asyncio.CancelledError) else error
 
 
-def said(error: BaseException | None) -> str:
+def describe_error(error: BaseException | None) -> str:
     """Return an error in a few words that can be shown."""
     if error is None:
         return ""
     if isinstance(error, ValidationError):
         return "its answer breaks the protocol"
     text = error.error.message if isinstance(error, MCPError) else str(error)
-    return visible(" ".join(text.split())[:_MOST]) or type(error).__name__
+    return make_visible(" ".join(text.split())[:_MOST]) or type(error).__name__

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from foregate.agent.tools.mcp.input_schema import problem_of
+from foregate.agent.tools.mcp.input_schema import find_problem
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-from foregate.gates.validity import depth_of
+from foregate.gates.validity import measure_depth
 from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
@@ -19,7 +19,7 @@ from foregate.schemas.errors import InvalidJson
 from foregate.schemas.json_object import as_object, get_list
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import ToolSpec
-from foregate.schemas.visible import visible
+from foregate.schemas.visible import make_visible
 
 Check = Callable[[Json], str]
 """Says why arguments cannot be checked against a schema, "" where they can."""
@@ -61,14 +61,14 @@ class Definition(Struct, frozen=True):
         return said if isinstance(said, str) else ""
 
 
-def definitions_of(
-    listed: Sequence[Json], server: ServerConfiguration, policy: Mcp, *, check: Check = problem_of
+def read_definitions(
+    listed: Sequence[Json], server: ServerConfiguration, policy: Mcp, *, check: Check = find_problem
 ) -> list[Definition]:
     """Return the definitions of a listing, in its order; those that cannot be offered say why.
 
     `check` looks at each input schema; whoever only compares hashes needs none.
     """
-    found = [definition_of(entry, server, policy, check) for entry in listed[: policy.max_tools]]
+    found = [read_definition(entry, server, policy, check) for entry in listed[: policy.max_tools]]
     names = [definition.name for definition in found]
     twice = {name for name in names if names.count(name) > 1}
     return [
@@ -79,18 +79,18 @@ def definitions_of(
     ]
 
 
-def definition_of(entry: Json, server: ServerConfiguration, policy: Mcp, check: Check = problem_of) -> Definition:
+def read_definition(entry: Json, server: ServerConfiguration, policy: Mcp, check: Check = find_problem) -> Definition:
     """Return the definition in one entry of a listing."""
     said = entry if isinstance(entry, dict) else {}
     name = said["name"] if isinstance(said.get("name"), str) else ""
     content = {key: said[key] for key in _SAID if said.get(key) is not None}
-    shown = visible(name[:64])
+    shown = make_visible(name[:64])
     if _NAME.fullmatch(name) is None:
         return Definition(server.name, shown, {}, server.launch, problem="its name cannot be used")
-    if depth_of(content) > policy.max_depth:
+    if measure_depth(content) > policy.max_depth:
         return Definition(server.name, name, {}, server.launch, problem=f"it nests deeper than {policy.max_depth}")
     try:
-        size, pinned = len(strict_json.canonical(content)), hash_of(content, server.launch)
+        size, pinned = len(strict_json.canonical(content)), compute_hash(content, server.launch)
     except InvalidJson as error:
         return Definition(server.name, name, {}, server.launch, problem=str(error))
     if size > policy.max_definition:
@@ -99,19 +99,19 @@ def definition_of(entry: Json, server: ServerConfiguration, policy: Mcp, check: 
     return Definition(server.name, name, content, server.launch, pinned, check(content.get("inputSchema")))
 
 
-def hash_of(content: Mapping[str, Json], launch: Mapping[str, Json]) -> str:
+def compute_hash(content: Mapping[str, Json], launch: Mapping[str, Json]) -> str:
     """Return the SHA-256 a definition is pinned by: over the canonical form of what it says and how its server runs."""
     return strict_json.digest({"definition": content, "launch": launch})
 
 
-def spec_of(definition: Definition, server: ServerConfiguration, policy: Mcp) -> ToolSpec:
+def build_spec(definition: Definition, server: ServerConfiguration, policy: Mcp) -> ToolSpec:
     """Return the tool as the model is offered it: undeclared, its words marked as the server's, cleaned and bounded."""
     return ToolSpec(
         definition.full_name,
-        described(definition, policy.max_description),
-        as_object(cleaned(definition.content["inputSchema"], policy.max_description)),
+        render_description(definition, policy.max_description),
+        as_object(clean_schema(definition.content["inputSchema"], policy.max_description)),
         Effect.UNKNOWN,
-        raised(definition.hints),
+        read_capabilities(definition.hints),
         (),
         f"mcp:{definition.server}",
         server.call_timeout or policy.call_timeout,
@@ -119,14 +119,14 @@ def spec_of(definition: Definition, server: ServerConfiguration, policy: Mcp) ->
     )
 
 
-def bare_spec(definition: Definition) -> ToolSpec:
+def build_bare_spec(definition: Definition) -> ToolSpec:
     """Return what can be listed of a tool that cannot be offered."""
     return ToolSpec(definition.full_name, "", {"type": "object"}, provenance=f"mcp:{definition.server}")
 
 
-def described(definition: Definition, most: int) -> str:
+def render_description(definition: Definition, most: int) -> str:
     """Return the description for the model: every line of the server's stands behind a bar."""
-    said = shortened(definition.description, most)
+    said = shorten_text(definition.description, most)
     if not said:
         return f"A tool of the MCP server `{definition.server}`, which says nothing of it."
     lines = "\n".join(f"| {line}" for line in said.splitlines())
@@ -134,24 +134,24 @@ def described(definition: Definition, most: int) -> str:
     return f"{begin}\n{lines}"
 
 
-def shortened(text: str, most: int) -> str:
+def shorten_text(text: str, most: int) -> str:
     """Return text of a server visible and with at most `most` of its characters."""
     text = strict_json.scrub(text).strip()
     more = f" (... {len(text) - most} characters more)" if len(text) > most else ""
-    return visible(text[:most], lines=True) + more
+    return make_visible(text[:most], lines=True) + more
 
 
-def cleaned(schema: Json, most: int) -> Json:
+def clean_schema(schema: Json, most: int) -> Json:
     """Return a schema with the words in it visible and bounded."""
     if isinstance(schema, Mapping):
         return {
-            key: shortened(value, most) if key in _WORDS and isinstance(value, str) else cleaned(value, most)
+            key: shorten_text(value, most) if key in _WORDS and isinstance(value, str) else clean_schema(value, most)
             for key, value in schema.items()
         }
-    return [cleaned(item, most) for item in schema] if isinstance(schema, list) else schema
+    return [clean_schema(item, most) for item in schema] if isinstance(schema, list) else schema
 
 
-def raised(hints: Mapping[str, bool]) -> Capabilities | None:
+def read_capabilities(hints: Mapping[str, bool]) -> Capabilities | None:
     """Return what the hints make worse, None where they say nothing: a harmless one changes nothing."""
     worse = Capabilities(
         read_only=hints.get("readOnlyHint") is not False,
@@ -165,14 +165,14 @@ def raised(hints: Mapping[str, bool]) -> Capabilities | None:
     return worse if hints else None
 
 
-def claimed(hints: Mapping[str, bool]) -> Effect | None:
+def read_effect(hints: Mapping[str, bool]) -> Effect | None:
     """Return the effect a server owns to, which may only raise what the policy says; None where it owns to none."""
     if hints.get("destructiveHint") is True:
         return Effect.DELETE
     return Effect.EDIT if hints.get("readOnlyHint") is False else None
 
 
-def readable(content: Mapping[str, Json], launch: Mapping[str, Json]) -> str:
+def render_definition(content: Mapping[str, Json], launch: Mapping[str, Json]) -> str:
     """Return a definition as lines a person can compare."""
     started = launch.get("url") or " ".join([str(launch.get("command", "")), *map(str, get_list(launch, "args"))])
     lines = [f"started as: {started}"] + ([f"in: {launch['cwd']}"] if "cwd" in launch else [])

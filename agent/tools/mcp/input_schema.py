@@ -12,7 +12,7 @@ from referencing.jsonschema import DRAFT202012
 
 from foregate.gates.schema_check import SchemaCheck
 from foregate.schemas.strict_json import Json
-from foregate.schemas.visible import hidden, visible
+from foregate.schemas.visible import is_hidden, make_visible
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
@@ -22,7 +22,7 @@ _QUIET = re2.Options()
 _QUIET.log_errors = False
 
 
-def problem_of(schema: Json) -> str:
+def find_problem(schema: Json) -> str:
     """Return why arguments cannot be checked against `schema`, "" where they can; its depth has been bounded before.
 
     References stay within it and lead somewhere, patterns are RE2's, and nothing in it is invisible. What it costs to
@@ -31,34 +31,34 @@ def problem_of(schema: Json) -> str:
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         return "its input schema is not one of an object"
     refers = unevaluated = False
-    for key, value in pairs(schema):
-        if any(hidden(char) for char in key):
-            return f"its input schema has the key `{visible(key[:64])}`, which cannot be shown as it is"
-        if isinstance(value, str) and key not in _WORDS and any(hidden(c) and c not in "\n\t" for c in value):
-            return f"its input schema holds `{visible(value[:64])}`, which cannot be shown as it is"
+    for key, value in iterate_pairs(schema):
+        if any(is_hidden(char) for char in key):
+            return f"its input schema has the key `{make_visible(key[:64])}`, which cannot be shown as it is"
+        if isinstance(value, str) and key not in _WORDS and any(is_hidden(c) and c not in "\n\t" for c in value):
+            return f"its input schema holds `{make_visible(value[:64])}`, which cannot be shown as it is"
         if key in _REFERENCES and isinstance(value, str):
             refers = True
             if not value.startswith("#"):
-                return f"its input schema refers to `{visible(value[:80])}` outside itself"
+                return f"its input schema refers to `{make_visible(value[:80])}` outside itself"
         unevaluated = unevaluated or key in _UNEVALUATED
         patterns: Iterable[Json] = [value] if key == "pattern" else ()
         if key == "patternProperties" and isinstance(value, Iterable):
             patterns = value
         for pattern in patterns:
-            if isinstance(pattern, str) and not compiles(pattern):
-                return f"its input schema has the pattern `{visible(pattern[:80])}`, which RE2 does not take"
+            if isinstance(pattern, str) and not can_compile(pattern):
+                return f"its input schema has the pattern `{make_visible(pattern[:80])}`, which RE2 does not take"
     if refers and unevaluated:
         return "its input schema has references beside `unevaluated...`, which cannot be checked within bounds"
     try:
         SchemaCheck(schema, closed=False)
     except SchemaError as error:
-        return f"its input schema is no JSON Schema: {visible(error.message[:120])}"
+        return f"its input schema is no JSON Schema: {make_visible(error.message[:120])}"
     except Exception as error:
         return f"its input schema cannot be read ({type(error).__name__})"
-    return unresolved(schema)
+    return find_unresolved(schema)
 
 
-def pairs(schema: Json) -> Iterator[tuple[str, Json]]:
+def iterate_pairs(schema: Json) -> Iterator[tuple[str, Json]]:
     """Yield every key with its value, and every text of a list with an empty key, without recursion."""
     stack = [schema]
     while stack:
@@ -76,7 +76,7 @@ def pairs(schema: Json) -> Iterator[tuple[str, Json]]:
                     stack.append(value)
 
 
-def compiles(pattern: str) -> bool:
+def can_compile(pattern: str) -> bool:
     """Whether RE2 takes a pattern; it refuses those that would grow without bounds."""
     try:
         re2.compile(pattern, _QUIET)
@@ -85,9 +85,9 @@ def compiles(pattern: str) -> bool:
     return True
 
 
-def unresolved(schema: Mapping[str, Json]) -> str:
+def find_unresolved(schema: Mapping[str, Json]) -> str:
     """Return which reference leads nowhere, "" where each leads somewhere."""
-    wanted = {value for key, value in pairs(schema) if key in _REFERENCES and isinstance(value, str)}
+    wanted = {value for key, value in iterate_pairs(schema) if key in _REFERENCES and isinstance(value, str)}
     if not wanted:
         return ""
     registry: Registry[Json] = Registry()
@@ -96,5 +96,5 @@ def unresolved(schema: Mapping[str, Json]) -> str:
         try:
             resolver.lookup(reference)
         except (Unresolvable, ValueError, TypeError, KeyError):
-            return f"its input schema refers to `{visible(reference[:80])}`, which is not there"
+            return f"its input schema refers to `{make_visible(reference[:80])}`, which is not there"
     return ""

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from foregate.agent.tools.mcp.connection import Unavailable
+from foregate.agent.tools.mcp.connection import ServerUnavailable
 from foregate.agent.tools.mcp.definition import Definition
-from foregate.agent.tools.mcp.pins import Pins, state_of
-from foregate.agent.tools.mcp.review import listing, review
-from foregate.agent.tools.mcp.server import Server
+from foregate.agent.tools.mcp.pins import Pins, get_pin_state
+from foregate.agent.tools.mcp.review import build_review, format_names
+from foregate.agent.tools.mcp.server import ReviewedServer
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.agent.tools.tool import Tool
 from foregate.policy.policy import Mcp
@@ -23,7 +23,7 @@ Clock = Callable[[], str]
 class McpTools:
     """What servers bring to a session: `tools` that are pinned, and `notes` on what is not offered and why."""
 
-    def __init__(self, servers: Sequence[Server], pins: Pins) -> None:
+    def __init__(self, servers: Sequence[ReviewedServer], pins: Pins) -> None:
         self.servers, self.pins = servers, pins
         self.tools: list[Tool] = []
         self.notes: list[str] = []
@@ -44,7 +44,7 @@ class McpTools:
         """
         for configuration in configurations:
             pins.of(configuration.name)
-        found = cls([Server(configuration, policy, environ, root) for configuration in configurations], pins)
+        found = cls([ReviewedServer(configuration, policy, environ, root) for configuration in configurations], pins)
         try:
             await asyncio.gather(*(found._begin(server) for server in found.servers))
         except BaseException:
@@ -58,10 +58,10 @@ class McpTools:
             pinned = self.pins.of(server.name)
             stands: dict[str, list[Definition]] = {"pinned": [], "changed": [], "new": [], "unusable": []}
             for definition in server.definitions:
-                stands[state_of(definition, pinned)].append(definition)
+                stands[get_pin_state(definition, pinned)].append(definition)
             asked = [*stands["changed"], *stands["new"]]
             if asked and person is not None:
-                reply = await person.answer(review(server.configuration, server.definitions, pinned))
+                reply = await person.answer(build_review(server.configuration, server.definitions, pinned))
                 if reply is not None and reply.choice == "yes":
                     self.pins.pin(asked, clock())
                     stands["pinned"] += asked
@@ -81,20 +81,20 @@ class McpTools:
         if asked and stands["changed"]:
             why = "changed since they were pinned"
             self.notes.append(
-                f"{begin}, since they {why}: {listing(stands['changed'])}; "
+                f"{begin}, since they {why}: {format_names(stands['changed'])}; "
                 f"`foregate tools diff {name}` shows how, `foregate tools pin {name}` pins them anew"
             )
         if asked and stands["new"]:
             self.notes.append(
-                f"{begin}, since nobody has pinned them: {listing(stands['new'])}; "
+                f"{begin}, since nobody has pinned them: {format_names(stands['new'])}; "
                 f"`foregate tools pin {name}` shows and pins them"
             )
         self.notes += [f"{begin} is `{d.name}`: {d.problem}" for d in stands["unusable"]]
 
-    async def _begin(self, server: Server) -> None:
+    async def _begin(self, server: ReviewedServer) -> None:
         try:
             await server.start()
-        except (Unavailable, UsageError) as error:
+        except (ServerUnavailable, UsageError) as error:
             await server.close()
             self.failed[server.name] = str(error)
             self.notes.append(f"MCP server `{server.name}` is not available: {error}")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from foregate.agent.tools.mcp.definition import Definition, hash_of
-from foregate.agent.workspace.json_file import KeptFile
+from foregate.agent.tools.mcp.definition import Definition, compute_hash
+from foregate.agent.workspace.json_file import LockedJsonFile
 from foregate.schemas import codec, strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
 from foregate.schemas.json_object import as_object, get_int
@@ -32,7 +32,7 @@ class Pins:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = KeptFile(path, "the file of pinned MCP tools", LARGEST)
+        self._file = LockedJsonFile(path, "the file of pinned MCP tools", LARGEST)
 
     def of(self, server: str) -> dict[str, Pin]:
         """Return the pins of a server by tool; raise WorkspaceError for a file that is not what this class wrote."""
@@ -40,7 +40,7 @@ class Pins:
 
     def pin(self, definitions: Iterable[Definition], at: str) -> None:
         """Pin definitions as they are, in the place of what was pinned under their names."""
-        with self._file.locked():
+        with self._file.lock():
             servers = self._all()
             for definition in definitions:
                 pin = Pin(definition.hash, definition.content, definition.launch, at)
@@ -63,12 +63,12 @@ class Pins:
             raise WorkspaceError(f"{self._file} is of another kind ({error}); move it away, and pin again") from None
         for server, pins in servers.items():
             for tool, pin in pins.items():
-                if pin.hash != hash_of(pin.definition, pin.launch):
+                if pin.hash != compute_hash(pin.definition, pin.launch):
                     raise WorkspaceError(f"{self._file} was changed at `{server}.{tool}`; move it away, and pin again")
         return servers
 
 
-def state_of(definition: Definition, pins: Mapping[str, Pin]) -> str:
+def get_pin_state(definition: Definition, pins: Mapping[str, Pin]) -> str:
     """Return how a definition stands to the pins: `pinned`, `changed`, `new`, or `unusable`."""
     if definition.problem:
         return "unusable"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from foregate.agent.tools.mcp.answer import result_of
-from foregate.agent.tools.mcp.connection import Connection, Refused, Unavailable
-from foregate.agent.tools.mcp.definition import Definition, claimed, definitions_of, spec_of
+from foregate.agent.tools.mcp.answer import build_result
+from foregate.agent.tools.mcp.connection import McpConnection, ServerRefusal, ServerUnavailable
+from foregate.agent.tools.mcp.definition import Definition, build_spec, read_definitions, read_effect
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.agent.tools.tool import Tool
 from foregate.policy.policy import Mcp
@@ -21,7 +21,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
 
 
-class Server:
+class ReviewedServer:
     """One server. A tool is offered while its definition is the one that was approved; once it differs it is gone.
 
     `unread`: it lists more tools than the policy lets be read.
@@ -33,7 +33,7 @@ class Server:
         self.unread = False
         self._approved: dict[str, str] = {}
         self._gone: set[str] = set()
-        self._connection: Connection | None = None
+        self._connection: McpConnection | None = None
         self._restarts = 0
         self._starting = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
@@ -45,10 +45,10 @@ class Server:
         return self.configuration.name
 
     async def start(self) -> None:
-        """Start the server and learn what it lists; raise Unavailable or UsageError where that fails."""
-        self._connection = await self._opened()
-        listed = await self._listed(self._connection)
-        self.definitions = definitions_of(listed, self.configuration, self.policy)
+        """Start the server and learn what it lists; raise ServerUnavailable or UsageError where that fails."""
+        self._connection = await self._open_connection()
+        listed = await self._list_tools(self._connection)
+        self.definitions = read_definitions(listed, self.configuration, self.policy)
         self.unread = len(listed) > self.policy.max_tools
 
     async def close(self) -> None:
@@ -62,64 +62,64 @@ class Server:
     def approve(self, definitions: list[Definition]) -> list[Tool]:
         """Let the model be offered these tools, exactly as they are defined, and return them."""
         self._approved |= {definition.name: definition.hash for definition in definitions}
-        return [self._tool(definition) for definition in definitions]
+        return [self._build_tool(definition) for definition in definitions]
 
-    def _tool(self, definition: Definition) -> Tool:
-        effect = claimed(definition.hints)
+    def _build_tool(self, definition: Definition) -> Tool:
+        effect = read_effect(definition.hints)
         return Tool(
-            spec_of(definition, self.configuration, self.policy),
-            partial(self._call, definition.name),
+            build_spec(definition, self.configuration, self.policy),
+            partial(self._call_tool, definition.name),
             classify=(lambda arguments: effect) if effect is not None else None,
             offered=lambda: definition.name not in self._gone,
         )
 
-    async def _call(self, tool: str, arguments: Mapping[str, Json]) -> ToolResult:
+    async def _call_tool(self, tool: str, arguments: Mapping[str, Json]) -> ToolResult:
         """Call a tool that is still what was approved."""
         try:
-            connection = await self._compared()
+            connection = await self._connect_and_compare()
             if tool in self._gone:
                 why = (
                     f"nothing was sent: the server `{self.name}` changed what it says of this tool since it was pinned"
                 )
                 return ToolResult(False, f"{why}; it is no longer offered", error="definition_changed")
-            return result_of(await connection.call(tool, arguments), self.policy.max_result)
-        except Refused as error:
+            return build_result(await connection.call_tool(tool, arguments), self.policy.max_result)
+        except ServerRefusal as error:
             return ToolResult(False, f"the server refused: {error}", origin=Origin.EXTERNAL, error="refused")
-        except (Unavailable, UsageError) as error:
-            if isinstance(error, Unavailable) and error.sent:
+        except (ServerUnavailable, UsageError) as error:
+            if isinstance(error, ServerUnavailable) and error.sent:
                 text = f"the server `{self.name}` gave no answer, so nobody knows whether this took effect: {error}"
                 return ToolResult(False, text, origin=Origin.EXTERNAL, unknown=True)
             text = f"the server `{self.name}` cannot be asked; nothing was sent: {error}"
             return ToolResult(False, text, origin=Origin.EXTERNAL, error="not_sent")
 
-    async def _compared(self) -> Connection:
+    async def _connect_and_compare(self) -> McpConnection:
         """Return a connection over which the server has just said what its tools are; one that broke is made again."""
         while True:
-            connection = await self._connected()
+            connection = await self._connect()
             try:
-                self._compare(await self._listed(connection))
-            except Unavailable:
-                if connection.alive:
+                self._compare(await self._list_tools(connection))
+            except ServerUnavailable:
+                if connection.is_alive:
                     raise
             else:
                 return connection
 
-    async def _connected(self) -> Connection:
+    async def _connect(self) -> McpConnection:
         """Return a connection that is alive; a server that ended is started again, later each time, a few times."""
         async with self._starting:
             left = 0 if self._closed else max(self.policy.restarts - self._restarts, 0)
             retrying = AsyncRetrying(
                 stop=stop_after_attempt(1 + left),
                 wait=wait_exponential(multiplier=self.policy.backoff * 2**self._restarts / 1000),
-                retry=retry_if_exception_type(Unavailable),
+                retry=retry_if_exception_type(ServerUnavailable),
                 reraise=True,
             )
             async for attempt in retrying:
                 with attempt:
                     if attempt.retry_state.attempt_number > 1:
                         await self._restart()
-                    if self._connection is None or not self._connection.alive:
-                        raise Unavailable(f"it ended, and was started again {self._restarts} times already")
+                    if self._connection is None or not self._connection.is_alive:
+                        raise ServerUnavailable(f"it ended, and was started again {self._restarts} times already")
             assert self._connection is not None
             return self._connection
 
@@ -129,10 +129,10 @@ class Server:
         ended, self._connection = self._connection, None
         if ended is not None:
             await ended.close()
-        self._connection = await self._opened()
+        self._connection = await self._open_connection()
 
-    async def _opened(self) -> Connection:
-        connection = Connection(self.configuration, self.policy, self._environ, self._root, self._changed)
+    async def _open_connection(self) -> McpConnection:
+        connection = McpConnection(self.configuration, self.policy, self._environ, self._root, self._schedule_check)
         try:
             await connection.open()
         except BaseException:
@@ -140,31 +140,31 @@ class Server:
             raise
         return connection
 
-    async def _listed(self, connection: Connection) -> list[Json]:
+    async def _list_tools(self, connection: McpConnection) -> list[Json]:
         """Return what the server lists now; half the time of a call is left for the call itself."""
         start = self.configuration.start_timeout or self.policy.start_timeout
         call = self.configuration.call_timeout or self.policy.call_timeout
         seconds = min(start, max(1, call // 2))
         try:
             async with asyncio.timeout(seconds):
-                return await connection.tools()
+                return await connection.list_tools()
         except TimeoutError:
-            raise Unavailable(f"it did not list its tools within {seconds} seconds") from None
+            raise ServerUnavailable(f"it did not list its tools within {seconds} seconds") from None
 
     def _compare(self, listed: list[Json]) -> None:
         """Withdraw every tool that is not listed any more exactly as it was approved, for good."""
-        definitions = definitions_of(listed, self.configuration, self.policy, check=lambda schema: "")
+        definitions = read_definitions(listed, self.configuration, self.policy, check=lambda schema: "")
         now = {definition.name: definition.hash for definition in definitions if not definition.problem}
         self._gone |= {name for name, pinned in self._approved.items() if now.get(name) != pinned}
 
-    def _changed(self) -> None:
+    def _schedule_check(self) -> None:
         """Look again soon, once however often the server says that it has changed."""
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
+            self._looking = asyncio.create_task(self._check_listing())
 
-    async def _look(self) -> None:
+    async def _check_listing(self) -> None:
         try:
-            if self._connection is not None and self._connection.alive:
-                self._compare(await self._listed(self._connection))
-        except Unavailable:
+            if self._connection is not None and self._connection.is_alive:
+                self._compare(await self._list_tools(self._connection))
+        except ServerUnavailable:
             return  # the next call starts it again, or says why it cannot

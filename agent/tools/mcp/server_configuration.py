@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from foregate.agent.workspace.config_paths import UsersFile
+from foregate.agent.workspace.config_paths import UserConfigFile
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
 from foregate.schemas.strict_json import Json
-from foregate.schemas.visible import visible
+from foregate.schemas.visible import make_visible
 
-_FILE = UsersFile("mcp.json", "FOREGATE_MCP")
+_FILE = UserConfigFile("mcp.json", "FOREGATE_MCP")
 LARGEST = 1_000_000
 """Bytes of a configuration file at most."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -64,22 +64,22 @@ class ServerConfiguration(Struct, frozen=True):
         return {"command": self.command, "args": list(self.args), **({"cwd": self.cwd} if self.cwd else {})}
 
     @property
-    def shown(self) -> str:
+    def launch_line(self) -> str:
         """The command or the URL on one line."""
         return self.url or " ".join([self.command, *self.args])
 
 
-def servers_file(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
+def find_servers_file(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
     """Return the file that lists the servers: the one named, FOREGATE_MCP, or the user's own where there is one.
 
     A workspace has no say: a repository must not be able to start processes.
     """
-    return _FILE.found(named, environ)
+    return _FILE.find(named, environ)
 
 
-def servers_place(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
+def get_servers_place(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
     """Return where the file is looked for, whether or not there is one: whoever writes there starts processes."""
-    return _FILE.place(named, environ)
+    return _FILE.get_place(named, environ)
 
 
 def read_servers(file: Path) -> tuple[list[ServerConfiguration], list[str]]:
@@ -87,7 +87,7 @@ def read_servers(file: Path) -> tuple[list[ServerConfiguration], list[str]]:
 
     Raises UsageError with one sentence that names file, server and key.
     """
-    shown = visible(str(file))
+    shown = make_visible(str(file))
     try:
         with file.open("rb") as stream:
             data = stream.read(LARGEST + 1)
@@ -103,25 +103,25 @@ def read_servers(file: Path) -> tuple[list[ServerConfiguration], list[str]]:
         raise UsageError(f'`{shown}` lists no servers; write {{"mcpServers": {{NAME: {{"command": ...}}}}}}')
     servers, notes = [], []
     for name, entry in listed.items():
-        if other := next((kind for kind in _transports(entry) if kind in _UNSPOKEN), ""):
+        if other := next((kind for kind in _list_transports(entry) if kind in _UNSPOKEN), ""):
             notes.append(
-                f"MCP server `{visible(name[:64])}` is left out: `{other}` is not spoken here, only stdio and http"
+                f"MCP server `{make_visible(name[:64])}` is left out: `{other}` is not spoken here, only stdio and http"
             )
             continue
         try:
-            server = server_of(name, entry)
+            server = read_server(name, entry)
         except ValueError as error:
-            raise UsageError(f"`{shown}`: the server `{visible(name[:64])}`: {error}") from None
+            raise UsageError(f"`{shown}`: the server `{make_visible(name[:64])}`: {error}") from None
         if server is not None:
             servers.append(server)
             notes += [
                 f"MCP server `{name}`: `{key}` has no effect; {_ELSEWHERE[key]}" for key in entry if key in _ELSEWHERE
             ]
-            notes += [f"MCP server `{name}`: {why}" for why in unexpanded(server)]
+            notes += [f"MCP server `{name}`: {why}" for why in find_unexpanded(server)]
     return servers, notes
 
 
-def server_of(name: str, entry: Json) -> ServerConfiguration | None:
+def read_server(name: str, entry: Json) -> ServerConfiguration | None:
     """Return a server from its entry, None where it is disabled; raise ValueError with the rest of a sentence."""
     if _NAME.fullmatch(name) is None:
         raise ValueError("a name has letters, digits, `_` and `-`, at most 64; rename it")
@@ -134,8 +134,8 @@ def server_of(name: str, entry: Json) -> ServerConfiguration | None:
     if what not in entry:
         raise ValueError("has neither `command` nor `url`; write one")
     if unknown := [key for key in entry if key not in known and key not in _ELSEWHERE]:
-        raise ValueError(f"the key `{visible(unknown[0][:64])}` is unknown; the keys are {', '.join(known)}")
-    if any(_KINDS.get(str(kind)) != what for kind in _transports(entry)):
+        raise ValueError(f"the key `{make_visible(unknown[0][:64])}` is unknown; the keys are {', '.join(known)}")
+    if any(_KINDS.get(str(kind)) != what for kind in _list_transports(entry)):
         raise ValueError("its transport is none that is spoken here; use stdio with `command`, http with `url`")
     if not isinstance(entry.get("disabled", False), bool):
         raise ValueError("`disabled` must be true or false")
@@ -150,13 +150,13 @@ def server_of(name: str, entry: Json) -> ServerConfiguration | None:
     return None if entry.get("disabled") else server
 
 
-def _transports(entry: Json) -> Iterator[Json]:
+def _list_transports(entry: Json) -> Iterator[Json]:
     """Yield what an entry calls its transport."""
     if isinstance(entry, dict):
         yield from (entry[key] for key in ("type", "transport") if key in entry)
 
 
-def unexpanded(server: ServerConfiguration) -> Iterator[str]:
+def find_unexpanded(server: ServerConfiguration) -> Iterator[str]:
     """Yield the rest of a sentence for each value that looks as if a variable were taken from the environment there."""
     for key, words in (
         ("command", (server.command,)),
@@ -165,10 +165,11 @@ def unexpanded(server: ServerConfiguration) -> Iterator[str]:
         ("url", (server.url,)),
     ):
         if found := next((found for word in words if (found := _VARIABLE.search(word))), None):
-            yield f"`{visible(found[0][:64])}` in `{key}` is taken as it stands; only `env` and `headers` are filled in"
+            shown = make_visible(found[0][:64])
+            yield f"`{shown}` in `{key}` is taken as it stands; only `env` and `headers` are filled in"
 
 
-def expanded(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+def expand_variables(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return values with each `${NAME}` or `${NAME:-otherwise}` in them from the environment.
 
     Raises UsageError that names the first variable that is not set.
@@ -190,22 +191,22 @@ def _check(server: ServerConfiguration) -> None:
     if server.cwd and not server.cwd.startswith(("/", "~/")):
         raise ValueError("`cwd` is a relative path; write the absolute one")
     if wrong := [name for name in server.env if "=" in name or not name]:
-        raise ValueError(f"`env` has the name `{visible(wrong[0][:64])}`, which no variable can have")
-    if wrong := [name for name, value in server.headers.items() if not _HEADER.match(name) or _breaks(value)]:
-        raise ValueError(f"`headers` has `{visible(wrong[0][:64])}`, which cannot be sent")
+        raise ValueError(f"`env` has the name `{make_visible(wrong[0][:64])}`, which no variable can have")
+    if wrong := [name for name, value in server.headers.items() if not _HEADER.match(name) or _has_line_break(value)]:
+        raise ValueError(f"`headers` has `{make_visible(wrong[0][:64])}`, which cannot be sent")
     if server.url:
         try:
             parts = urlsplit(server.url)
             good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
         except ValueError:
             good = False
-        if not good or visible(server.url) != server.url or " " in server.url:
+        if not good or make_visible(server.url) != server.url or " " in server.url:
             raise ValueError("`url` must be an http or https address")
         if parts.username is not None or parts.password is not None:
             raise ValueError("`url` holds a user name or a password; send them in `headers`")
 
 
-def _breaks(value: str) -> bool:
+def _has_line_break(value: str) -> bool:
     return any(char in value for char in "\r\n\0")
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from foregate.agent.tools.mcp.server_configuration import ServerConfiguration, expanded
+from foregate.agent.tools.mcp.server_configuration import ServerConfiguration, expand_variables
 from foregate.agent.tools.mcp.traffic import Flood, Traffic
 from foregate.policy.policy import Mcp
 
 
-class ServerPlace:
+class ServerAtUrl:
     """One connection to a server at a URL. `ended` says why it broke where the server sent what no server may."""
 
     def __init__(self, server: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], traffic: Traffic) -> None:
@@ -22,15 +22,15 @@ class ServerPlace:
         self.ended = self.stray = ""
 
     @asynccontextmanager
-    async def streams(self) -> AsyncIterator[Any]:
+    async def open_streams(self) -> AsyncIterator[Any]:
         """Yield the streams of messages from and to the server; raise UsageError where a header's variable is unset."""
-        headers = expanded(self._server.headers, self._environ)
+        headers = expand_variables(self._server.headers, self._environ)
         start = self._server.start_timeout or self._policy.start_timeout
         call = self._server.call_timeout or self._policy.call_timeout
         inner = httpx2.AsyncHTTPTransport(trust_env=False, retries=0)
         async with (
             httpx2.AsyncClient(
-                transport=Bounded(inner, self),
+                transport=BoundedTransport(inner, self),
                 trust_env=False,
                 follow_redirects=False,
                 timeout=httpx2.Timeout(start, read=call),
@@ -53,10 +53,10 @@ class ServerPlace:
             raise
 
 
-class Bounded(httpx2.AsyncBaseTransport):
+class BoundedTransport(httpx2.AsyncBaseTransport):
     """A transport whose answers are counted as they come."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, place: ServerPlace) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, place: ServerAtUrl) -> None:
         self._inner, self._place = inner, place
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -67,7 +67,7 @@ class Bounded(httpx2.AsyncBaseTransport):
             await response.aclose()
             raise httpx2.DecodingError("it answered in a coding it was not asked for")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = Counted(response.stream, self._place)
+        response.stream = CountedBody(response.stream, self._place)
         return response
 
     async def aclose(self) -> None:
@@ -75,10 +75,10 @@ class Bounded(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-class Counted(httpx2.AsyncByteStream):
+class CountedBody(httpx2.AsyncByteStream):
     """The body of an answer, counted."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, place: ServerPlace) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, place: ServerAtUrl) -> None:
         self._inner, self._place = inner, place
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

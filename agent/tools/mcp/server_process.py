@@ -21,10 +21,10 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
-from foregate.agent.tools.mcp.server_configuration import ServerConfiguration, expanded
+from foregate.agent.tools.mcp.server_configuration import ServerConfiguration, expand_variables
 from foregate.agent.tools.mcp.traffic import Flood, Traffic
 from foregate.agent.workspace.output import HeadTail
-from foregate.agent.workspace.process import gone, kill_group
+from foregate.agent.workspace.process import has_ended, kill_group
 from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
@@ -49,15 +49,15 @@ class ServerProcess:
         self._closing = False
 
     @asynccontextmanager
-    async def streams(self) -> AsyncIterator[Streams]:
+    async def open_streams(self) -> AsyncIterator[Streams]:
         """Yield the streams of messages from and to the process, which is gone with its group afterwards.
 
         Raises UsageError where it cannot be started.
         """
         with tempfile.TemporaryDirectory(prefix="foregate-mcp-", ignore_cleanup_errors=True) as empty:
-            process = self._started(empty)
+            process = self._start(empty)
             try:
-                async with self._speaking(process) as streams:
+                async with self._connect_streams(process) as streams:
                     yield streams
             finally:
                 kill_group(process)
@@ -66,8 +66,8 @@ class ServerProcess:
                     with suppress(OSError):
                         pipe.close()  # type: ignore[union-attr]
 
-    def _started(self, empty: str) -> subprocess.Popen[bytes]:
-        environment = environment_of(self._server, self._policy, self._environ, self._root)
+    def _start(self, empty: str) -> subprocess.Popen[bytes]:
+        environment = build_environment(self._server, self._policy, self._environ, self._root)
         command = str(Path(self._server.command).expanduser()) if "/" in self._server.command else self._server.command
         program = command if "/" in command else shutil.which(command, path=environment.get("PATH", os.defpath))
         if program is None:
@@ -90,20 +90,20 @@ class ServerProcess:
             raise UsageError(f"`{command[:80]}` could not be started: {why}") from None
 
     @asynccontextmanager
-    async def _speaking(self, process: subprocess.Popen[bytes]) -> AsyncIterator[Streams]:
+    async def _connect_streams(self, process: subprocess.Popen[bytes]) -> AsyncIterator[Streams]:
         heard, hear = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         say, said = anyio.create_memory_object_stream[SessionMessage](0)
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        out, out_end = await reading(process.stdout, self._policy.max_message)
-        errors, errors_end = await reading(process.stderr, _CHUNK)
-        into = await writing(process.stdin)
+        out, out_end = await open_reader(process.stdout, self._policy.max_message)
+        errors, errors_end = await open_reader(process.stderr, _CHUNK)
+        into = await open_writer(process.stdin)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._listen, process, out, heard)
+                tasks.start_soon(self._read_messages, process, out, heard)
                 tasks.start_soon(self._keep_errors, errors)
-                tasks.start_soon(self._speak, into, said, heard)
+                tasks.start_soon(self._write_messages, into, said, heard)
                 try:
                     yield hear, say
                 finally:
@@ -112,7 +112,7 @@ class ServerProcess:
                     hear.close()
                     into.close()
                     with anyio.CancelScope(shield=True):
-                        await self._wound_down(process)
+                        await self._wind_down(process)
                     tasks.cancel_scope.cancel()
         finally:
             for end in (out_end, errors_end, into):
@@ -120,7 +120,7 @@ class ServerProcess:
             for stream in (heard, hear, say, said):
                 stream.close()
 
-    async def _listen(
+    async def _read_messages(
         self,
         process: subprocess.Popen[bytes],
         out: asyncio.StreamReader,
@@ -132,7 +132,7 @@ class ServerProcess:
                 while True:
                     line = await out.readuntil(b"\n")
                     self._traffic.take(len(line))
-                    if (message := self._message(line)) is not None:
+                    if (message := self._parse_message(line)) is not None:
                         await heard.send(message)
             except asyncio.IncompleteReadError:
                 self.ended = "" if self._closing else "it closed its output"
@@ -145,7 +145,7 @@ class ServerProcess:
             except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                 return  # nobody listens any more
 
-    def _message(self, line: bytes) -> SessionMessage | None:
+    def _parse_message(self, line: bytes) -> SessionMessage | None:
         """Return the message in a line; what is none, such as a line of a log, is remembered and left out."""
         try:
             text = strict_json.scrub_escapes(line.decode())
@@ -160,7 +160,7 @@ class ServerProcess:
             while data := await errors.read(_CHUNK):
                 self.stderr.feed(data)
 
-    async def _speak(
+    async def _write_messages(
         self,
         into: asyncio.StreamWriter,
         said: MemoryObjectReceiveStream[SessionMessage],
@@ -176,21 +176,21 @@ class ServerProcess:
             self.ended = self.ended or ("" if self._closing else "it closed its input")
             await heard.aclose()
 
-    async def _wound_down(self, process: subprocess.Popen[bytes]) -> None:
+    async def _wind_down(self, process: subprocess.Popen[bytes]) -> None:
         """Let the server end by itself now that its input is closed, then tell its group to; killing comes after."""
-        if not await self._gone_soon(process):
+        if not await self._has_ended_in_time(process):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGTERM)
-            await self._gone_soon(process)
+            await self._has_ended_in_time(process)
 
-    async def _gone_soon(self, process: subprocess.Popen[bytes]) -> bool:
+    async def _has_ended_in_time(self, process: subprocess.Popen[bytes]) -> bool:
         with anyio.move_on_after(self._policy.stop_timeout):
-            while not gone(process):  # noqa: ASYNC110 - a process gives no event
+            while not has_ended(process):  # noqa: ASYNC110 - a process gives no event
                 await anyio.sleep(_TICK)
-        return gone(process)
+        return has_ended(process)
 
 
-async def reading(pipe: IO[bytes], limit: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
+async def open_reader(pipe: IO[bytes], limit: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
     """Return a reader of a pipe that holds lines of at most `limit` bytes, and what closes it."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=limit, loop=loop)
@@ -198,7 +198,7 @@ async def reading(pipe: IO[bytes], limit: int) -> tuple[asyncio.StreamReader, as
     return reader, transport
 
 
-async def writing(pipe: IO[bytes]) -> asyncio.StreamWriter:
+async def open_writer(pipe: IO[bytes]) -> asyncio.StreamWriter:
     """Return a writer into a pipe."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(loop=loop)
@@ -206,7 +206,9 @@ async def writing(pipe: IO[bytes]) -> asyncio.StreamWriter:
     return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
-def environment_of(server: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path) -> dict[str, str]:
+def build_environment(
+    server: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path
+) -> dict[str, str]:
     """Return what a server may see: the listed variables, and what its configuration gives it.
 
     Of PATH only absolute folders outside the workspace stay, so that no file of it can pose as a program.
@@ -216,4 +218,4 @@ def environment_of(server: ServerConfiguration, policy: Mcp, environ: Mapping[st
         folders = (Path(folder) for folder in listed["PATH"].split(os.pathsep) if folder)
         kept = [str(f) for f in folders if f.is_absolute() and not f.resolve().is_relative_to(root)]
         listed["PATH"] = os.pathsep.join(kept)
-    return {**listed, **expanded(server.env, environ)}
+    return {**listed, **expand_variables(server.env, environ)}

@@ -13,19 +13,19 @@ _ENTRY = re.compile(r"\*{0,2}(\w+)(?:\s*\([^)]*\))?:(.*)\Z")
 _NAMES = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?\Z")
 
 
-def read(text: str) -> tuple[str, dict[str, str]]:
+def read_docstring(text: str) -> tuple[str, dict[str, str]]:
     """Return the first paragraph of a cleaned docstring, and what it says of each parameter."""
     lines = text.splitlines()
-    reader = _Reader()
+    reader = _DocstringReader()
     summary: list[str] = []
     for line, following in zip(lines, [*lines[1:], ""], strict=False):
-        reader.line(line, underlined=_UNDERLINE.match(following) is not None)
+        reader.read_line(line, underlined=_UNDERLINE.match(following) is not None)
         if reader.words:
             summary.append(line.strip())
     return " ".join(summary), {name: " ".join(pieces) for name, pieces in reader.notes.items() if any(pieces)}
 
 
-class _Reader:
+class _DocstringReader:
     """Reads line by line. `words` is whether the last line still belonged to the first paragraph."""
 
     def __init__(self) -> None:
@@ -34,42 +34,42 @@ class _Reader:
         self._style, self._depth = "", 0
         self._names: list[str] = []
 
-    def line(self, line: str, *, underlined: bool) -> None:
+    def read_line(self, line: str, *, underlined: bool) -> None:
         """Take in a line; `underlined` says that dashes follow."""
         depth, said = len(line) - len(line.lstrip()), line.strip()
         if not said:
             self.words = False
         elif underlined:
-            self._section("numpy" if said in _NUMPY else "other")
+            self._begin_section("numpy" if said in _NUMPY else "other")
         elif depth == 0 and _GOOGLE.match(said):
-            self._section("google")
+            self._begin_section("google")
         elif depth == 0 and (field := _FIELD.match(said)):
-            self._section("sphinx")
-            self._about([field[1]], field[2])
+            self._begin_section("sphinx")
+            self._begin_parameters([field[1]], field[2])
         elif depth == 0 and _OTHER_FIELD.match(said):
-            self._section("other")
+            self._begin_section("other")
         elif self._style:
-            self._inside(said, depth)
+            self._read_inside(said, depth)
 
-    def _inside(self, said: str, depth: int) -> None:
+    def _read_inside(self, said: str, depth: int) -> None:
         """Take in a line of a section: a parameter's own, or more about it."""
         if self._style == "numpy" and depth == 0:
             names = _NAMES.match(said)
-            self._about(re.findall(r"\w+", names[1]) if names else [])
+            self._begin_parameters(re.findall(r"\w+", names[1]) if names else [])
         elif depth == 0:
-            self._section("other")
+            self._begin_section("other")
         elif self._style == "google" and depth <= (self._depth or depth) and (entry := _ENTRY.match(said)):
             self._depth = depth
-            self._about([entry[1]], entry[2])
+            self._begin_parameters([entry[1]], entry[2])
         else:
             for name in self._names:
                 self.notes[name].append(said)
 
-    def _section(self, style: str) -> None:
+    def _begin_section(self, style: str) -> None:
         self.words = False
         self._style, self._depth, self._names = style, 0, []
 
-    def _about(self, names: list[str], said: str = "") -> None:
+    def _begin_parameters(self, names: list[str], said: str = "") -> None:
         self._names = names
         for name in names:
             self.notes[name] = [said.strip()] if said.strip() else []

@@ -61,8 +61,8 @@ class FunctionTool(Tool, Generic[P, R]):
         inverse: Inverse | None = None,
     ) -> None:
         async def run(arguments: Mapping[str, Json]) -> ToolResult:
-            result = await called(function, validate, arguments)
-            return replace(result, origin=origin_of(spec)) if result.origin is Origin.WORKSPACE else result
+            result = await call_function(function, validate, arguments)
+            return replace(result, origin=find_origin(spec)) if result.origin is Origin.WORKSPACE else result
 
         super().__init__(spec, run, classify, inverse)
         object.__setattr__(self, "function", function)
@@ -75,7 +75,7 @@ class FunctionTool(Tool, Generic[P, R]):
         return function(*args, **kwargs)
 
 
-def origin_of(spec: ToolSpec) -> Origin:
+def find_origin(spec: ToolSpec) -> Origin:
     """Return whose words a function's result counts as: the workspace's when that is all its targets name."""
     kinds = {target.kind for target in spec.targets}
     local = {ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY}
@@ -136,13 +136,15 @@ def tool(
     can be undone. `timeout` is in seconds. The docstring's first paragraph becomes the description, what it says of
     parameters (as Google, NumPy or Sphinx write it) theirs. Raises UsageError for a function that cannot be described.
     """
-    declared = declaration(read_only, external, needs_approval, idempotent, high_impact, reversible, personal_memory)
+    declared = build_capabilities(
+        read_only, external, needs_approval, idempotent, high_impact, reversible, personal_memory
+    )
 
     def wrap(wrapped: Callable[P, R]) -> FunctionTool[P, R]:
         said = Effect(effect) if effect is not None else Effect.OBSERVATION if read_only else Effect.UNKNOWN
-        parameters = parameters_of(wrapped)
-        summary, notes = docstring.read(inspect.getdoc(wrapped) or "")
-        schema, validate = schema_of(wrapped, parameters, notes)
+        parameters = read_parameters(wrapped)
+        summary, notes = docstring.read_docstring(inspect.getdoc(wrapped) or "")
+        schema, validate = build_schema(wrapped, parameters, notes)
         called_as = name or wrapped.__name__
         if not _NAME.match(called_as):
             raise UsageError(f"`{called_as[:80]}` is no name for a tool; give one of letters, digits, `_` and `-`")
@@ -152,7 +154,7 @@ def tool(
             schema,
             said,
             declared,
-            targets_of(targets, said, [parameter.name for parameter in parameters]),
+            build_targets(targets, said, [parameter.name for parameter in parameters]),
             "python",
             timeout,
         )
@@ -161,7 +163,7 @@ def tool(
     return wrap if function is None else wrap(function)
 
 
-def declaration(
+def build_capabilities(
     read_only: bool,
     external: bool | None,
     needs_approval: bool | None,
@@ -189,10 +191,10 @@ def declaration(
     )
 
 
-def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
+def read_parameters(function: Callable[..., Any]) -> list[Parameter]:
     """Return the parameters of a function; raise UsageError for what is none, or takes what has no name."""
     if not hasattr(function, "__name__") or inspect.isasyncgenfunction(function):
-        raise UsageError(f"`{_shown(function)[:200]}` is no function that returns a value; write one around it")
+        raise UsageError(f"`{_format_value(function)[:200]}` is no function that returns a value; write one around it")
     try:
         hints = get_type_hints(function, include_extras=True)
     except Exception as error:
@@ -209,7 +211,7 @@ def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
     return found
 
 
-def schema_of(
+def build_schema(
     function: Callable[..., Any], parameters: Sequence[Parameter], notes: Mapping[str, str]
 ) -> tuple[Mapping[str, Json], Callable[[Mapping[str, Json]], Any]]:
     """Return the JSON Schema of the arguments, and a function that turns arguments into keyword arguments."""
@@ -226,7 +228,7 @@ def schema_of(
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PydanticJsonSchemaWarning)  # a default that is no JSON is only left out
-            schema = as_object(untitled(model.model_json_schema(by_alias=True)))
+            schema = as_object(strip_titles(model.model_json_schema(by_alias=True)))
     except PydanticUserError as error:
         why = error.message.splitlines()[0]
         raise UsageError(f"`{function.__name__}` has a parameter no JSON can describe: {why}"[:500]) from None
@@ -238,20 +240,20 @@ def schema_of(
     return schema, validate
 
 
-def untitled(schema: Json, names: bool = False) -> Json:
+def strip_titles(schema: Json, names: bool = False) -> Json:
     """Return a schema without the titles generated from names; keys below `properties` are names and stay."""
     if isinstance(schema, list):
-        return [untitled(item) for item in schema]
+        return [strip_titles(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: untitled(value, key in ("properties", "$defs") and not names)
+        key: strip_titles(value, key in ("properties", "$defs") and not names)
         for key, value in schema.items()
         if names or key != "title"
     }
 
 
-def targets_of(targets: Targets, effect: Effect, names: Sequence[str]) -> tuple[TargetParameter, ...]:
+def build_targets(targets: Targets, effect: Effect, names: Sequence[str]) -> tuple[TargetParameter, ...]:
     """Return the target parameters; raise UsageError for one the function does not have."""
     if isinstance(targets, Mapping):
         found = tuple(TargetParameter(parameter, ResourceKind(kind), effect) for parameter, kind in targets.items())
@@ -263,7 +265,7 @@ def targets_of(targets: Targets, effect: Effect, names: Sequence[str]) -> tuple[
     return found
 
 
-async def called(
+async def call_function(
     function: Callable[..., Any], validate: Callable[[Mapping[str, Json]], Any], arguments: Mapping[str, Json]
 ) -> ToolResult:
     """Call the function with arguments checked by type; what it raises, but RuntimeLost, becomes a failure."""
@@ -277,7 +279,7 @@ async def called(
         if inspect.iscoroutinefunction(function):
             value = await function(**keywords)
         else:
-            value, failure = await asyncio.to_thread(outcome, function, keywords)
+            value, failure = await asyncio.to_thread(catch_outcome, function, keywords)
             if failure is not None:
                 raise failure
             if isinstance(value, Awaitable):
@@ -287,11 +289,13 @@ async def called(
     except ForegateError as error:
         return ToolResult(False, str(error)[:_MAX_ERROR], error=type(error).__name__)
     except (Exception, SystemExit) as raised:
-        return ToolResult(False, f"{type(raised).__name__}: {_shown(raised, str)}"[:_MAX_ERROR], error="tool_error")
-    return result_of(value)
+        return ToolResult(
+            False, f"{type(raised).__name__}: {_format_value(raised, str)}"[:_MAX_ERROR], error="tool_error"
+        )
+    return build_result(value)
 
 
-def outcome(
+def catch_outcome(
     function: Callable[..., Any], keywords: Mapping[str, Any]
 ) -> tuple[Any, None] | tuple[None, Exception | SystemExit]:
     """Return what a function returns, and what it raises.
@@ -304,7 +308,7 @@ def outcome(
         return None, error
 
 
-def result_of(value: Any) -> ToolResult:
+def build_result(value: Any) -> ToolResult:
     """Return what a function returned as a result: a text as it is, a ToolResult itself, anything else as JSON."""
     if isinstance(value, ToolResult):
         return value
@@ -313,10 +317,10 @@ def result_of(value: Any) -> ToolResult:
     try:
         return ToolResult(True, to_json(value, inf_nan_mode="strings", bytes_mode="base64").decode())
     except Exception:  # a serializer or a property of the value's own may raise anything
-        return ToolResult(True, _shown(value)[:_MAX_ERROR])
+        return ToolResult(True, _format_value(value)[:_MAX_ERROR])
 
 
-def _shown(value: Any, show: Callable[[Any], str] = repr) -> str:
+def _format_value(value: Any, show: Callable[[Any], str] = repr) -> str:
     """Return a value as text, its type where it raises on the way."""
     try:
         return show(value)

@@ -12,7 +12,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
-from foregate.agent.tools.remote.address import Address
+from foregate.agent.tools.remote.address import RuntimeAddress
 from foregate.agent.tools.remote.frames import (
     VERSION,
     Attach,
@@ -25,8 +25,8 @@ from foregate.agent.tools.remote.frames import (
     Response,
     Seen,
     Welcome,
-    encode,
-    from_runtime,
+    encode_frame,
+    parse_runtime_frame,
 )
 from foregate.policy.elsewhere import Runtime
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
@@ -42,11 +42,11 @@ _SHOWN = 300
 Question = Request | Look | Recall
 
 
-class Gone(Exception):
+class ConnectionLost(Exception):
     """The connection broke, or could not be made; the message says why."""
 
 
-class Straight(connect):
+class DirectConnect(connect):
     """A connection that goes where it was told to: a redirect would take the token elsewhere."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
@@ -54,14 +54,14 @@ class Straight(connect):
         return exc
 
 
-class Connection:
+class RuntimeConnection:
     """Speaks with one runtime. `open` says hello; `agent` set, requests can be made.
 
     A broken connection is made again, and what was asked is asked again under its id, so that the runtime answers with
     what came of it. A runtime that stays away raises RuntimeLost.
     """
 
-    def __init__(self, address: Address, token: str, policy: Runtime) -> None:
+    def __init__(self, address: RuntimeAddress, token: str, policy: Runtime) -> None:
         self._address, self._token, self.policy = address, token, policy
         self.agent = ""
         self.welcome: Welcome | None = None
@@ -81,7 +81,7 @@ class Connection:
         try:
             async with self._connecting:
                 await self._connect()
-        except Gone as gone:
+        except ConnectionLost as gone:
             raise UsageError(f"the runtime at {self.url} cannot be used: {gone}") from None
         assert self.welcome is not None
         return self.welcome
@@ -98,27 +98,27 @@ class Connection:
         async def attempt() -> Response | Seen:
             try:
                 async with asyncio.timeout(within):
-                    return await self._once(question())
+                    return await self._ask_once(question())
             except TimeoutError:
-                raise Gone("it does not answer") from None
+                raise ConnectionLost("it does not answer") from None
 
         patience = self.policy.patience if patience is None else patience
         backoff = self.policy.backoff / 1000
         retrying = AsyncRetrying(
             stop=stop_after_delay(patience),
             wait=wait_exponential(multiplier=backoff, max=max(backoff, _LONGEST_WAIT)),
-            retry=retry_if_exception_type(Gone),
+            retry=retry_if_exception_type(ConnectionLost),
             reraise=True,
         )
         try:
             try:
                 # It may work for long before the connection breaks: patience counts from then.
                 return await attempt()
-            except Gone:
+            except ConnectionLost:
                 if not patience:
                     raise
             answer: Response | Seen = await retrying(attempt)
-        except Gone as gone:
+        except ConnectionLost as gone:
             raise RuntimeLost(f"the runtime at {self.url} is lost: {gone}") from None
         return answer
 
@@ -127,7 +127,7 @@ class Connection:
         if self._connection is not None and self._attached:
             with suppress(ConnectionClosed, TimeoutError):
                 async with asyncio.timeout(self.policy.timeout):
-                    await self._connection.send(encode(Cancel(id)))
+                    await self._connection.send(encode_frame(Cancel(id)))
 
     async def close(self) -> None:
         """End the connection."""
@@ -138,10 +138,10 @@ class Connection:
             await self._connection.close()
         self._connection = None
 
-    async def _once(self, question: Question) -> Response | Seen:
-        text = encode(question)
+    async def _ask_once(self, question: Question) -> Response | Seen:
+        text = encode_frame(question)
         async with self._connecting:
-            connection = await self._ready()
+            connection = await self._get_connection()
         assert self.welcome is not None
         if len(text.encode()) > self.welcome.max_message:
             raise UsageError(
@@ -153,14 +153,14 @@ class Connection:
             await connection.send(text)
             return await answer
         except ConnectionClosed as closed:
-            raise Gone(reason(closed)) from None
+            raise ConnectionLost(describe_end(closed)) from None
         finally:
             if self._waiting.get(question.id) is answer:
                 del self._waiting[question.id]
             if answer.done() and not answer.cancelled():
                 answer.exception()  # asked for, so that nobody warns of it
 
-    async def _ready(self) -> ClientConnection:
+    async def _get_connection(self) -> ClientConnection:
         """Return a connection through which the runtime knows who asks."""
         if self._connection is None:
             await self._connect()
@@ -168,13 +168,13 @@ class Connection:
         assert connection is not None
         if not self._attached:
             try:
-                await connection.send(encode(Attach(self.agent)))
-                said = await self._next(connection)
-            except (Gone, ConnectionClosed) as error:
+                await connection.send(encode_frame(Attach(self.agent)))
+                said = await self._read_next(connection)
+            except (ConnectionLost, ConnectionClosed) as error:
                 self._connection = None
-                raise Gone(str(error) if isinstance(error, Gone) else reason(error)) from None
+                raise ConnectionLost(str(error) if isinstance(error, ConnectionLost) else describe_end(error)) from None
             if not isinstance(said, Attached):
-                raise Gone("it did not take us in")
+                raise ConnectionLost("it did not take us in")
             self._attached = True
             self._reader = asyncio.ensure_future(self._read(connection))
         return connection
@@ -184,7 +184,7 @@ class Connection:
         quiet.addHandler(logging.NullHandler())
         quiet.propagate = False
         try:
-            self._connection = await Straight(
+            self._connection = await DirectConnect(
                 self.url,
                 additional_headers={"Authorization": f"Bearer {self._token}"},
                 user_agent_header=None,
@@ -199,14 +199,16 @@ class Connection:
             )
         except InvalidStatus as error:
             status = error.response.status_code
-            raise Gone("it refused the token" if status == 401 else f"it answered with HTTP {status}") from None
+            raise ConnectionLost(
+                "it refused the token" if status == 401 else f"it answered with HTTP {status}"
+            ) from None
         except (OSError, TimeoutError, InvalidHandshake, WebSocketException) as error:
-            raise Gone(f"{error or type(error).__name__}"[:_SHOWN]) from None
+            raise ConnectionLost(f"{error or type(error).__name__}"[:_SHOWN]) from None
         self._attached = False
         try:
-            said = await self._next(self._connection)
+            said = await self._read_next(self._connection)
             self._greet(said)
-        except Gone:
+        except ConnectionLost:
             connection, self._connection = self._connection, None
             await connection.close()
             raise
@@ -214,24 +216,24 @@ class Connection:
     def _greet(self, said: object) -> None:
         """Check what a runtime says first; one that offers other tools than before is another one."""
         if not isinstance(said, Welcome) or said.v != VERSION:
-            raise Gone("it speaks another version of this protocol; update the older side")
+            raise ConnectionLost("it speaks another version of this protocol; update the older side")
         if self.welcome is not None and said.tools != self.welcome.tools:
-            raise Gone("it offers other tools than before; open a new session")
+            raise ConnectionLost("it offers other tools than before; open a new session")
         self.welcome = said
 
-    async def _next(self, connection: ClientConnection) -> object:
-        """Return the next message of the handshake; raise Gone with the runtime's reason, or ours."""
+    async def _read_next(self, connection: ClientConnection) -> object:
+        """Return the next message of the handshake; raise ConnectionLost with the runtime's reason, or ours."""
         try:
             async with asyncio.timeout(self.policy.timeout):
-                said = from_runtime(await connection.recv(), self.policy.max_message)
+                said = parse_runtime_frame(await connection.recv(), self.policy.max_message)
         except TimeoutError:
-            raise Gone("it did not answer in time") from None
+            raise ConnectionLost("it did not answer in time") from None
         except ConnectionClosed as closed:
-            raise Gone(reason(closed)) from None
+            raise ConnectionLost(describe_end(closed)) from None
         except InvalidJson as error:
-            raise Gone(f"it sent what no runtime sends: {error}"[:_SHOWN]) from None
+            raise ConnectionLost(f"it sent what no runtime sends: {error}"[:_SHOWN]) from None
         if isinstance(said, Refused):
-            raise Gone(said.message[:_SHOWN])
+            raise ConnectionLost(said.message[:_SHOWN])
         return said
 
     async def _read(self, connection: ClientConnection) -> None:
@@ -239,7 +241,7 @@ class Connection:
         why, stray = "the connection was closed", 0
         try:
             async for message in connection:
-                said = from_runtime(message, self.policy.max_message)
+                said = parse_runtime_frame(message, self.policy.max_message)
                 match said:
                     case Refused():
                         why = said.message[:_SHOWN]
@@ -252,7 +254,7 @@ class Connection:
                 if stray > _STRAY:
                     raise InvalidJson("it answers what nobody asked")
         except ConnectionClosed as closed:
-            why = reason(closed)
+            why = describe_end(closed)
         except (InvalidJson, msgspec.DecodeError) as error:
             why = f"it sent what no runtime sends: {error}"[:_SHOWN]
             connection.transport.abort()  # nothing more is read from one that breaks the rules, not even its goodbye
@@ -260,11 +262,11 @@ class Connection:
             self._connection, self._attached = None, False
             for waiting in self._waiting.values():
                 if not waiting.done():
-                    waiting.set_exception(Gone(why))
+                    waiting.set_exception(ConnectionLost(why))
             await connection.close()
 
 
-def reason(closed: ConnectionClosed) -> str:
+def describe_end(closed: ConnectionClosed) -> str:
     """Return why a connection ended, in a few words."""
     frame = closed.rcvd or closed.sent
     if frame is None:

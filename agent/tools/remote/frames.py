@@ -45,7 +45,7 @@ class Request(Frame, frozen=True, tag="request", forbid_unknown_fields=True):
     approved: bool = False
 
 
-class Asked(Struct, frozen=True, forbid_unknown_fields=True):
+class CallToSurvey(Struct, frozen=True, forbid_unknown_fields=True):
     """A call that is to be looked at."""
 
     tool: str
@@ -56,7 +56,7 @@ class Look(Frame, frozen=True, tag="look", forbid_unknown_fields=True):
     """Asks what calls would touch, as it is now; runs nothing."""
 
     id: str
-    calls: tuple[Asked, ...]
+    calls: tuple[CallToSurvey, ...]
 
 
 class Cancel(Frame, frozen=True, tag="cancel", forbid_unknown_fields=True):
@@ -127,25 +127,25 @@ FromAgent = Attach | Request | Look | Cancel | Recall
 FromRuntime = Welcome | Attached | Seen | Response | Refused
 
 
-def encode(frame: Frame) -> str:
+def encode_frame(frame: Frame) -> str:
     """Return a message as text, with every field of its kind: who reads it need not know what is left out."""
     unset = {one.encode_name: one.default for one in msgspec.structs.fields(frame) if one.default is not NODEFAULT}
     return strict_json.encode_record({"type": type(frame).__name__.lower(), **unset, **codec.dump(frame)}).decode()
 
 
-def from_agent(message: str | bytes, bound: int) -> FromAgent:
+def parse_agent_frame(message: str | bytes, bound: int) -> FromAgent:
     """Return what an agent says in a message of at most `bound` bytes; raise InvalidJson naming the defect."""
-    said: FromAgent = _read(message, bound, FromAgent)
+    said: FromAgent = _parse(message, bound, FromAgent)
     return said
 
 
-def from_runtime(message: str | bytes, bound: int) -> FromRuntime:
+def parse_runtime_frame(message: str | bytes, bound: int) -> FromRuntime:
     """Return what a runtime says in a message of at most `bound` bytes; raise InvalidJson naming the defect."""
-    said: FromRuntime = _read(message, bound, FromRuntime)
+    said: FromRuntime = _parse(message, bound, FromRuntime)
     return said
 
 
-def _read(message: str | bytes, bound: int, kind: Any) -> Any:
+def _parse(message: str | bytes, bound: int, kind: Any) -> Any:
     if isinstance(message, bytes):
         raise InvalidJson("it is binary; messages are text")
     value = strict_json.parse(message, max_bytes=bound, max_depth=_DEEPEST)

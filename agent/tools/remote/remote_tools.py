@@ -10,8 +10,8 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from foregate.agent.tools.remote.connection import Connection
-from foregate.agent.tools.remote.frames import Asked, Look, Problem, Recall, Request, Response, Seen, Welcome
+from foregate.agent.tools.remote.connection import RuntimeConnection
+from foregate.agent.tools.remote.frames import CallToSurvey, Look, Problem, Recall, Request, Response, Seen, Welcome
 from foregate.agent.tools.tool_source import BaseToolSource
 from foregate.gates.schema_check import SchemaCheck
 from foregate.schemas import codec, strict_json
@@ -37,9 +37,11 @@ _MARGIN = 5
 class RemoteTools(BaseToolSource):
     """The tools of a runtime for one session, whose name is part of each request's id."""
 
-    def __init__(self, connection: Connection, specs: Mapping[str, ToolSpec] | None = None, session: str = "") -> None:
+    def __init__(
+        self, connection: RuntimeConnection, specs: Mapping[str, ToolSpec] | None = None, session: str = ""
+    ) -> None:
         self._connection, self._session = connection, session
-        self._specs = dict(specs) if specs is not None else specs_of(connection.welcome, connection)
+        self._specs = dict(specs) if specs is not None else build_specs(connection.welcome, connection)
         self._seen: dict[str, Survey] = {}
         self._looks = count(1)
 
@@ -55,15 +57,17 @@ class RemoteTools(BaseToolSource):
         """Have the runtime survey calls, for `survey`; raise RuntimeLost where it cannot be asked."""
         wanted = [call for call in calls if call.name in self._specs and call.arguments is not None]
         found: dict[str, Survey] = {}
-        for part in parts(wanted):
-            look = Look(f"look:{next(self._looks)}:{self._session}", tuple(Asked(call.name, call.raw) for call in part))
+        for part in split_calls(wanted):
+            look = Look(
+                f"look:{next(self._looks)}:{self._session}", tuple(CallToSurvey(call.name, call.raw) for call in part)
+            )
             try:
                 said = await self._connection.ask(partial(replace, look), within=self._connection.policy.timeout)
             except UsageError:
                 continue  # too large to be said, so nobody looks at it, and it is held
             surveys = said.surveys if isinstance(said, Seen) else ()
             if len(surveys) == len(part):
-                found |= {call.digest: survey_of(data) for call, data in zip(part, surveys, strict=True)}
+                found |= {call.digest: parse_survey(data) for call, data in zip(part, surveys, strict=True)}
         self._seen = found
 
     def survey(self, call: ToolCall) -> Survey | None:
@@ -91,7 +95,7 @@ class RemoteTools(BaseToolSource):
                 await self._connection.cancel(id)
         if not isinstance(said, Response):
             raise RuntimeLost("the runtime answered something else than what was asked")
-        return result_of(said)
+        return build_result(said)
 
     async def reconcile(self, call: str, digest: str) -> Reconciled | None:
         """Return what came of an earlier call of the session, None where the runtime cannot tell, or not now."""
@@ -103,7 +107,7 @@ class RemoteTools(BaseToolSource):
             return None
         if not isinstance(said, Response) or said.state not in ("finished", "refused"):
             return None
-        result = result_of(said)
+        result = build_result(said)
         ran = said.state == "finished" and (result.ok or bool(result.changes) or result.exit_code is not None)
         return (
             None
@@ -119,7 +123,7 @@ class RemoteTools(BaseToolSource):
         return f"{self._session}:{call}"
 
 
-def parts(calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
+def split_calls(calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
     """Return calls in groups that are looked at together: a few, and no large one beside others."""
     found: list[list[ToolCall]] = []
     for call in calls:
@@ -130,7 +134,7 @@ def parts(calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
     return found
 
 
-def specs_of(welcome: Welcome | None, connection: Connection) -> dict[str, ToolSpec]:
+def build_specs(welcome: Welcome | None, connection: RuntimeConnection) -> dict[str, ToolSpec]:
     """Return a runtime's tools as ours; raise UsageError for what no honest runtime offers."""
     tools = welcome.tools if welcome is not None else ()
     policy = connection.policy
@@ -154,7 +158,7 @@ def specs_of(welcome: Welcome | None, connection: Connection) -> dict[str, ToolS
     return found
 
 
-def survey_of(data: Mapping[str, Json]) -> Survey:
+def parse_survey(data: Mapping[str, Json]) -> Survey:
     """Return what a runtime says it found; what cannot be read is a problem, which holds the call."""
     try:
         found = codec.load(Survey, data)
@@ -167,14 +171,16 @@ def survey_of(data: Mapping[str, Json]) -> Survey:
     return replace(found, atoms=(), secrets=found.secrets[:_RESOURCES], problem=problem)
 
 
-def result_of(response: Response) -> ToolResult:
+def build_result(response: Response) -> ToolResult:
     """Return what a runtime answers as a result: its words are external, and it charges nothing."""
     if response.state == "finished":
         try:
             result = codec.load(ToolResult, response.data or {})
         except (InvalidJson, ValueError):
             return ToolResult(False, "the runtime's answer cannot be read", error="runtime_answer", unknown=True)
-        evidence = tuple(external(record) for record in result.evidence if len(record.resource.id) <= _ID)[:_RECORDS]
+        evidence = tuple(mark_external(record) for record in result.evidence if len(record.resource.id) <= _ID)[
+            :_RECORDS
+        ]
         changes = tuple(change for change in result.changes if len(change.resource.id) <= _ID)[:_RECORDS]
         return ToolResult(
             result.ok,
@@ -188,12 +194,12 @@ def result_of(response: Response) -> ToolResult:
         )
     problem = response.errors[0] if response.errors else Problem("runtime_answer", "it gave no reason")
     if response.state == "refused":
-        return ToolResult(False, refusal(problem), error=problem.code[:64], origin=Origin.EXTERNAL)
+        return ToolResult(False, describe_refusal(problem), error=problem.code[:64], origin=Origin.EXTERNAL)
     why = f"the runtime cannot tell what came of it ({problem.message[:200]})"
     return ToolResult(False, why, error="runtime_unknown", unknown=True, origin=Origin.EXTERNAL)
 
 
-def refusal(problem: Problem) -> str:
+def describe_refusal(problem: Problem) -> str:
     """Return what a model reads of a call the runtime did not run: why, what cures it, and what that showed."""
     said: dict[str, Json] = {"not_run": problem.code, "why": problem.message}
     if problem.remedy is not None:
@@ -203,6 +209,6 @@ def refusal(problem: Problem) -> str:
     return strict_json.encode_record(said).decode()
 
 
-def external(record: EvidenceRecord) -> EvidenceRecord:
+def mark_external(record: EvidenceRecord) -> EvidenceRecord:
     """Return a record as what it is: another machine's word."""
     return replace(record, origin=Origin.EXTERNAL)

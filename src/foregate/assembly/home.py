@@ -76,28 +76,28 @@ class Home:
         """What was typed at the chat's prompt."""
         return self.root / "history"
 
-    def log(self) -> SqliteLog:
+    def open_log(self) -> SqliteLog:
         """Return the log of this home, made where there is none; raise LogError for a file that is no log of ours."""
         from foregate.telemetry.log.sqlite_log import SqliteLog
 
         return SqliteLog(self.events)
 
-    def store(self) -> Blobs:
+    def open_blobs(self) -> Blobs:
         """Return the blob store of this home."""
         from foregate.telemetry.log.file_blobs import FileBlobs
 
         return FileBlobs(self.blobs)
 
 
-def session_name(now: datetime | None = None) -> str:
+def build_session_name(now: datetime | None = None) -> str:
     """Return a name that sorts by time, `20261121-064512-ab3f`; four random digits tell those of one second apart."""
     return f"{now or datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
-async def fresh_name(log: Log) -> str:
+async def find_fresh_name(log: Log) -> str:
     """Return a session name that `log` does not hold yet."""
     while True:
-        name = session_name()
+        name = build_session_name()
         try:
             await log.head(name)
         except LogError:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from foregate.agent.tools.mcp.mcp_tools import McpTools
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
     from foregate.agent.workspace.workspace import Workspace
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.setting import SessionOptions
     from foregate.policy.policy import Policy
 
 
-def configured_servers(setting: Setting) -> tuple[list[ServerConfiguration], list[str]]:
+def read_mcp_servers(setting: SessionOptions) -> tuple[list[ServerConfiguration], list[str]]:
     """Return the MCP servers of a setting and remarks on their file; raise UsageError for one that cannot be read."""
     if setting.mcp is None:
         return [], []
@@ -26,19 +26,19 @@ def configured_servers(setting: Setting) -> tuple[list[ServerConfiguration], lis
     return read_servers(Path(setting.mcp).expanduser())
 
 
-def own_files(setting: Setting, configured: Sequence[ServerConfiguration]) -> list[Path]:
+def find_own_files(setting: SessionOptions, configured: Sequence[ServerConfiguration]) -> list[Path]:
     """Return the files by which somebody could have Foregate start a process: where servers are or would be listed,
     what they run, and what is pinned of them."""
-    from foregate.agent.tools.mcp.server_configuration import servers_place
+    from foregate.agent.tools.mcp.server_configuration import get_servers_place
 
-    places = [servers_place(environ=setting.environ), Home(Home.path(setting.environ)).pins]
+    places = [get_servers_place(environ=setting.environ), Home(Home.path(setting.environ)).pins]
     places += [Path(setting.mcp).expanduser()] if setting.mcp is not None else []
     words = [Path(word).expanduser() for server in configured for word in (server.command, *server.args)]
     return [*places, *(word for word in words if word.is_absolute() and word.is_file())]
 
 
 async def start_servers(
-    configured: Sequence[ServerConfiguration], setting: Setting, policy: Policy, workspace: Workspace
+    configured: Sequence[ServerConfiguration], setting: SessionOptions, policy: Policy, workspace: Workspace
 ) -> McpTools:
     """Return the MCP servers, started; raise UsageError where the extra is not installed."""
     try:

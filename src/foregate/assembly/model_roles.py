@@ -16,7 +16,7 @@ Speak = Callable[[Model], Model]
 """Makes a model one that makes its calls in the session's dialect."""
 
 
-class Roles:
+class ModelRoles:
     """The models of the roles in a session; what the configuration names is made when it is first asked for."""
 
     def __init__(
@@ -34,13 +34,13 @@ class Roles:
         )
         self._made: dict[Role, tuple[Model, Model]] = {}
 
-    def model(self, role: Role) -> Model:
+    def get_model(self, role: Role) -> Model:
         """Return the model of a role; raise UsageError where the configuration wants an endpoint and there is none."""
         wanted = self._configuration.models.of(role)
         if wanted.provider == "session":
             return self._session_model
         if role not in self._made:
-            made = model_of(wanted, self._environ)
+            made = open_model(wanted, self._environ)
             self._made[role] = (made, self._speak(made))
         return self._made[role][1]
 
@@ -54,7 +54,7 @@ class Roles:
                 await model.close()
 
 
-def model_of(wanted: ModelConfiguration, environ: Mapping[str, str]) -> Model:
+def open_model(wanted: ModelConfiguration, environ: Mapping[str, str]) -> Model:
     """Return the model a section of the configuration names; raise UsageError where there is no such endpoint."""
     from foregate.agent.models.openai.model import from_environment
     from foregate.agent.models.rehearsal.model import RehearsalModel

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from foregate.assembly.home import Home, find_session, fresh_name
-from foregate.assembly.model_roles import Roles
-from foregate.assembly.setting import Setting
+from foregate.assembly.home import Home, find_fresh_name, find_session
+from foregate.assembly.model_roles import ModelRoles
+from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.protocols import Blobs, Log, Model
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import Configuration, PlanMode
     from foregate.agent.session.session import Session
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-    from foregate.agent.tools.remote.connection import Connection
+    from foregate.agent.tools.remote.connection import RuntimeConnection
     from foregate.agent.tools.tool import Tool
     from foregate.agent.workspace.workspace import Workspace
-    from foregate.assembly.model_roles import Roles
+    from foregate.assembly.model_roles import ModelRoles
     from foregate.policy.policy import Policy
     from foregate.policy.source.load import LoadedPolicy
 
@@ -38,7 +38,7 @@ NO_ENDPOINT = (
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenSession:
     """An open session, the policy it runs under with its provenance, the configuration of plan mode with its models,
     and `notes`: sentences a person should read.
     """
@@ -49,7 +49,7 @@ class Opened:
     name: str
     resumed: bool
     configuration: Configuration
-    roles: Roles
+    roles: ModelRoles
     dialect: str
     notes: tuple[str, ...]
     _resources: AsyncExitStack
@@ -61,7 +61,7 @@ class Opened:
             await self.session.close(end=end and self.session.state.task is None)
 
 
-async def open_session(setting: Setting) -> Opened:
+async def open_session(setting: SessionOptions) -> OpenSession:
     """Open a new session, or an existing one where `resume` names it; nothing is written when this raises.
 
     Raises UsageError, WorkspaceError, PolicyError, LogError or SessionHeld, each one sentence.
@@ -79,10 +79,10 @@ async def open_session(setting: Setting) -> Opened:
             place = Place(setting.log, setting.blobs or MemoryBlobs())
         else:
             home = Home.open(setting.environ)
-            log = home.log()
+            log = home.open_log()
             resources.callback(log.close)
-            place = Place(log, setting.blobs or home.store(), home.memory, (home.root,))
-        opened = await _open(setting, place, model, notes, resources)
+            place = Place(log, setting.blobs or home.open_blobs(), home.memory, (home.root,))
+        opened = await _open_session(setting, place, model, notes, resources)
         opened._resources = resources.pop_all()
     return opened
 
@@ -96,48 +96,48 @@ class Place(NamedTuple):
     own: tuple[Path, ...] = ()
 
 
-async def _open(
-    setting: Setting, place: Place, model: Model, notes: tuple[str, ...], resources: AsyncExitStack
-) -> Opened:
-    from foregate.agent.effects.reconcile import hear_from_there
-    from foregate.agent.loop.delegate import child
-    from foregate.agent.planning.confirm.plan_desk import PlanDesk
-    from foregate.agent.serving.served_policy import served
+async def _open_session(
+    setting: SessionOptions, place: Place, model: Model, notes: tuple[str, ...], resources: AsyncExitStack
+) -> OpenSession:
+    from foregate.agent.effects.reconcile import reconcile_remote_calls
+    from foregate.agent.loop.delegate import run_child_task
+    from foregate.agent.planning.confirm.plan_desk import PlanController
+    from foregate.agent.serving.served_policy import narrow_policy
     from foregate.agent.session.resume import fold_session, resume
     from foregate.agent.session.session import Session
     from foregate.agent.workspace.local import LocalWorkspace
-    from foregate.assembly.model_roles import Roles
-    from foregate.assembly.own_secrets import own_secrets
-    from foregate.assembly.remote import introduce, reached, remarks_on
-    from foregate.policy.source.record import record
+    from foregate.assembly.model_roles import ModelRoles
+    from foregate.assembly.own_secrets import find_own_secrets
+    from foregate.assembly.remote import connect_runtime, introduce_session, list_remarks
+    from foregate.policy.source.record import record_layers
     from foregate.telemetry.log.masking import mask_text
     from foregate.telemetry.otel.switch import open_telemetry
 
     log = place.log
     configuration, looked_for = choose_configuration(setting)
-    name = await find_session(log, setting.resume) if setting.resume else await fresh_name(log)
-    began = await beginning_of(log, name) if setting.resume else None
+    name = await find_session(log, setting.resume) if setting.resume else await find_fresh_name(log)
+    began = await read_beginning(log, name) if setting.resume else None
     recorded = began.runtime if began is not None else None
     workspace = LocalWorkspace(began.workspace if began is not None else setting.workspace)
     resources.callback(workspace.close)
-    rules = guarded_policy(setting, workspace.root, place.own, looked_for)
-    policy = served(rules.policy) if setting.serving else rules.policy
-    speak = partial(spoken_in, configuration, policy)
+    rules = protect_own_files(setting, workspace.root, place.own, looked_for)
+    policy = narrow_policy(rules.policy) if setting.serving else rules.policy
+    speak = partial(wrap_in_dialect, configuration, policy)
     dialect = setting.dialect or ("" if setting.resume else configuration.dialect.name)
     speak(dialect or "native", model)  # one nobody knows is refused before anything is written
     remarks = list(rules.remarks)
-    runtime = await reached(setting, policy, recorded)
+    runtime = await connect_runtime(setting, policy, recorded)
     if runtime is not None:
         resources.push_async_callback(runtime.close)
-        remarks += remarks_on(policy, rules.servers)
+        remarks += list_remarks(policy, rules.servers)
     source, of_servers = await open_tools(setting, rules, policy, workspace, place.memory, runtime, recorded, resources)
     remarks += of_servers
     lease = await log.claim(name, create=not setting.resume)
     resources.push_async_callback(log.release, lease)
-    secrets = own_secrets(
+    secrets = find_own_secrets(
         setting.environ, policy.sensitive, models=[model], servers=rules.servers, more=setting.secrets
     )
-    telemetry, said = open_telemetry(setting.environ, provider_of(model), secrets)
+    telemetry, said = open_telemetry(setting.environ, name_provider(model), secrets)
     if telemetry is not None:
         resources.push_async_callback(telemetry.close)
         if setting.resume:
@@ -145,7 +145,7 @@ async def _open(
     state = await fold_session(log, name) if setting.resume else None
     spoken = dialect or (state.dialect if state is not None else "native")
     speaking = speak(spoken, model)
-    roles = Roles(configuration, speaking, setting.environ, partial(speak, spoken))
+    roles = ModelRoles(configuration, speaking, setting.environ, partial(speak, spoken))
     resources.push_async_callback(roles.close)
     session = Session(
         log=log,
@@ -157,10 +157,10 @@ async def _open(
         workspace=workspace,
         state=state,
         person=setting.person,
-        listeners=(*setting.listeners, *([telemetry.hear] if telemetry is not None else ())),
-        layers=record(rules.loaded, rules.guard),
-        delegate=child,
-        plan_driver=lambda session: PlanDesk(session, configuration, roles.model),
+        listeners=(*setting.listeners, *([telemetry.take_event] if telemetry is not None else ())),
+        layers=record_layers(rules.loaded, rules.guard),
+        delegate=run_child_task,
+        plan_driver=lambda session: PlanController(session, configuration, roles.get_model),
         prefetch=configuration.streaming.execute == "observations",
         on_text=setting.on_text,
         secrets=secrets,
@@ -171,12 +171,12 @@ async def _open(
         runs_at = runtime.url if runtime is not None else ""
         await session.start(dialect=spoken if spoken != "native" else "", runtime=runs_at, agent=setting.agent)
     if runtime is not None:
-        await introduce(runtime, log, name)
-        await hear_from_there(session)
+        await introduce_session(runtime, log, name)
+        await reconcile_remote_calls(session)
     await record_switches(session, setting, spoken, configuration.mode)
     if recorded and runtime is None:
         notes = (*notes, f"the tools of this session ran in the runtime {recorded}; it has none without --runtime")
-    return Opened(
+    return OpenSession(
         session,
         rules.loaded,
         workspace,
@@ -200,30 +200,30 @@ class Rules(NamedTuple):
     remarks: list[str]
 
 
-def guarded_policy(setting: Setting, root: Path, own: tuple[Path, ...], looked_for: list[Path]) -> Rules:
+def protect_own_files(setting: SessionOptions, root: Path, own: tuple[Path, ...], looked_for: list[Path]) -> Rules:
     """Return the policy of a setting, with the files Foregate itself reads protected from the agent."""
-    from foregate.agent.tools.python.user_tools import file_of
-    from foregate.assembly.mcp import configured_servers, own_files
-    from foregate.assembly.protected_paths import guarded
+    from foregate.agent.tools.python.user_tools import find_file
+    from foregate.assembly.mcp import find_own_files, read_mcp_servers
+    from foregate.assembly.protected_paths import find_protected_globs
     from foregate.policy.policy import Policy
-    from foregate.policy.source.record import with_protected
+    from foregate.policy.source.record import add_protected_globs
 
     loaded, policy = choose_policy(setting, root)
-    named = None if isinstance(setting.policy, Policy) else policy_file(setting.policy, setting.environ)
-    configured, remarks = configured_servers(setting)
-    modules = [file for file in map(file_of, setting.tool_modules) if file is not None]
-    files = [*looked_for, *modules, *own_files(setting, configured), *([] if named is None else [named])]
-    guard = guarded(root, own, files)
-    return Rules(with_protected(policy, guard), loaded, guard, configured, remarks)
+    named = None if isinstance(setting.policy, Policy) else find_policy_file(setting.policy, setting.environ)
+    configured, remarks = read_mcp_servers(setting)
+    modules = [file for file in map(find_file, setting.tool_modules) if file is not None]
+    files = [*looked_for, *modules, *find_own_files(setting, configured), *([] if named is None else [named])]
+    guard = find_protected_globs(root, own, files)
+    return Rules(add_protected_globs(policy, guard), loaded, guard, configured, remarks)
 
 
 async def open_tools(
-    setting: Setting,
+    setting: SessionOptions,
     rules: Rules,
     policy: Policy,
     workspace: Workspace,
     memory: Path | None,
-    runtime: Connection | None,
+    runtime: RuntimeConnection | None,
     recorded: str | None,
     resources: AsyncExitStack,
 ) -> tuple[ToolSource, list[str]]:
@@ -231,10 +231,10 @@ async def open_tools(
     from foregate.agent.session.session_log import utc_now
     from foregate.agent.tools.tool import Toolbox
     from foregate.assembly.mcp import start_servers
-    from foregate.assembly.remote import remote_tools
+    from foregate.assembly.remote import open_remote_tools
 
     if runtime is not None:
-        return remote_tools(runtime), []
+        return open_remote_tools(runtime), []
     if recorded:
         return Toolbox([]), []
     if not rules.servers:
@@ -245,7 +245,7 @@ async def open_tools(
     return local_tools(setting, workspace, policy, memory, servers.tools), servers.notes
 
 
-async def record_switches(session: Session, setting: Setting, dialect: str, mode: PlanMode) -> None:
+async def record_switches(session: Session, setting: SessionOptions, dialect: str, mode: PlanMode) -> None:
     """Record what the setting wants otherwise than the log has it: dialect, dry run and mode."""
     state = session.state
     if dialect != state.dialect:
@@ -257,18 +257,18 @@ async def record_switches(session: Session, setting: Setting, dialect: str, mode
         await session.record(Draft(PolicyChanged(mode=mode), "person"))
 
 
-def spoken_in(configuration: Configuration, policy: Policy, dialect: str, model: Model) -> Model:
+def wrap_in_dialect(configuration: Configuration, policy: Policy, dialect: str, model: Model) -> Model:
     """Return the model as one that makes its calls in a dialect; raise UsageError for one nobody knows."""
     if dialect == "native":
         return model
-    from foregate.agent.dialects.choice import speaking
+    from foregate.agent.dialects.choice import build_dialect_model
     from foregate.agent.dialects.tags.names import Names
 
     names = Names.from_json(configuration.dialect.model_dump(exclude={"name"}))
-    return speaking(model, dialect, names, shell=policy.commands.execute_command == "run_shell")
+    return build_dialect_model(model, dialect, names, shell=policy.commands.execute_command == "run_shell")
 
 
-async def beginning_of(log: Log, name: str) -> SessionStarted:
+async def read_beginning(log: Log, name: str) -> SessionStarted:
     """Return what a session of the log began with; raise LogError for a session without a beginning."""
     first = await log.read(name, limit=1)
     if not first or not isinstance(first[0].body, SessionStarted):
@@ -292,7 +292,7 @@ def choose_model(wanted: Model | str | None, environ: Mapping[str, str]) -> tupl
     return (model, ()) if model is not None else (RehearsalModel(), (NO_ENDPOINT,))
 
 
-def provider_of(model: Model) -> str:
+def name_provider(model: Model) -> str:
     """Return whose kind of endpoint a model is, as OpenTelemetry names it: the wire spoken, not who serves it."""
     from foregate.agent.models.openai.model import OpenAIModel
 
@@ -300,47 +300,47 @@ def provider_of(model: Model) -> str:
     return "openai" if isinstance(model, OpenAIModel) else "foregate" if model.name == REHEARSAL else "custom"
 
 
-def choose_policy(setting: Setting, workspace: Path) -> tuple[LoadedPolicy | None, Policy]:
+def choose_policy(setting: SessionOptions, workspace: Path) -> tuple[LoadedPolicy | None, Policy]:
     """Return the policy in force; a Policy object is taken as it is, a file goes over the defaults."""
     from foregate.policy.policy import Policy
 
     if isinstance(setting.policy, Policy):
         return None, setting.policy
-    from foregate.policy.source.load import load
+    from foregate.policy.source.load import load_policy_layers
 
-    loaded = load(policy_file(setting.policy, setting.environ), workspace)
+    loaded = load_policy_layers(find_policy_file(setting.policy, setting.environ), workspace)
     return loaded, loaded.policy
 
 
-def choose_configuration(setting: Setting) -> tuple[Configuration, list[Path]]:
+def choose_configuration(setting: SessionOptions) -> tuple[Configuration, list[Path]]:
     """Return the configuration in force, and the places one is read from by this session or by the next."""
-    from foregate.agent.planning.format.configuration import Configuration, configuration_place, load_configuration
+    from foregate.agent.planning.format.configuration import Configuration, get_configuration_place, load_configuration
 
-    usual = configuration_place(environ=setting.environ)
+    usual = get_configuration_place(environ=setting.environ)
     if isinstance(setting.config, Configuration):
         return setting.config, [usual]
     configuration = load_configuration(setting.config, setting.environ)
-    return configuration, list(dict.fromkeys([usual, configuration_place(setting.config, setting.environ)]))
+    return configuration, list(dict.fromkeys([usual, get_configuration_place(setting.config, setting.environ)]))
 
 
-def policy_file(wanted: Path | str | None, environ: Mapping[str, str]) -> Path | None:
+def find_policy_file(wanted: Path | str | None, environ: Mapping[str, str]) -> Path | None:
     """Return the user's policy file: the one asked for, else FOREGATE_POLICY, else None; a Path is always a path."""
-    from foregate.policy.source.load import file_of
+    from foregate.policy.source.load import resolve_policy_file
 
     if isinstance(wanted, Path):
         return wanted.expanduser()
     named = wanted or environ.get("FOREGATE_POLICY")
-    return file_of(named) if named else None
+    return resolve_policy_file(named) if named else None
 
 
 def local_tools(
-    setting: Setting, workspace: Workspace, policy: Policy, memory: Path | None, more: Sequence[Tool] = ()
+    setting: SessionOptions, workspace: Workspace, policy: Policy, memory: Path | None, more: Sequence[Tool] = ()
 ) -> ToolSource:
     """Return the built-in tools, the caller's own, `more`, and the caller's own sources of tools, as one source.
 
     Raises UsageError where two tools share a name.
     """
-    from foregate.agent.tools.python.user_tools import tools_in
+    from foregate.agent.tools.python.user_tools import load_tools
     from foregate.agent.tools.tool import Tool, Toolbox
     from foregate.agent.tools.tool_source import ToolSources, complete_source
 
@@ -352,7 +352,7 @@ def local_tools(
         tools = list(builtin_tools(workspace, policy, memory=memory))
     names = {tool.spec.name for tool in tools}
     own = [tool for tool in given if isinstance(tool, Tool)]
-    for tool in [*own, *(made for place in setting.tool_modules for made in tools_in(place))]:
+    for tool in [*own, *(made for place in setting.tool_modules for made in load_tools(place))]:
         if tool.spec.name in names:
             raise UsageError(f"two tools are named `{tool.spec.name}`; rename yours, or open without the built-in ones")
         names.add(tool.spec.name)

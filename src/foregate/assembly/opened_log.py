@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened_log() -> Iterator[SqliteLog]:
+def open_home_log() -> Iterator[SqliteLog]:
     """Yield the log of the home, for reading."""
     from foregate.assembly.home import Home
 
-    log = Home.open().log()
+    log = Home.open().open_log()
     try:
         yield log
     finally:

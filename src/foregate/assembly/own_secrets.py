@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from foregate.assembly.runtime_token import TOKEN, token_of
+from foregate.assembly.runtime_token import TOKEN, read_token
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.log.secret import SHORTEST, Secret
 
@@ -27,7 +27,7 @@ _MARKED = 64
 """Characters of a name that a mark shows."""
 
 
-def own_secrets(
+def find_own_secrets(
     environ: Mapping[str, str],
     sensitive: Sensitive,
     *,
@@ -42,7 +42,11 @@ def own_secrets(
     environment, and `more`, by name. What `sensitive.common` lists is left out, and what is too short to be a secret.
     """
     found: dict[str, str] = {}
-    for name, text in (*_keys(environ, models), *(more or {}).items(), *_named(environ, sensitive, servers)):
+    for name, text in (
+        *_find_keys(environ, models),
+        *(more or {}).items(),
+        *_find_named_secrets(environ, sensitive, servers),
+    ):
         scheme = _SCHEME.match(text.strip())
         for value in (text.strip(), scheme[1] if scheme else ""):
             if _is_secret(value, sensitive):
@@ -50,13 +54,13 @@ def own_secrets(
     return tuple(Secret(re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:_MARKED], value) for value, name in found.items())
 
 
-def _keys(environ: Mapping[str, str], models: Iterable[Model]) -> Iterator[tuple[str, str]]:
+def _find_keys(environ: Mapping[str, str], models: Iterable[Model]) -> Iterator[tuple[str, str]]:
     """Yield the keys that are secret whatever the policy says."""
     from foregate.agent.models.openai.model import OpenAIModel
 
     yield KEY, environ.get(KEY, "")
     with suppress(UsageError):  # a token that cannot be used is refused where it is needed
-        yield TOKEN, token_of(environ)
+        yield TOKEN, read_token(environ)
     for model in models:
         while not isinstance(model, OpenAIModel) and (inner := getattr(model, "inner", None)) is not None:
             model = inner
@@ -64,36 +68,36 @@ def _keys(environ: Mapping[str, str], models: Iterable[Model]) -> Iterator[tuple
             yield KEY, model.key
 
 
-def _named(
+def _find_named_secrets(
     environ: Mapping[str, str], sensitive: Sensitive, servers: Sequence[ServerConfiguration]
 ) -> Iterator[tuple[str, str]]:
     """Yield what has the name of a secret, and the passwords in addresses."""
     for name, value in environ.items():
-        if _names_secret(name, sensitive):
+        if _is_secret_name(name, sensitive):
             yield name, value
         elif password := _PASSWORD.search(value):
             yield from ((name, text) for text in dict.fromkeys((password[1], unquote(password[1]))))
         elif name.startswith("OTEL_") and name.endswith("_HEADERS"):
             for pair in value.split(","):
                 header, _, text = pair.partition("=")
-                if _names_secret(header.strip(), sensitive):
+                if _is_secret_name(header.strip(), sensitive):
                     yield from ((header.strip(), one) for one in dict.fromkeys((text, unquote(text))))
     for server in servers:
-        for name, value in _given(server, environ).items():
-            if _names_secret(name, sensitive):
+        for name, value in _expand_values(server, environ).items():
+            if _is_secret_name(name, sensitive):
                 yield name, value
 
 
-def _given(server: ServerConfiguration, environ: Mapping[str, str]) -> dict[str, str]:
+def _expand_values(server: ServerConfiguration, environ: Mapping[str, str]) -> dict[str, str]:
     """Return what a server is given by name; nothing where a variable is missing, for it then does not start."""
-    from foregate.agent.tools.mcp.server_configuration import expanded
+    from foregate.agent.tools.mcp.server_configuration import expand_variables
 
     with suppress(UsageError):
-        return expanded({**server.env, **server.headers}, environ)
+        return expand_variables({**server.env, **server.headers}, environ)
     return {}
 
 
-def _names_secret(name: str, sensitive: Sensitive) -> bool:
+def _is_secret_name(name: str, sensitive: Sensitive) -> bool:
     """Whether a name is that of a secret; `x-api-key` counts as `X_API_KEY`."""
     from foregate.policy.risk.globs import matches_text
 

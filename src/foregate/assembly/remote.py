@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from foregate.assembly.runtime_token import TOKEN, token_of
+from foregate.assembly.runtime_token import TOKEN, read_token
 from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Log
 from foregate.schemas.tool_source import ToolSource
 
 if TYPE_CHECKING:
-    from foregate.agent.tools.remote.connection import Connection
-    from foregate.assembly.setting import Setting
+    from foregate.agent.tools.remote.connection import RuntimeConnection
+    from foregate.assembly.setting import SessionOptions
     from foregate.policy.policy import Policy
 
 _OWN_HASH = 16
@@ -24,7 +24,7 @@ UNDECLARED = (
 )
 
 
-async def reached(setting: Setting, policy: Policy, recorded: str | None) -> Connection | None:
+async def connect_runtime(setting: SessionOptions, policy: Policy, recorded: str | None) -> RuntimeConnection | None:
     """Return a connection to the runtime a session is to use, None for a session with tools of its own.
 
     `recorded` is the runtime an earlier process of the session used, None for a new session. Raises UsageError where
@@ -40,32 +40,32 @@ async def reached(setting: Setting, policy: Policy, recorded: str | None) -> Con
         import websockets  # noqa: F401
     except ImportError:
         raise UsageError("a runtime needs the extra `ws`; install it with `pip install 'foregate[ws]'`") from None
-    from foregate.agent.tools.remote.address import address_of
-    from foregate.agent.tools.remote.connection import Connection
+    from foregate.agent.tools.remote.address import parse_address
+    from foregate.agent.tools.remote.connection import RuntimeConnection
 
-    address = address_of(setting.runtime, insecure=setting.insecure_runtime)
-    token = token_of(setting.environ)
+    address = parse_address(setting.runtime, insecure=setting.insecure_runtime)
+    token = read_token(setting.environ)
     if not token:
         raise UsageError(f"the runtime wants a token; set {TOKEN} to the one it printed")
-    connection = Connection(address, token, policy.runtime)
+    connection = RuntimeConnection(address, token, policy.runtime)
     await connection.open()
     return connection
 
 
-def remarks_on(policy: Policy, servers: Sequence[object]) -> list[str]:
+def list_remarks(policy: Policy, servers: Sequence[object]) -> list[str]:
     """Return what a person should know who uses a runtime under a policy, with MCP servers configured here."""
     told = [UNDECLARED] if policy.runtime.declarations == "raise" else []
     return told + (["MCP servers are left out: all tools come from the runtime"] if servers else [])
 
 
-def remote_tools(connection: Connection) -> ToolSource:
+def open_remote_tools(connection: RuntimeConnection) -> ToolSource:
     """Return the tools of a runtime; raise UsageError for what no honest one offers."""
     from foregate.agent.tools.remote.remote_tools import RemoteTools
 
     return RemoteTools(connection)
 
 
-async def introduce(connection: Connection, log: Log, name: str) -> None:
+async def introduce_session(connection: RuntimeConnection, log: Log, name: str) -> None:
     """Tell the runtime which session asks, by a name no other session has, and that stays."""
     (first,) = await log.read(name, limit=1)
     connection.agent = f"{name}-{first.hash[:_OWN_HASH]}"

@@ -14,20 +14,20 @@ TOKEN, TOKEN_FILE = "FOREGATE_RUNTIME_TOKEN", "FOREGATE_RUNTIME_TOKEN_FILE"
 _SHORTEST, _LONGEST = 16, 512
 
 
-def token_of(environ: Mapping[str, str]) -> str:
+def read_token(environ: Mapping[str, str]) -> str:
     """Return the token of the environment, or of the file it names, "" where there is none.
 
     Raises UsageError for one nobody should rely on: too short, or in a file others may read.
     """
     token = environ.get(TOKEN, "").strip()
     if not token and (named := environ.get(TOKEN_FILE)):
-        token = _read(Path(named).expanduser())
+        token = _read_file(Path(named).expanduser())
     if token and not (_SHORTEST <= len(token) <= _LONGEST and token.isascii() and token.isprintable()):
         raise UsageError(f"the token has to be {_SHORTEST} to {_LONGEST} printable ASCII characters; make a new one")
     return token
 
 
-def _read(path: Path) -> str:
+def _read_file(path: Path) -> str:
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(file, "rb") as stream:
@@ -39,6 +39,6 @@ def _read(path: Path) -> str:
         raise UsageError(f"the token in `{path}` cannot be read ({error.strerror})") from None
 
 
-def fresh_token() -> str:
+def create_token() -> str:
     """Return a token nobody can guess."""
     return secrets.token_urlsafe(32)

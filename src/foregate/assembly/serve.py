@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from foregate.assembly.home import Home
 from foregate.assembly.open import choose_policy, local_tools, open_session
 from foregate.assembly.runtime_token import TOKEN
-from foregate.assembly.setting import Setting
+from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import LogError, UsageError
-from foregate.schemas.json_object import get_list, get_text, texts
+from foregate.schemas.json_object import as_texts, get_list, get_text
 from foregate.schemas.session_events import SessionStarted
-from foregate.schemas.visible import visible
+from foregate.schemas.visible import make_visible
 
 if TYPE_CHECKING:
     from foregate.agent.serving.tool_server import ToolServer
@@ -31,7 +31,7 @@ _SHOWN = 2000
 """Characters of an argument that somebody is shown who is asked about a call."""
 
 
-def endpoint(text: str) -> tuple[str, int]:
+def parse_endpoint(text: str) -> tuple[str, int]:
     """Return host and port of `HOST:PORT`; raise UsageError for anything else."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -40,7 +40,7 @@ def endpoint(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def tls_of(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+def load_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
     """Return TLS settings for a certificate and its key, None without; raise UsageError where they cannot be used."""
     if certificate is None and key is None:
         return None
@@ -54,15 +54,15 @@ def tls_of(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
     return context
 
 
-class Agents:
+class AgentSessions:
     """Opens the session that serves an agent: the one that served it before, or a new one."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: SessionOptions) -> None:
         self._setting = setting
         self._sessions: dict[str, str] = {}
         self.workspace = str(Path(setting.workspace).resolve())
 
-    async def recall(self, log: Log) -> None:
+    async def find_sessions(self, log: Log) -> None:
         """Find the sessions that served agents in this workspace before."""
         for name in reversed(await log.sessions()):
             for first in await log.read(name, limit=1):
@@ -70,17 +70,17 @@ class Agents:
                 if isinstance(body, SessionStarted) and body.agent and body.workspace == self.workspace:
                     self._sessions[body.agent] = name
 
-    async def enter(self, agent: str) -> tuple[ToolServer, Callable[[], Awaitable[None]]]:
+    async def open_agent(self, agent: str) -> tuple[ToolServer, Callable[[], Awaitable[None]]]:
         """Return what serves an agent, and what gives its session back; raise a ForegateError where it cannot be."""
-        from foregate.agent.serving.tool_server import ToolServer, Voice
+        from foregate.agent.serving.tool_server import RequestPerson, ToolServer
 
-        voice = Voice() if self._policy().serving.approvals == "caller" else None
+        voice = RequestPerson() if self._find_policy().serving.approvals == "caller" else None
         known = self._sessions.get(agent, "")
         opened = await open_session(replace(self._setting, person=voice, resume=known, agent=agent))
         self._sessions[agent] = opened.name
         server = ToolServer(opened.session)
 
-        async def leave() -> None:
+        async def close_agent() -> None:
             await server.close()
             await opened.close(end=False)
 
@@ -89,80 +89,80 @@ class Agents:
         except BaseException:
             await opened.close(end=False)
             raise
-        return server, leave
+        return server, close_agent
 
-    def _policy(self) -> Policy:
+    def _find_policy(self) -> Policy:
         return choose_policy(self._setting, Path(self.workspace))[1]
 
 
-def offered(setting: Setting) -> tuple[list[ToolSpec], Policy]:
+def list_served_tools(setting: SessionOptions) -> tuple[list[ToolSpec], Policy]:
     """Return the tools that are served and the policy in force; raise UsageError, WorkspaceError or PolicyError."""
-    from foregate.agent.serving.served_policy import served
+    from foregate.agent.serving.served_policy import narrow_policy
     from foregate.agent.workspace.local import LocalWorkspace
 
     workspace = LocalWorkspace(setting.workspace)
     try:
         _, policy = choose_policy(setting, workspace.root)
-        return list(local_tools(setting, workspace, policy, Home(Home.path()).memory).specs()), served(policy)
+        return list(local_tools(setting, workspace, policy, Home(Home.path()).memory).specs()), narrow_policy(policy)
     finally:
         workspace.close()
 
 
-async def serve_mcp(setting: Setting) -> None:
+async def serve_mcp(setting: SessionOptions) -> None:
     """Serve one client on standard input and output until it is gone; the session's name goes to standard error.
 
     To be told to end is an interrupt: what runs is stopped, and the session is complete.
     """
-    from foregate.agent.serving.tool_server import ToolServer, Voice
+    from foregate.agent.serving.tool_server import RequestPerson, ToolServer
 
     try:
         from foregate.agent.serving.mcp_server import McpServer
     except ImportError:
         raise UsageError("this needs the extra `mcp`; install it with `pip install 'foregate[mcp]'`") from None
-    specs, policy = offered(setting)
-    opened = await open_session(replace(setting, person=Voice()))
+    specs, policy = list_served_tools(setting)
+    opened = await open_session(replace(setting, person=RequestPerson()))
     server = ToolServer(opened.session)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     try:
         await server.begin()
         print(f"foregate: session {opened.name}", file=sys.stderr, flush=True)  # noqa: T201
-        await McpServer(server, specs, policy, shown).run()
+        await McpServer(server, specs, policy, describe_need).run()
     finally:
         await server.close(end=True)
         await opened.close()
 
 
-def shown(need: Need) -> str:
+def describe_need(need: Need) -> str:
     """Return what is asked in a few lines, with characters that hide something made visible."""
     lines = []
     for call in get_list(need.request, "calls"):
-        sent, reasons = get_text(call, "arguments"), texts(get_list(call, "why"), "why")
-        lines.append(visible(f"{get_text(call, 'tool')} {get_text(call, 'target')}".strip()))
-        lines.append(visible(f"  with {sent[:_SHOWN]}"))
+        sent, reasons = get_text(call, "arguments"), as_texts(get_list(call, "why"), "why")
+        lines.append(make_visible(f"{get_text(call, 'tool')} {get_text(call, 'target')}".strip()))
+        lines.append(make_visible(f"  with {sent[:_SHOWN]}"))
         if len(sent) > _SHOWN:
             lines.append(f"  and {len(sent) - _SHOWN} characters more")
-        lines.append(visible(f"  it asks because {'; '.join(reasons)}"))
+        lines.append(make_visible(f"  it asks because {'; '.join(reasons)}"))
     return "\n".join(["Foregate asks before it runs this:", *lines])
 
 
 async def serve_websocket(
-    setting: Setting, host: str, port: int, token: str, tls: ssl.SSLContext | None, ready: Callable[[str], None]
+    setting: SessionOptions, host: str, port: int, token: str, tls: ssl.SSLContext | None, ready: Callable[[str], None]
 ) -> None:
     """Serve until the process is told to end. `ready` is called with the address once agents can connect."""
     try:
         from foregate.agent.serving.websocket_server import WebSocketServer
     except ImportError:
         raise UsageError("this needs the extra `ws`; install it with `pip install 'foregate[ws]'`") from None
-    specs, policy = offered(setting)
-    agents = Agents(replace(setting, secrets={**setting.secrets, TOKEN: token}))
-    log = Home.open(setting.environ).log()
+    specs, policy = list_served_tools(setting)
+    agents = AgentSessions(replace(setting, secrets={**setting.secrets, TOKEN: token}))
+    log = Home.open(setting.environ).open_log()
     try:
-        await agents.recall(log)
+        await agents.find_sessions(log)
     except LogError as error:
         raise LogError(f"{error}; without the log nobody can tell what was run before") from None
     finally:
         log.close()
-    server = WebSocketServer(agents.enter, specs, token, policy.serving)
+    server = WebSocketServer(agents.open_agent, specs, token, policy.serving)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)

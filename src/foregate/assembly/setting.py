@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Setting:
+class SessionOptions:
     """What a session is opened with. `model` is a Model, a name at the configured endpoint, or None.
 
     `policy` is a Policy, a file, a shipped name, or None for FOREGATE_POLICY and the defaults. `config` is a

@@ -9,13 +9,13 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from foregate.assembly.home import find_session
-from foregate.gates.replay.counterfactuals import NO_CALL, Lever, Ruled
-from foregate.gates.sheet import said_first
+from foregate.gates.replay.counterfactuals import NO_CALL, Counterfactual, CounterfactualSearch
+from foregate.gates.sheet import find_first_origin
 from foregate.policy.policy import Policy
-from foregate.policy.source.difference import values
+from foregate.policy.source.difference import list_values
 from foregate.policy.source.load import default_policy
-from foregate.policy.source.record import origin_of, recorded_policy
-from foregate.policy.source.strict_yaml import dotted
+from foregate.policy.source.record import describe_origin, restore_policy
+from foregate.policy.source.strict_yaml import format_path
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.decision import Decision
 from foregate.schemas.errors import InvalidJson, LogError, UsageError
@@ -27,17 +27,25 @@ from foregate.schemas.ruling import Number, Remedy
 from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import catalogue_of
-from foregate.telemetry.audit.call_history import KINDS, Happened, aftermath
-from foregate.telemetry.audit.decisions import DecisionPoint, decision_points
+from foregate.schemas.tool_spec import build_catalogue
+from foregate.telemetry.audit.call_history import KINDS, CallHistoryEntry, read_call_history
+from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 from foregate.telemetry.audit.readable import Readable
-from foregate.telemetry.audit.rebuild_turn import JUDGING, LAYING, InForce, Nearby, RecordedTurn, body_at, recorded
+from foregate.telemetry.audit.rebuild_turn import (
+    JUDGING,
+    LAYING,
+    EventWindow,
+    InForce,
+    RecordedTurn,
+    find_body,
+    read_judged_turns,
+)
 
 _ADDRESS = re.compile(r"(?P<seq>[0-9]{1,18})\.(?P<gate>[a-z]+)")
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, InvalidJson)
 
 
-class Asked(Struct, frozen=True):
+class ExplainedCall(Struct, frozen=True):
     """The call a decision is about: as judged, what it would do, and who said its target first, at which event.
 
     `more` counts the other calls of the response the gate was asked about. `sent` are the arguments as the model sent
@@ -80,14 +88,14 @@ class Explanation(Struct, frozen=True):
     session: str
     point: DecisionPoint
     standing: str
-    asked: Asked
+    asked: ExplainedCall
     numbers: tuple[Measured, ...] = ()
     mode_from: str = ""
     rules: Mapping[str, str] = {}
     remedy: Remedy | None = None
     beside: tuple[Beside, ...] = ()
-    levers: tuple[Lever, ...] = ()
-    next: tuple[Happened, ...] = ()
+    levers: tuple[Counterfactual, ...] = ()
+    next: tuple[CallHistoryEntry, ...] = ()
 
     def to_json(self) -> Json:
         """Return the explanation as JSON values, every column present."""
@@ -117,11 +125,11 @@ def explain(log: Readable, session: str, seq: int, gate: str) -> Explanation:
         raise UsageError(
             f"event {seq} of session `{session}` is no judged turn; `foregate audit show {session}` lists decisions"
         )
-    points = {point.gate: point for point in decision_points([event])}
+    points = {point.gate: point for point in read_decisions([event])}
     if gate not in points:
         raise UsageError(f"`{gate}` was not asked about event {seq}; asked were {', '.join(points) or 'none'}")
     try:
-        return _explained(log, session, event, points[gate])
+        return _build_explanation(log, session, event, points[gate])
     except _UNREADABLE as error:
         raise LogError(
             f"event {seq} of session `{session}` cannot be explained ({type(error).__name__}: {error}); "
@@ -129,37 +137,42 @@ def explain(log: Readable, session: str, seq: int, gate: str) -> Explanation:
         ) from None
 
 
-def _explained(log: Readable, session: str, event: Event, point: DecisionPoint) -> Explanation:
-    turn = _turn(log, session, event)
+def _build_explanation(log: Readable, session: str, event: Event, point: DecisionPoint) -> Explanation:
+    turn = _read_turn(log, session, event)
     holds = turn.in_force
     values, tools = holds.require()
-    policy, catalogue = recorded_policy(values), catalogue_of(tools)
+    policy, catalogue = restore_policy(values), build_catalogue(tools)
     judgement, rows = turn.judgement, turn.judgement.decisions
     decision = next(row for row in rows if row.gate == point.gate)
-    call = _call(turn, rows, point)
+    call = _find_call(turn, rows, point)
     after = log.events(session, after=turn.turn.response - 1, kinds=KINDS)
     origins = Origins(policy, holds.layers)
-    numbers = tuple(_measured(number, origins) for number in point.numbers)
-    mode = origins.of(f"{point.gate}.mode") if hasattr(getattr(policy, point.gate, None), "mode") else ""
-    ruled = Ruled(turn.turn, rows, decision, call or NO_CALL, policy, catalogue)
-    happened = tuple(aftermath(after, event.seq, point.gate, call))
-    found = Explanation(session, point, "", Asked(), numbers, mode, levers=tuple(ruled.levers()), next=happened)
+    numbers = tuple(_explain_number(number, origins) for number in point.numbers)
+    mode = origins.describe(f"{point.gate}.mode") if hasattr(getattr(policy, point.gate, None), "mode") else ""
+    ruled = CounterfactualSearch(turn.turn, rows, decision, call or NO_CALL, policy, catalogue)
+    happened = tuple(read_call_history(after, event.seq, point.gate, call))
+    found = Explanation(
+        session, point, "", ExplainedCall(), numbers, mode, levers=tuple(ruled.find_counterfactuals()), next=happened
+    )
     if call is None:
         return found
-    verdict = judgement.verdict_of(call.id)
+    verdict = judgement.find_verdict(call.id)
     return replace(
         found,
         standing=next((r.standing.value for r in point.rulings if r.call == call.id), "allow"),
         asked=replace(
-            _asked(ruled.facts[call.id], call, len(turn.turn.calls) - 1), sent=_sent(log, session, turn, call)
+            _describe_call(ruled.facts[call.id], call, len(turn.turn.calls) - 1),
+            sent=_find_sent_arguments(log, session, turn, call),
         ),
-        rules={rule: origins.of(f"rules.list.{rule}") for rule in point.rules},
+        rules={rule: origins.describe(f"rules.list.{rule}") for rule in point.rules},
         remedy=verdict.ruling.remedy if verdict.gate == point.gate else None,
-        beside=tuple(_beside(ruled, judgement, point, call)),
+        beside=tuple(_find_other_calls(ruled, judgement, point, call)),
     )
 
 
-def _beside(ruled: Ruled, judgement: Judgement, point: DecisionPoint, call: ToolCall) -> Iterator[Beside]:
+def _find_other_calls(
+    ruled: CounterfactualSearch, judgement: Judgement, point: DecisionPoint, call: ToolCall
+) -> Iterator[Beside]:
     """Yield the gate's rulings on the other calls, and what its question held along with them."""
     rulings = {r.call: (r.standing, r.code, r.message) for r in point.rulings}
     for verdict in judgement.verdicts:
@@ -171,19 +184,19 @@ def _beside(ruled: Ruled, judgement: Judgement, point: DecisionPoint, call: Tool
             yield Beside(other.name[:128], ruled.facts[other.id].target, standing.value, code, message)
 
 
-def _turn(log: Readable, session: str, event: Event) -> RecordedTurn:
+def _read_turn(log: Readable, session: str, event: Event) -> RecordedTurn:
     """Return the turn judged at an event, with what held then."""
     start = InForce()
     for laying in log.events(session, until=event.seq, kinds=LAYING):
-        start = start.after(laying)
-    near = Nearby(log, session)
+        start = start.apply(laying)
+    near = EventWindow(log, session)
     events = log.events(session, after=event.seq - 1, until=event.seq, kinds=JUDGING)
-    for turn in recorded(events, near, start):
+    for turn in read_judged_turns(events, near, start):
         return turn
     raise LookupError(f"event {event.seq} is not there")
 
 
-def _call(turn: RecordedTurn, rows: Sequence[Decision], point: DecisionPoint) -> ToolCall | None:
+def _find_call(turn: RecordedTurn, rows: Sequence[Decision], point: DecisionPoint) -> ToolCall | None:
     """Return the call a decision is about: the first of its strictest rulings, else the first that still stood."""
     calls = {call.id: call for call in turn.turn.calls}
     for decision in rows:
@@ -196,25 +209,25 @@ def _call(turn: RecordedTurn, rows: Sequence[Decision], point: DecisionPoint) ->
     return next((calls[ruling.call] for ruling in order if ruling.call in calls), next(iter(calls.values()), None))
 
 
-def _asked(facts: CallFacts, call: ToolCall, more: int) -> Asked:
-    origin = said_first(facts)
+def _describe_call(facts: CallFacts, call: ToolCall, more: int) -> ExplainedCall:
+    origin = find_first_origin(facts)
     named = {resource.id for resource in facts.resources}
     at = next((atom.seq for atom in facts.survey.atoms if atom.text in named and atom.origin.value == origin), 0)
-    return Asked(call.name[:128], facts.target, call.raw, facts.effect.value, origin, at, more)
+    return ExplainedCall(call.name[:128], facts.target, call.raw, facts.effect.value, origin, at, more)
 
 
-def _sent(log: Readable, session: str, turn: RecordedTurn, call: ToolCall) -> str:
+def _find_sent_arguments(log: Readable, session: str, turn: RecordedTurn, call: ToolCall) -> str:
     """Return the arguments of a call as sent, where results were put in before it was judged."""
     if turn.turn.actor != "model" or not turn.turn.cause:
         return ""
-    program = body_at(turn.turn.cause, ModelResponded, Nearby(log, session)).program
+    program = find_body(turn.turn.cause, ModelResponded, EventWindow(log, session)).program
     calls = program.calls if program is not None else ()
     sent = next((recorded.arguments for recorded in calls if recorded.id == call.id), "")
     return sent if sent != call.raw else ""
 
 
-def _measured(number: Number, origins: Origins) -> Measured:
-    return Measured(number.name, number.value, number.bound, number.path, origins.of(number.path))
+def _explain_number(number: Number, origins: Origins) -> Measured:
+    return Measured(number.name, number.value, number.bound, number.path, origins.describe(number.path))
 
 
 class Origins:
@@ -222,13 +235,13 @@ class Origins:
 
     def __init__(self, policy: Policy, layers: Mapping[str, Json] | None) -> None:
         self._layers = layers
-        self._mine = dict(_by_key(policy))
-        self._default = dict(_by_key(default_policy()))
+        self._mine = dict(_index_by_key(policy))
+        self._default = dict(_index_by_key(default_policy()))
 
-    def of(self, key: str) -> str:
+    def describe(self, key: str) -> str:
         """Return where a key's value comes from, in words."""
-        return origin_of(key, self._layers, self._mine.get(key) == self._default.get(key))
+        return describe_origin(key, self._layers, self._mine.get(key) == self._default.get(key))
 
 
-def _by_key(policy: Policy) -> Iterator[tuple[str, Json]]:
-    return ((dotted(path), value) for path, value in values(policy).items())
+def _index_by_key(policy: Policy) -> Iterator[tuple[str, Json]]:
+    return ((format_path(path), value) for path, value in list_values(policy).items())

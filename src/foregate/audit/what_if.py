@@ -15,22 +15,22 @@ from pathlib import Path
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from foregate.gates.replay.deciding_keys import Comparison
+from foregate.gates.replay.deciding_keys import PolicyComparison
 from foregate.gates.replay.redecide import DIVERGING, CallChange
 from foregate.policy.policy import Policy
-from foregate.policy.source.difference import beside
+from foregate.policy.source.difference import is_outside_judging
 from foregate.policy.source.layers import Layer
-from foregate.policy.source.record import over, recorded_policy
-from foregate.policy.source.strict_yaml import Data, dotted
+from foregate.policy.source.record import replace_user_layer, restore_policy
+from foregate.policy.source.strict_yaml import Data, format_path
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Body
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.session_events import CatalogChanged, PolicyChanged, SessionStarted
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_spec import catalogue_of
+from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.readable import Readable
-from foregate.telemetry.audit.rebuild_turn import JUDGING, LAYING, InForce, Nearby, RecordedTurn, recorded
+from foregate.telemetry.audit.rebuild_turn import JUDGING, LAYING, EventWindow, InForce, RecordedTurn, read_judged_turns
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
 CHUNK = 2000
@@ -76,7 +76,7 @@ class Row(Struct, frozen=True):
 
 
 @dataclass
-class Tally:
+class WhatIfTally:
     """Counts of what came out how: before and at each session's first divergence, and after it."""
 
     sessions: int = 0
@@ -88,7 +88,7 @@ class Tally:
     values: dict[str, tuple[Data, Data]] = field(default_factory=dict)
     beside: dict[str, None] = field(default_factory=dict)
 
-    def add(self, other: Tally, *, apart: bool) -> None:
+    def add_counts(self, other: WhatIfTally, *, apart: bool) -> None:
         """Take in the counts of a further piece of a session; with `apart` all of it follows a divergence."""
         self.turns += other.turns
         self.apart.update(other.apart)
@@ -100,7 +100,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Piece:
+class SessionPiece:
     """Some events of a session, and the numbers of the events that say which policy and tools hold before them."""
 
     session: str
@@ -115,33 +115,33 @@ class WhatIf:
     def __init__(self, log: Readable, user: Layer | None, workers: int = 0) -> None:
         self._log, self._user = log, user
         self._workers = workers or cores()
-        self.tally = Tally()
+        self.tally = WhatIfTally()
 
-    def rows(self, sessions: Sequence[str]) -> Iterator[Row]:
+    def find_changes(self, sessions: Sequence[str]) -> Iterator[Row]:
         """Yield every call that comes out differently, session by session, in the order of the log.
 
         Raises LogError for a log that cannot be read and PolicyError where a session's workspace file would be
         refused over the user's.
         """
         session, diverged = "", False
-        for piece, rows, tally in self._judged(sessions):
+        for piece, rows, tally in self._judge_pieces(sessions):
             if piece.session != session:
                 session, diverged = piece.session, False
                 self.tally.sessions += 1
-            self.tally.add(tally, apart=diverged)
+            self.tally.add_counts(tally, apart=diverged)
             for row in rows:
                 yield replace(row, diverges=False, apart=True) if diverged else row
             if tally.diverged and not diverged:
                 diverged = True
                 self.tally.diverged += 1
 
-    def _judged(self, sessions: Sequence[str]) -> Iterator[tuple[Piece, list[Row], Tally]]:
-        size = sum(self._log.kept_head(session)[0] for session in sessions)
-        pieces = (piece for session in sessions for piece in pieces_of(self._log, session))
+    def _judge_pieces(self, sessions: Sequence[str]) -> Iterator[tuple[SessionPiece, list[Row], WhatIfTally]]:
+        size = sum(self._log.head_anchor(session)[0] for session in sessions)
+        pieces = (piece for session in sessions for piece in split_session(self._log, session))
         if self._workers > 1 and size > WORTH_WORKERS and isinstance(self._log, SqliteLog):
-            yield from _in_processes(pieces, self._log.path, self._user, self._workers)
+            yield from _judge_in_processes(pieces, self._log.path, self._user, self._workers)
         else:
-            judge = Judge(self._log, self._user)
+            judge = PieceJudge(self._log, self._user)
             for piece in pieces:
                 yield piece, *judge(piece)
 
@@ -151,19 +151,19 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def pieces_of(log: Readable, session: str) -> Iterator[Piece]:
+def split_session(log: Readable, session: str) -> Iterator[SessionPiece]:
     """Yield a session in pieces; raise LogError for an unknown one."""
-    last, _ = log.kept_head(session)
-    laying = [(event.seq, _laid(event.body)) for event in log.events(session, kinds=LAYING)]
+    last, _ = log.head_anchor(session)
+    laying = [(event.seq, _list_replaced_parts(event.body)) for event in log.events(session, kinds=LAYING)]
     for after in range(0, max(last, 1), CHUNK):
         laid: dict[str, int] = {}
         for seq, what in laying:
             if seq <= after:
                 laid.update(dict.fromkeys(what, seq))
-        yield Piece(session, after, after + CHUNK, tuple(sorted(set(laid.values()))))
+        yield SessionPiece(session, after, after + CHUNK, tuple(sorted(set(laid.values()))))
 
 
-def _laid(body: Body) -> tuple[str, ...]:
+def _list_replaced_parts(body: Body) -> tuple[str, ...]:
     """Return what holds anew from an event on."""
     match body:
         case SessionStarted():
@@ -176,31 +176,33 @@ def _laid(body: Body) -> tuple[str, ...]:
             return ()
 
 
-class Judge:
+class PieceJudge:
     """Judges pieces of sessions again; policies and gates are kept from one piece to the next."""
 
     def __init__(self, log: Readable, user: Layer | None) -> None:
         self._log, self._user = log, user
-        self._comparisons: dict[tuple[str, str, str], Comparison] = {}
+        self._comparisons: dict[tuple[str, str, str], PolicyComparison] = {}
 
-    def __call__(self, piece: Piece) -> tuple[list[Row], Tally]:
+    def __call__(self, piece: SessionPiece) -> tuple[list[Row], WhatIfTally]:
         """Return the rows of a piece and its counts; raise LogError where the log cannot be read."""
-        near, rows, tally = Nearby(self._log, piece.session), list[Row](), Tally()
+        near, rows, tally = EventWindow(self._log, piece.session), list[Row](), WhatIfTally()
         judging = self._log.events(piece.session, after=piece.after, until=piece.until, kinds=JUDGING)
         events = (event for event in judging if not _is_early(event.body))  # its call is judged with its response
         last = piece.after
         try:
             start, comparison = InForce(), None
             for seq in piece.laid:
-                start = start.after(near(seq))
-            for turn in recorded(near.passing(events), near, start):
+                start = start.apply(near(seq))
+            for turn in read_judged_turns(near.follow(events), near, start):
                 last = turn.seq
                 if turn.in_force is not start or comparison is None:
-                    start, comparison = turn.in_force, self._comparison(turn)
-                    values = {dotted(path): pair for path, pair in comparison.values.items()}
+                    start, comparison = turn.in_force, self._find_comparison(turn)
+                    values = {format_path(path): pair for path, pair in comparison.differences.items()}
                     tally.values = {**values, **tally.values}
-                    tally.beside.update({dotted(path): None for path in comparison.values if beside(path)})
-                self._turn(piece.session, turn, comparison, rows, tally)
+                    tally.beside.update(
+                        {format_path(path): None for path in comparison.differences if is_outside_judging(path)}
+                    )
+                self._judge_turn(piece.session, turn, comparison, rows, tally)
         except _UNREADABLE as error:
             why = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             raise LogError(
@@ -209,8 +211,8 @@ class Judge:
             ) from None
         return rows, tally
 
-    def _turn(
-        self, session: str, recorded: RecordedTurn, comparison: Comparison, rows: list[Row], tally: Tally
+    def _judge_turn(
+        self, session: str, recorded: RecordedTurn, comparison: PolicyComparison, rows: list[Row], tally: WhatIfTally
     ) -> None:
         turn, judgement = recorded.turn, recorded.judgement
         result = comparison.redecide(turn, judgement)
@@ -219,10 +221,10 @@ class Judge:
         (tally.apart if apart else tally.changes).update(call.change for call in result.calls)
         if not apart:
             tally.spared.update(result.spared)
-        if result.unchanged:
+        if result.is_unchanged:
             return
         changed = [call for call in result.calls if call.change != "unchanged"]
-        keys = comparison.deciding(turn, judgement, [call.call for call in changed])
+        keys = comparison.find_deciding_keys(turn, judgement, [call.call for call in changed])
         tally.diverged += not apart and any(call.change in DIVERGING for call in changed)
         place = Row(session, recorded.seq, recorded.time, turn.task, turn.turn, turn.actor, changed[0], apart=apart)
         for call in changed:
@@ -230,19 +232,19 @@ class Judge:
                 replace(
                     place,
                     call=call,
-                    bounds=tuple(bounds_of(call, comparison)),
-                    keys=tuple(dotted(path) for path in keys[call.call]),
+                    bounds=tuple(find_bounds(call, comparison)),
+                    keys=tuple(format_path(path) for path in keys[call.call]),
                     diverges=not apart and call.change in DIVERGING,
                 )
             )
 
-    def _comparison(self, turn: RecordedTurn) -> Comparison:
+    def _find_comparison(self, turn: RecordedTurn) -> PolicyComparison:
         holds = turn.in_force
         key = (holds.policy_hash, strict_json.digest(holds.layers), turn.turn.catalogue_hash)
         if key not in self._comparisons:
             values, catalogue = holds.require()
-            policy = over(self._user, holds.layers or {})
-            self._comparisons[key] = Comparison(recorded_policy(values), policy, catalogue_of(catalogue))
+            policy = replace_user_layer(self._user, holds.layers or {})
+            self._comparisons[key] = PolicyComparison(restore_policy(values), policy, build_catalogue(catalogue))
         return self._comparisons[key]
 
 
@@ -250,14 +252,14 @@ def _is_early(body: Body) -> bool:
     return isinstance(body, TurnJudged) and body.early
 
 
-def bounds_of(call: CallChange, comparison: Comparison) -> Iterator[Bound]:
+def find_bounds(call: CallChange, comparison: PolicyComparison) -> Iterator[Bound]:
     """Yield the numbers a change rests on with their bounds before and after."""
     for number in call.numbers:
-        before, after = (value_at(policy, number.path) for policy in (comparison.before, comparison.after))
+        before, after = (get_value(policy, number.path) for policy in (comparison.before, comparison.after))
         yield Bound(number.name, number.value, number.path, before, after)
 
 
-def value_at(policy: Policy, key: str) -> Data:
+def get_value(policy: Policy, key: str) -> Data:
     """Return the value of a policy's key, None where it has none."""
     found: Data = policy
     for step in key.split("."):
@@ -265,15 +267,15 @@ def value_at(policy: Policy, key: str) -> Data:
     return found
 
 
-def _in_processes(
-    pieces: Iterable[Piece], path: Path, user: Layer | None, workers: int
-) -> Iterator[tuple[Piece, list[Row], Tally]]:
+def _judge_in_processes(
+    pieces: Iterable[SessionPiece], path: Path, user: Layer | None, workers: int
+) -> Iterator[tuple[SessionPiece, list[Row], WhatIfTally]]:
     """Yield what worker processes find, in the order of the pieces; few pieces are under way at a time."""
-    under_way: deque[tuple[Piece, Future[tuple[list[Row], Tally]]]] = deque()
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (path, user))
+    under_way: deque[tuple[SessionPiece, Future[tuple[list[Row], WhatIfTally]]]] = deque()
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, (path, user))
     try:
         for piece in pieces:
-            under_way.append((piece, pool.submit(_work, piece)))
+            under_way.append((piece, pool.submit(_judge_piece, piece)))
             if len(under_way) >= _AHEAD * workers:
                 done, future = under_way.popleft()
                 yield done, *future.result()
@@ -287,16 +289,16 @@ def _in_processes(
         pool.shutdown(cancel_futures=True)
 
 
-_judge: Judge | None = None
+_judge: PieceJudge | None = None
 
 
-def _begin(path: Path, user: Layer | None) -> None:
+def _start_worker(path: Path, user: Layer | None) -> None:
     """Prepare a worker process: it reads the log by itself, and leaves Ctrl-C to the process that started it."""
     global _judge
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _judge = Judge(SqliteLog(path, create=False), user)
+    _judge = PieceJudge(SqliteLog(path, create=False), user)
 
 
-def _work(piece: Piece) -> tuple[list[Row], Tally]:
+def _judge_piece(piece: SessionPiece) -> tuple[list[Row], WhatIfTally]:
     assert _judge is not None
     return _judge(piece)

@@ -38,11 +38,11 @@ def hide_environment() -> None:
     library = ctypes.CDLL(None)
     with suppress(OSError, ValueError, IndexError):
         # First, since a process that is not dumpable may no longer open its own memory as an ordinary user.
-        _overwrite(library)
+        _overwrite_strings(library)
     library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def _overwrite(library: Any) -> None:
+def _overwrite_strings(library: Any) -> None:
     """Write zeros over the strings of the environment; raise OSError where the memory cannot be opened.
 
     This goes through `/proc/self/mem` and not through pointers: a wrong address is an error there, not a crash.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from foregate.agent.dialects.text.dialect import Dialect, Parsed
+from foregate.agent.dialects.text.dialect import Dialect, ParsedResponse
 from foregate.schemas.strict_json import Json
 from tests.agent.dialects.specs import TOOLS
 
 
-def read(dialect: Dialect, text: str) -> Parsed:
+def read(dialect: Dialect, text: str) -> ParsedResponse:
     """Return what a text says with the tools of the tests."""
-    reader = dialect.reader(TOOLS)
+    reader = dialect.build_reader(TOOLS)
     reader.feed(text)
     return reader.close()
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foregate.agent.dialects.agreed import Agreed
+from foregate.agent.dialects.agreed import ConsensusReader
 from foregate.agent.dialects.auto_model import AutoModel
 from foregate.agent.dialects.json.dialect import JsonDialect
-from foregate.agent.dialects.json.reader import read
+from foregate.agent.dialects.json.reader import parse_text
 from foregate.agent.dialects.tags.action_tags import ActionTags
 from foregate.agent.dialects.tags.service_tags import ServiceTags
-from foregate.agent.dialects.text.dialect import Dialect, Parsed
+from foregate.agent.dialects.text.dialect import Dialect, ParsedResponse
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from tests.agent.dialects.conformance import CASES, Case
@@ -43,9 +43,9 @@ class Speaking:
         return ModelResponse("".join(self._parts))
 
 
-def agreed() -> Agreed:
+def agreed() -> ConsensusReader:
     """Return a reader for all dialects."""
-    return Agreed([dialect.reader(TOOLS) for dialect in DIALECTS])
+    return ConsensusReader([dialect.build_reader(TOOLS) for dialect in DIALECTS])
 
 
 def heard(parts: Sequence[str]) -> tuple[list[str], ModelResponse]:
@@ -87,7 +87,7 @@ def test_words_that_are_words_to_every_dialect_are_shown_as_they_come(text: str)
 def test_where_one_dialect_reads_a_call_or_a_thought_showing_stops_and_nothing_is_certain(call: str) -> None:
     reader = agreed()
     assert "".join(reader.feed(char) for char in f"I look: {call} and more words.").rstrip() == "I look:"
-    assert (list(reader.calls), reader.close()) == ([], Parsed(f"I look: {call} and more words."))
+    assert (list(reader.calls), reader.close()) == ([], ParsedResponse(f"I look: {call} and more words."))
 
 
 EXAMPLE = '{"tool": "read_file", "args": {"path": "a.txt"}}'
@@ -113,7 +113,7 @@ def test_words_behind_a_call_are_not_taken_for_the_call_where_they_are_alike() -
     reader = agreed()
     text = 'I look: {"tool": "git_status"}{"x": 1}tool'
     assert "".join(reader.feed(char) for char in text) == 'I look: {"'
-    assert read(text, frozenset({"git_status"})).text == 'I look: {"x": 1}tool'
+    assert parse_text(text, frozenset({"git_status"})).text == 'I look: {"x": 1}tool'
 
 
 @given(TEXTS, st.lists(st.integers(0, 1000), max_size=6))

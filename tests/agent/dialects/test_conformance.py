@@ -20,7 +20,7 @@ PAIRS = [(case, name) for case in CASES for name in case.written]
 
 @pytest.mark.parametrize(("case", "name"), PAIRS, ids=lambda one: one.about if isinstance(one, Case) else one)
 def test_each_dialect_reads_its_text_as_the_case_says(case: Case, name: str) -> None:
-    reader = DIALECTS[name].reader(TOOLS)
+    reader = DIALECTS[name].build_reader(TOOLS)
     reader.feed(case.written[name])
     parsed = reader.close()
     assert [(call.name, call.arguments, call.defect) for call in parsed.calls] == [
@@ -33,8 +33,8 @@ def test_each_dialect_reads_its_text_as_the_case_says(case: Case, name: str) -> 
 @pytest.mark.parametrize(("case", "name"), PAIRS, ids=lambda one: one.about if isinstance(one, Case) else one)
 def test_each_dialect_writes_the_case_so_that_it_reads_the_same(case: Case, name: str) -> None:
     dialect = DIALECTS[name]
-    reader = dialect.reader(TOOLS)
-    reader.feed(dialect.said(Message("assistant", case.text, case.made, order=case.order)))
+    reader = dialect.build_reader(TOOLS)
+    reader.feed(dialect.render_message(Message("assistant", case.text, case.made, order=case.order)))
     parsed = reader.close()
     assert parsed.text == case.text
     assert [call.digest for call in parsed.calls] == [call.digest for call in case.made]

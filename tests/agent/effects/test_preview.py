@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.effects.preview import Prospect, prospects, taken_back
-from foregate.agent.effects.undo import past
+from foregate.agent.effects.preview import Preview, preview_calls, preview_undo
+from foregate.agent.effects.undo import read_undo_history
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
@@ -34,8 +34,8 @@ class Watcher:
     def __init__(self, *meanwhile: Any) -> None:
         self.session: Session | None = None
         self.meanwhile = meanwhile
-        self.others: list[Mapping[str, Prospect]] = []
-        self.seen: list[Mapping[str, Prospect]] = []
+        self.others: list[Mapping[str, Preview]] = []
+        self.seen: list[Mapping[str, Preview]] = []
         self.requests: list[Mapping[str, Any]] = []
 
     async def answer(self, need: Need) -> Reply | None:
@@ -45,12 +45,12 @@ class Watcher:
         meanwhile, self.meanwhile = self.meanwhile or (lambda: None,), ()
         for happen in meanwhile:
             happen()
-            self.seen.append(prospects(self.session, need))
-        self.others.append(prospects(self.session, replace(need, digests=("another digest",) * len(need.digests))))
+            self.seen.append(preview_calls(self.session, need))
+        self.others.append(preview_calls(self.session, replace(need, digests=("another digest",) * len(need.digests))))
         return Reply("yes")
 
     @property
-    def only(self) -> Prospect:
+    def only(self) -> Preview:
         """The prospect of the only call that asked."""
         ((prospect,),) = (found.values() for found in self.seen)
         return prospect
@@ -235,7 +235,7 @@ async def test_a_call_nobody_is_asked_about_any_more_has_no_prospect(
     person, needs = Watcher(), []
     person.meanwhile = (lambda: needs.append(person.session.state.open.need.need),)  # type: ignore[union-attr]
     session = await watched(open_session, workspace, each, person, ("delete_path", {"path": "a.txt"}), [READ])
-    assert prospects(session, needs[0]) == {}
+    assert preview_calls(session, needs[0]) == {}
     assert person.only.kept
 
 
@@ -245,11 +245,11 @@ async def test_taking_back_is_foreseen_from_the_before_image(
     (folder / "a.txt").write_text("teh cat\n")
     edit = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
     session = await watched(open_session, workspace, policy, Watcher(), edit, [READ])
-    (change,) = past(await session.log.read()).left
-    (back,) = taken_back(session, change)
+    (change,) = read_undo_history(await session.log.read()).undoable_changes
+    (back,) = preview_undo(session, change)
     assert (back.path, back.before, back.after) == ("a.txt", b"the cat\n", b"teh cat\n")
     (folder / "a.txt").unlink()
-    assert [back.before for back in taken_back(session, change)] == [None]
+    assert [back.before for back in preview_undo(session, change)] == [None]
 
 
 async def test_taking_back_a_new_file_is_foreseen_as_its_end(
@@ -257,5 +257,5 @@ async def test_taking_back_a_new_file_is_foreseen_as_its_end(
 ) -> None:
     write = ("write_file", {"path": "b.txt", "content": "b\n"})
     session = await watched(open_session, workspace, policy, Watcher(), write, request="create b.txt")
-    (change,) = past(await session.log.read()).left
-    assert [(back.before, back.after) for back in taken_back(session, change)] == [(b"b\n", b"")]
+    (change,) = read_undo_history(await session.log.read()).undoable_changes
+    assert [(back.before, back.after) for back in preview_undo(session, change)] == [(b"b\n", b"")]

@@ -166,7 +166,7 @@ async def test_changes_are_taken_back_newest_first_down_to_the_start(furnished: 
     for _ in range(4):
         assert (await undo(session)).done
     assert snapshot(furnished) == before
-    assert session.state.ledger.seen(Resource(ResourceKind.FILE, "a.sh"))
+    assert session.state.ledger.newest_records(Resource(ResourceKind.FILE, "a.sh"))
 
 
 async def test_a_file_written_by_any_tool_that_names_it_can_be_taken_back(furnished: Path, do: Do) -> None:
@@ -209,9 +209,9 @@ async def test_a_memory_is_taken_back_too(folder: Path, do: Do, tmp_path: Path) 
     call = ("remember", {"key": "drink", "text": "tea"})
     session = await do(call, ("remember", {"key": "drink", "text": "coffee"}), tools=[remember(memory, policy_with())])
     assert (await undo(session)).done
-    assert memory.all() == {"drink": "tea"}
+    assert memory.read_all() == {"drink": "tea"}
     assert (await undo(session)).done
-    assert memory.all() == {}
+    assert memory.read_all() == {}
 
 
 @pytest.mark.parametrize("first_commit", [True, False])

@@ -20,13 +20,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foregate.agent.loop.runner import go_on, run
+from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.assembly.open import open_session
-from foregate.assembly.setting import Setting
+from foregate.assembly.setting import SessionOptions
 from foregate.policy.source.load import default_policy
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
@@ -145,7 +145,7 @@ async def session(order: Mapping[str, Any]) -> dict[str, Any]:
     home = Path(order["home"])
     space = LocalWorkspace(order["workspace"])
     files = [read_file(space, POLICY), edit_file(space, POLICY)]
-    setting = Setting(
+    setting = SessionOptions(
         workspace=order["workspace"],
         model=Staged() if order.get("staged") else Careful(),
         policy=POLICY,
@@ -161,7 +161,7 @@ async def session(order: Mapping[str, Any]) -> dict[str, Any]:
     opened = await open_session(setting)
     inner = opened.session
     if inner.state.task is not None:
-        outcome = (await go_on(inner)).status
+        outcome = (await run_to_outcome(inner)).status
     elif inner.state.tasks == 0:
         outcome = (await run(inner, "fix the typo in a.txt and stamp form k")).status
     else:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.loop.runner import go_on, run
+from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.tool import Tool
 from foregate.schemas.call_events import ToolFinished, ToolStarted
@@ -29,7 +29,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
-from foregate.telemetry.audit.verify import verify
+from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.loop.test_prefetch import Meddling, early, looks, shown
 from tests.agent.loop.test_stages import ASKS, NOTE, READ, TALK
@@ -109,7 +109,7 @@ async def test_what_was_seen_for_a_response_that_failed_answers_no_call_that_com
     await run(session, ASKS)
     session.model = (await World().open([calls(READ, text=TALK), says("ok")])).model
     assert (await run(session, ASKS)).status == "completed"
-    assert verify(world.log.lines("s"), "s").defects == ()
+    assert verify_rows(world.log.lines("s"), "s").defects == ()
     assert len(world.effects) == 2
 
 
@@ -137,8 +137,8 @@ async def test_a_call_a_process_died_in_that_was_answered_from_a_look_is_looked_
     await world.kill(session)
     world.workspace.files["a.txt"] = b"the new cat"
     again = await world.open([says("ok")], resume=True)
-    assert (await go_on(again)).status == "completed"
-    assert verify(world.log.lines("s"), "s").defects == ()
+    assert (await run_to_outcome(again)).status == "completed"
+    assert verify_rows(world.log.lines("s"), "s").defects == ()
     assert [body.content for body in await shown(world)] == ["the new cat"]
 
 

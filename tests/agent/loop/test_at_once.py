@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.loop.scheduler import run_together, touch
+from foregate.agent.loop.scheduler import has_overlap, run_together
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.effect import Effect
@@ -45,11 +45,11 @@ async def test_a_change_in_a_folder_waits_for_a_look_at_the_folder() -> None:
 
     file, folder = ResourceKind.FILE, ResourceKind.DIRECTORY
     edit = at(file, "src/a.py", Effect.EDIT)
-    assert touch(edit, at(folder, "src", Effect.OBSERVATION))
-    assert touch(at(ResourceKind.REPOSITORY, ".", Effect.COMMIT), edit)
-    assert not touch(edit, at(folder, "srcs", Effect.OBSERVATION))
-    assert not touch(edit, at(file, "src/a", Effect.EDIT))
-    assert not touch(at(file, "src/a.py", Effect.OBSERVATION), at(folder, "src", Effect.OBSERVATION))
+    assert has_overlap(edit, at(folder, "src", Effect.OBSERVATION))
+    assert has_overlap(at(ResourceKind.REPOSITORY, ".", Effect.COMMIT), edit)
+    assert not has_overlap(edit, at(folder, "srcs", Effect.OBSERVATION))
+    assert not has_overlap(edit, at(file, "src/a", Effect.EDIT))
+    assert not has_overlap(at(file, "src/a.py", Effect.OBSERVATION), at(folder, "src", Effect.OBSERVATION))
 
 
 async def test_what_may_touch_anything_runs_beside_nothing() -> None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from foregate.agent.loop.runner import go_on, run, step
+from foregate.agent.loop.runner import run, run_to_outcome, take_step
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import answers, calls, says
-from foregate.gates.prelude import prelude
-from foregate.gates.replay.redecide import decide
-from foregate.policy.source.load import file_of, load
+from foregate.gates.prelude import build_prelude
+from foregate.gates.replay.redecide import judge_any_turn
+from foregate.policy.source.load import load_policy_layers, resolve_policy_file
 from foregate.schemas import codec, strict_json
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.judging_events import NeedRaised, TurnJudged
-from foregate.telemetry.audit.rebuild_turn import recorded
+from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent.corpus import BOB, EDIT, READ, REQUEST, TALK, YES, classic, classic_drift
 from tests.agent.world import World, plan_json
 
-POLICY = load(file_of("classic")).policy
+POLICY = load_policy_layers(resolve_policy_file("classic")).policy
 GREET = ("send", {"to": BOB, "text": "hello"})
 PLAN = answers(plan_json("edit_file", "a.txt"))
 
@@ -41,9 +41,9 @@ async def judged_again(session: Session, events: list[Event]) -> None:
     """Fail unless every recorded turn, judged again, gives the bytes of the log."""
 
     def each() -> Iterator[tuple[bytes, bytes]]:
-        bench = prelude(session.policy, session.catalogue)
-        for turn in recorded(events):
-            again = decide(turn.turn, session.policy, bench)
+        bench = build_prelude(session.policy, session.catalogue)
+        for turn in read_judged_turns(events):
+            again = judge_any_turn(turn.turn, session.policy, bench)
             assert isinstance(again, Judgement)
             yield strict_json.encode_record(codec.dump(again)), strict_json.encode_record(codec.dump(turn.judgement))
 
@@ -85,10 +85,10 @@ async def test_the_tools_stay_away_when_the_process_ends_in_between() -> None:
     session = await world.open([calls(("note", {"key": "k"}), text=TALK)])
     await session.record_message("hello there")
     while (await world.kinds())[-1] != "call_answered":
-        assert await step(session) is None
+        assert await take_step(session) is None
     await world.kill(session)
     again = await world.open([says("Hello.")], resume=True)
-    assert (await go_on(again)).status == "completed"
+    assert (await run_to_outcome(again)).status == "completed"
     assert [(r.words_only, tuple(r.tools)) for r in again.model.requests] == [(True, ())]  # type: ignore[attr-defined]
 
 
@@ -98,7 +98,7 @@ async def test_a_plan_stays_the_task_s_only_one_when_the_process_ends_before_the
     assert (await run(session, REQUEST)).status == "awaiting_approval"
     await world.kill(session)
     again = await world.open([says("both done")], ["yes"], resume=True)
-    assert (await go_on(again)).status == "completed"
+    assert (await run_to_outcome(again)).status == "completed"
     assert await asked(world) == [("planner", 1), ("critic", 1), ("person", 1)]
     assert world.sent == [BOB]
     await judged_again(again, list(await world.log.read("s")))

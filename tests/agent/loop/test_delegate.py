@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foregate.agent.loop.runner import go_on, run
+from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.call_events import CallAnswered
 from foregate.schemas.errors import UsageError
@@ -93,7 +93,7 @@ async def test_a_childs_need_pauses_the_parent_and_both_go_on_in_another_process
     await world.kill(session)
     again = await world.open([says("fixed below"), says("fixed")], ["yes"], resume=True)
     await again.record(Draft(PolicyChanged(dialect="json"), "person"))
-    assert (await go_on(again)).text == "fixed"
+    assert (await run_to_outcome(again)).text == "fixed"
     assert world.workspace.files["a.txt"] == b"the cat"
     child = await world.log.read(next(name for name in await world.log.sessions() if "." in name))
     spoken = [e for e in child if isinstance(e.body, (SessionStarted, PolicyChanged)) and e.body.dialect == "json"]

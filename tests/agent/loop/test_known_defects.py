@@ -10,8 +10,8 @@ from foregate.schemas.call_events import CallAnswered, ToolFinished
 from foregate.schemas.judging_events import NeedRaised, TurnJudged
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.decisions import decision_points
-from foregate.telemetry.audit.replay_notes import notes
+from foregate.telemetry.audit.decisions import read_decisions
+from foregate.telemetry.audit.replay_notes import build_notes
 from tests.agent.corpus import BOB, EDIT, PLAN, READ, REQUEST, SEND, STORIES, TALK, YES, events_of
 from tests.agent.world import World, plan_json
 from tests.policies import policy_with
@@ -66,10 +66,10 @@ async def test_a_blocked_call_is_never_recorded_as_a_success() -> None:
 
 async def test_every_gate_that_fires_leaves_a_row_and_those_that_retry_leave_a_note() -> None:
     for story in STORIES:
-        points = list(decision_points(await events_of(story)))
+        points = list(read_decisions(await events_of(story)))
         assert points
         codes = {point.code for point in points}
-        noted = {note.code for note in notes(points)}
+        noted = {note.code for note in build_notes(points)}
         for code in ("narration_required", "uncertainty_clarification", "plan_rejected", "plan_unavailable"):
             assert (code in noted) == (code in codes)
 
@@ -153,7 +153,7 @@ async def test_a_denied_call_sent_again_and_again_ends_the_task() -> None:
 
 
 async def test_a_session_that_goes_on_after_its_end_can_end_again() -> None:
-    from foregate.telemetry.audit.verify import verify
+    from foregate.telemetry.audit.verify import verify_rows
 
     world = World()
     first = await world.open([says("hello")])
@@ -162,4 +162,4 @@ async def test_a_session_that_goes_on_after_its_end_can_end_again() -> None:
     again = await world.open([says("hello again")], resume=True)
     await run(again, "hello")
     await again.close()
-    assert verify(world.log.lines("s"), "s").proven
+    assert verify_rows(world.log.lines("s"), "s").proven

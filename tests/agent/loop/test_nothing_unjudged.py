@@ -22,7 +22,7 @@ from foregate.schemas.protocols import Reply
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.audit.verify import verify
+from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log import chain
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.events import bodies
@@ -143,11 +143,11 @@ def test_generated_responses_never_crash_the_loop_nor_run_anything_unjudged(
         world = World()
         session = await world.open(Anything(responses, advice), Moody(choices) if attended else None)
         outcome = await run(session, "fix a.txt and b.txt and send it to bob@example.org")
-        events = list(chain.verified(world.log.lines("s"), "s"))
-        fine, count = check(events, world, not outcome.paused)
+        events = list(chain.verify_lines(world.log.lines("s"), "s"))
+        fine, count = check(events, world, not outcome.is_paused)
         TALLY[0] += fine
         TALLY[1] += count
-        assert verify(world.log.lines("s"), "s").ok
+        assert verify_rows(world.log.lines("s"), "s").ok
         again = SessionState()
         for event in events:
             again.apply(event)

@@ -12,18 +12,18 @@ from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import says
 from foregate.evidence.state.session import SessionState
-from foregate.gates.prelude import judge, prelude
+from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
-from foregate.policy.source.record import recorded_policy
+from foregate.policy.source.record import restore_policy
 from foregate.schemas import codec
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.order import Block
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.tool_spec import catalogue_of
-from foregate.telemetry.audit.rebuild_turn import recorded
-from foregate.telemetry.audit.verify import verify
+from foregate.schemas.tool_spec import build_catalogue
+from foregate.telemetry.audit.rebuild_turn import read_judged_turns
+from foregate.telemetry.audit.verify import verify_rows
 from tests.agent.blocks import Blocks, Case, Expected, cases
 from tests.events import bodies
 from tests.policies import EVERYTHING_OFF, policy_with
@@ -50,8 +50,8 @@ def turns_of(item: int | Block) -> list[tuple[int, int]]:
     found = [pair for inner in item.items for pair in turns_of(inner)]
     if item.kind == "sequential":
         for first, second in combinations(item.items, 2):
-            one = [first] if isinstance(first, int) else list(first.places())
-            two = [second] if isinstance(second, int) else list(second.places())
+            one = [first] if isinstance(first, int) else list(first.find_places())
+            two = [second] if isinstance(second, int) else list(second.find_places())
             found += [(before, after) for before in one for after in two]
     return found
 
@@ -74,8 +74,8 @@ def answers(events: list[Event]) -> dict[str, list[str]]:
 
 def judged_again(events: list[Event]) -> None:
     """Check that every recorded turn gives the bytes of its judgement again."""
-    for turn in recorded(events):
-        again = prelude(recorded_policy(turn.in_force.policy), catalogue_of(turn.in_force.catalogue or ()))
+    for turn in read_judged_turns(events):
+        again = build_prelude(restore_policy(turn.in_force.policy), build_catalogue(turn.in_force.catalogue or ()))
         judgement = judge(turn.turn, again, again.facts(turn.turn))
         assert isinstance(judgement, Judgement)
         assert codec.dump(judgement) == codec.dump(turn.judgement)
@@ -112,7 +112,7 @@ def test_whatever_is_nested_and_whatever_fails_exactly_what_may_run_runs_once_an
     assert [call.id for call in messages[asked].calls] == ids
     assert messages[asked].order == case.order
     assert [message.call for message in messages[asked + 1 : asked + 1 + len(ids)]] == ids
-    assert verify(world.log.lines("s"), "s").ok
+    assert verify_rows(world.log.lines("s"), "s").ok
     again = SessionState()
     for event in events:
         again.apply(event)

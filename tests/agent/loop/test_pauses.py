@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foregate.agent.loop.runner import go_on, run
+from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import answers, calls, says
 from foregate.schemas.judging_events import TurnJudged
@@ -52,7 +52,7 @@ async def test_without_an_answer_the_task_pauses_and_nothing_has_run() -> None:
 async def test_a_yes_after_the_restart_counts_when_nothing_has_changed() -> None:
     world, _ = await paused()
     session = await world.open([says("done")], ["yes"], resume=True)
-    assert (await go_on(session)).status == "completed"
+    assert (await run_to_outcome(session)).status == "completed"
     assert world.workspace.files["a.txt"] == b"the cat"
     assert (await world.kinds()).count("need_raised") == 1
 
@@ -73,7 +73,7 @@ async def test_a_yes_given_just_before_the_process_ended_counts() -> None:
     except Killed:
         await world.kill(session)
     again = await world.open([says("done")], [], resume=True)
-    assert (await go_on(again)).status == "completed"
+    assert (await run_to_outcome(again)).status == "completed"
     assert world.workspace.files["a.txt"] == b"the cat"
 
 
@@ -86,7 +86,7 @@ async def test_a_file_changed_while_waiting_voids_the_yes_and_evidence_holds_the
 
     world.workspace.files["a.txt"] = b"teh dog"
     session = await world.open([says("it changed, so I did nothing")], [], resume=True)
-    assert (await go_on(session)).status == "completed"
+    assert (await run_to_outcome(session)).status == "completed"
     assert world.workspace.files["a.txt"] == b"teh dog"
     assert "stale_evidence" in session.state.messages[-2].text
 
@@ -111,7 +111,7 @@ async def test_a_policy_changed_while_waiting_brings_a_new_sheet_that_says_so() 
     world, _ = await paused()
     changed = asking(**{"approval.expires": 7200})
     session = await world.open([says("done")], ["yes"], resume=True, policy=changed)
-    await go_on(session)
+    await run_to_outcome(session)
     assert "policy_changed" in await world.kinds()
     assert world.workspace.files["a.txt"] == b"the cat"
 
@@ -127,7 +127,7 @@ async def test_a_yes_under_one_policy_is_void_under_the_next() -> None:
     await session.interaction.record_answer(open_turn.need.need, turn, yes)
     await world.kill(session)
     again = await world.open([says("no")], ["no"], resume=True, policy=asking(**{"scope.max_resources": 5}))
-    await go_on(again)
+    await run_to_outcome(again)
     (need,) = again.person.needs  # type: ignore[union-attr]
     assert (need.code, world.workspace.files["a.txt"]) == ("changed_while_waiting", b"teh cat")
 
@@ -136,7 +136,7 @@ async def test_an_approval_that_has_expired_is_a_no() -> None:
     world, _ = await paused()
     world.clock.seconds += 3601
     session = await world.open([says("nobody came")], [], resume=True)
-    await go_on(session)
+    await run_to_outcome(session)
     assert "approval_expired" in session.state.messages[-2].text
     assert world.workspace.files["a.txt"] == b"teh cat"
 
@@ -155,7 +155,7 @@ async def test_the_wall_clock_stops_while_a_person_is_asked() -> None:
     world, _ = await paused()
     world.clock.seconds += 3000
     session = await world.open([says("done")], ["yes"], resume=True)
-    await go_on(session)
+    await run_to_outcome(session)
     (ended,) = await world.bodies(TaskEnded)
     assert ended.duration < 10
 

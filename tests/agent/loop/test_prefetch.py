@@ -29,8 +29,8 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.audit.rebuild_turn import recorded
-from foregate.telemetry.audit.verify import verify
+from foregate.telemetry.audit.rebuild_turn import read_judged_turns
+from foregate.telemetry.audit.verify import verify_rows
 from tests.agent.blocks import Blocks, Case, cases
 from tests.agent.loop.test_order import open_policy
 from tests.agent.loop.test_stages import ASKS, EDIT, EDIT_B, NOTE, READ, READ_B, TALK, blocks, turn
@@ -50,7 +50,7 @@ async def early(world: World, model: Any, person: Any = None, *, on: bool = True
     """Run a task in `world`, its looks taken early where `on`, and check that its log is sound."""
     session = await world.open(model, person, prefetch=on, **more)
     outcome = await run(session, ASKS)
-    assert verify(world.log.lines("s"), "s").defects == ()
+    assert verify_rows(world.log.lines("s"), "s").defects == ()
     return outcome
 
 
@@ -163,7 +163,7 @@ async def test_a_look_is_judged_as_a_turn_of_its_own_that_can_be_judged_again() 
     (started,) = await looks(world, ToolStarted)
     judged = started.permit.judged
     assert len(await looks(world, TurnJudged)) == 1
-    again = {one.seq: one for one in recorded(await world.log.read("s"))}[judged]
+    again = {one.seq: one for one in read_judged_turns(await world.log.read("s"))}[judged]
     assert (again.turn.actor, again.turn.cause, again.turn.calls[0].name) == ("runner", judged - 1, "read_file")
 
 

@@ -107,7 +107,7 @@ async def test_the_log_of_a_session_verifies_and_folds_to_the_same_state(
     session = await open_session(calls(EDIT), calls(EDIT), says("done"))
     await run(session, "fix")
     await session.close()
-    events = list(chain.verified(session.log.store.lines("s"), "s"))  # type: ignore[attr-defined]
+    events = list(chain.verify_lines(session.log.store.lines("s"), "s"))  # type: ignore[attr-defined]
     again = SessionState()
     for event in events:
         again.apply(event)

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from foregate.agent.dialects.dialect_model import DialectModel
 from foregate.agent.dialects.json.dialect import JsonDialect
-from foregate.agent.loop.runner import go_on, run, step
+from foregate.agent.loop.runner import run, run_to_outcome, take_step
 from foregate.agent.testing.model import ScriptedModel, calls, says
-from foregate.evidence.state.dataflow import Program, Result
+from foregate.evidence.state.dataflow import CallResult, Dataflow
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.evidence_record import Origin
@@ -25,7 +25,7 @@ from foregate.schemas.protocols import Lease
 from foregate.schemas.response_events import Continuation, ModelResponded
 from foregate.schemas.session_events import PolicyChanged
 from foregate.schemas.task_events import TaskEnded
-from foregate.telemetry.audit.verify import verify
+from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.blocks import Blocks
 from tests.agent.corpus import ASK_EDITS, rules, stages
@@ -76,7 +76,7 @@ def both(*items: int | Block) -> Block:
 
 async def answers(world: World) -> list[tuple[str, str]]:
     """Return call and code of every answer, in order; `ran` or `failed` for what ran. The log must be sound."""
-    assert verify(world.log.lines("s"), "s").defects == ()
+    assert verify_rows(world.log.lines("s"), "s").defects == ()
     found = []
     for event in await world.log.read("s"):
         match event.body:
@@ -137,7 +137,7 @@ async def test_a_call_that_named_a_result_asks_a_person_with_the_result_shown_an
     assert (await run(session, "fix a.txt and note k")).status == "awaiting_approval"
     await world.kill(session)
     again = await world.open([says("ok")], ["yes"], resume=True)
-    assert (await go_on(again)).status == "completed"
+    assert (await run_to_outcome(again)).status == "completed"
     assert (await answers(world))[1:] == [("1", "ran"), ("2", "ran"), ("3", "ran")]
     assert world.workspace.files["a.txt"] == b"the cat"
 
@@ -148,7 +148,7 @@ async def test_names_put_in_are_the_tools_words_however_deep_they_stood_in_its_r
     world = World(files={"a.txt": page.encode(), "deep-file.txt": b"x"}, policy=policy_with({"files.max_read": 9**9}))
     edit = ("edit_file", {"path": "$result_of_step_1.name", "old": "x", "new": "y"})
     session = await world.open([blocks(turn(0, 1), READ, edit, deferred=(1,)), says("ok")])
-    assert session.state.atoms.first("deep-file.txt").origin is Origin.NOBODY
+    assert session.state.atoms.find_atom("deep-file.txt").origin is Origin.NOBODY
     await run(session, "read a.txt and go on")
     judged = await world.bodies(TurnJudged)
     (survey,) = next(body.turn for body in judged if body.turn.cause).surveys
@@ -161,7 +161,7 @@ async def test_a_value_put_in_is_known_as_the_name_it_is_though_it_has_spaces() 
     session = await world.open([blocks(turn(0, 1), READ, ("read_file", {"path": "$result_of_step_1"}), deferred=(1,)),
                                 says("ok")])  # fmt: skip
     await run(session, "read the file that a.txt names")
-    heard = session.state.atoms.first("my notes.txt")
+    heard = session.state.atoms.find_atom("my notes.txt")
     assert (heard.origin, heard.told) == (Origin.WORKSPACE, True)
 
 
@@ -193,7 +193,7 @@ async def test_another_message_while_a_stage_waits_for_a_yes_answers_the_stages_
     later = ("note", {"key": "$result_of_step_1"})
     session = await world.open([calls(READ, text=TALK), blocks(turn(0, 1), EDIT, later, deferred=(1,)), says("ok")],
                                [None])  # fmt: skip
-    assert (await run(session, "fix a.txt, note it")).paused
+    assert (await run(session, "fix a.txt, note it")).is_paused
     assert (await run(session, "never mind, just say hello")).status == "completed"
     assert (await answers(world))[1:] == [("1", "approval_denied"), ("2", "not_run_cancelled")]
 
@@ -239,7 +239,7 @@ async def test_a_process_that_ends_after_any_event_goes_on_with_the_stage_in_han
         asked = any(event.kind == "model_response" for event in await world.log.read("s"))
         again = await world.open([says("ok")] if asked else [response, says("ok")], resume=True)
         if again.state.task is not None:
-            await go_on(again)
+            await run_to_outcome(again)
         found = await answers(world)
         assert sorted(place for place, _ in found) == ["1", "2", "3", "4", "5"], number
         begun = [place for place, begins in world.events if begins]
@@ -285,7 +285,7 @@ async def test_a_cut_off_response_with_places_is_answered_whole_also_after_a_cra
         await run(session, ASKS)
     await world.kill(session)
     world.log.last = 0
-    await go_on(await world.open([says("ok")], resume=True))
+    await run_to_outcome(await world.open([says("ok")], resume=True))
     assert await answers(world) == [("1", "not_run_truncated"), ("2", "not_run_truncated")]
 
 
@@ -294,11 +294,11 @@ async def test_a_child_task_in_a_block_runs_alone_and_its_question_pauses_before
     child = ("delegate", {"task": "fix a.txt"})
     response = blocks(both(0, 1, 2), READ_B, child, NOTE)
     session = await world.open([response, calls(READ, text=TALK), calls(EDIT)], [None])
-    assert (await run(session, "fix a.txt, note k")).paused
+    assert (await run(session, "fix a.txt, note k")).is_paused
     assert await answers(world) == [("1", "ran")]
     await world.kill(session)
     again = await world.open([says("child done"), says("ok")], ["yes"], resume=True)
-    assert (await go_on(again)).status == "completed"
+    assert (await run_to_outcome(again)).status == "completed"
     assert await answers(world) == [("1", "ran"), ("2", "ran"), ("3", "ran")]
 
 
@@ -330,12 +330,12 @@ async def test_a_model_that_writes_json_runs_blocks_and_paths_into_results() -> 
 
 async def test_what_is_taken_from_a_block_is_as_trusted_as_the_least_trusted_result_in_it() -> None:
     order = turn(both(0, 1), 2)
-    whole = blocks(order, READ, READ_B, ("read_file", {"path": "$result_of_step_1[0]"}), deferred=(2,)).stamped(1)
-    program = Program.of(whole, 1)
+    whole = blocks(order, READ, READ_B, ("read_file", {"path": "$result_of_step_1[0]"}), deferred=(2,)).stamp_calls(1)
+    program = Dataflow.of(whole, 1)
     assert program is not None
-    program.answer("c1.1", Result(True, "a page.txt", Origin.WORKSPACE, told=True, seq=5))
-    program.answer("c1.2", Result(True, "other", Origin.EXTERNAL, seq=6))
-    ((text, result),) = program.borrowed(2)
+    program.record_result("c1.1", CallResult(True, "a page.txt", Origin.WORKSPACE, told=True, seq=5))
+    program.record_result("c1.2", CallResult(True, "other", Origin.EXTERNAL, seq=6))
+    ((text, result),) = program.find_taken_texts(2)
     assert (text, result.origin, result.told, result.seq) == ("a page.txt", Origin.EXTERNAL, True, 6)
 
 
@@ -343,7 +343,7 @@ async def test_a_task_that_ends_takes_its_stages_along() -> None:
     world = World()
     session = await world.open([blocks(turn(0, 1), READ, ("note", {"key": "$result_of_step_1"}), deferred=(1,))])
     await session.record_message(ASKS)
-    await step(session)
+    await take_step(session)
     assert session.state.program is not None
-    await session.end("failed", blocker="for the test")
+    await session.end_task("failed", blocker="for the test")
     assert session.state.program is None

@@ -11,7 +11,7 @@ from foregate.agent.testing.model import says
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.audit.verify import verify
+from foregate.telemetry.audit.verify import verify_rows
 from tests.agent.world import World
 from tests.policies import policy_with
 
@@ -54,7 +54,7 @@ async def test_the_call_is_held_with_one_sentence_and_a_good_one_beside_it_runs(
     assert len(bad["foregate"]["message"]) < 500
     assert len(world.effects) == 1
     await session.close()
-    assert verify(world.log.lines("s"), "s").proven
+    assert verify_rows(world.log.lines("s"), "s").proven
 
 
 async def test_what_is_just_within_the_bounds_is_read() -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from foregate.agent.loop.runner import step
+from foregate.agent.loop.runner import take_step
 from foregate.agent.testing.model import calls, says
 from tests.agent.world import World
 
@@ -41,10 +41,10 @@ async def test_no_further_file_is_needed_to_follow_one_edit() -> None:
     session = await world.open([calls(READ), calls(EDIT), says("mended")])
     await session.record_message("in a.txt replace teh with the")
     while session.state.open is None or session.state.open.response.calls[0].name != "edit_file":
-        await step(session)
+        await take_step(session)
     with traced(found):
         while session.state.open is not None:
-            await step(session)
+            await take_step(session)
     assert world.workspace.files["a.txt"] == b"the cat"
     print(f"{len(found)} files:", *found, sep="\n  ")
     assert len(found) <= MOST

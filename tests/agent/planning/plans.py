@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from foregate.agent.planning.ask.proposal import propose
-from foregate.agent.planning.confirm.control import follow, look_ahead, record_confirmation
+from foregate.agent.planning.ask.proposal import record_proposal
+from foregate.agent.planning.confirm.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.format.configuration import Configuration, load_configuration
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
@@ -38,9 +38,9 @@ def plan(*tasks: PlanTask, **more: Any) -> TaskPlan:
 
 async def confirmed(session: Session, wanted: TaskPlan, *, seen: bool = True, **more: Any) -> PlanRun:
     """Return a run of a plan that was proposed and confirmed in this session."""
-    state = await follow(session)
-    await propose(session, wanted)
-    looked = await look_ahead(session, state, CONFIGURATION.execution.target_uses)
+    state = await follow_plan(session)
+    await record_proposal(session, wanted)
+    looked = await preview_open_tasks(session, state, CONFIGURATION.execution.target_uses)
     await record_confirmation(session, state, looked, wanted.digest, seen=seen)
     return PlanRun(session, state, CONFIGURATION, **more)
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from foregate.agent.planning.ask.planner import make_plan
-from foregate.agent.planning.confirm.control import follow, look_ahead, record_confirmation
+from foregate.agent.planning.confirm.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.testing.person import ScriptedPerson
 from foregate.assembly.open import open_session
-from foregate.assembly.setting import Setting
-from foregate.cli.demo.demo_workspace import git
+from foregate.assembly.setting import SessionOptions
+from foregate.cli.demo.demo_workspace import run_git
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.models.openai.scripted_server import Reply, ScriptedServer, message
 from tests.agent.models.openai.test_model import model_at
@@ -34,11 +34,11 @@ def project(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "code_under_test.py").write_text(CODE)
     (folder / "test_code.py").write_text(TEST)
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    git(folder, "config", "user.name", "Ann")
-    git(folder, "config", "user.email", "ann@example.org")
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "Begin")
+    run_git(folder, "init", "--quiet", "--initial-branch=main")
+    run_git(folder, "config", "user.name", "Ann")
+    run_git(folder, "config", "user.email", "ann@example.org")
+    run_git(folder, "add", "--all")
+    run_git(folder, "commit", "--quiet", "--message", "Begin")
     return folder
 
 
@@ -67,13 +67,15 @@ async def done(folder: Path, request: str, answers: Sequence[Reply], person: Seq
     async with ScriptedServer(*answers) as server:
         model = model_at(server)
         opened = await open_session(
-            Setting(workspace=folder, model=model, log=MemoryLog(), person=ScriptedPerson(list(person)), environ={})
+            SessionOptions(
+                workspace=folder, model=model, log=MemoryLog(), person=ScriptedPerson(list(person)), environ={}
+            )
         )
         session, configuration = opened.session, default_configuration()
-        state = await follow(session)
+        state = await follow_plan(session)
         planning = await make_plan(session, request, model, configuration)
         assert planning.plan is not None, planning.defects
-        looked = await look_ahead(session, state)
+        looked = await preview_open_tasks(session, state)
         await record_confirmation(session, state, looked, state.digest, seen=True)
         report = await PlanRun(session, state, configuration).run()
         await opened.close()
@@ -119,7 +121,7 @@ async def test_a_failing_test_is_debugged(project: Path) -> None:
     assert (before.exit_code, "1 failed" in before.data) == (1, True)
     assert (after.exit_code, "1 passed" in after.data) == (0, True)
     assert "return a + b" in (project / "code_under_test.py").read_text()
-    assert git(project, "diff", "--name-only").split() == ["code_under_test.py"]
+    assert run_git(project, "diff", "--name-only").split() == ["code_under_test.py"]
 
 
 async def test_each_step_may_hang_on_the_failing_run_before_it(project: Path) -> None:
@@ -211,7 +213,7 @@ async def test_a_plan_cut_off_at_its_tokens_says_so_instead_of_being_half_read(p
     cut = message(whole.body["choices"][0]["message"]["content"], finish="length")
     async with ScriptedServer(*[cut] * 3) as server:
         model = model_at(server)
-        opened = await open_session(Setting(workspace=project, model=model, log=MemoryLog(), environ={}))
+        opened = await open_session(SessionOptions(workspace=project, model=model, log=MemoryLog(), environ={}))
         planning = await make_plan(opened.session, "read the test", model, default_configuration())
         await opened.close()
         await model.close()
@@ -260,7 +262,7 @@ async def test_uncommitted_changes_are_committed_only_where_there_are_any(projec
         ],
     )
     assert [task.status for task in report.tasks] == ["done", "done" if changed else "skipped"], report
-    assert ("Keep the changes" in git(project, "log", "--format=%s")) == changed
-    assert len(git(project, "log", "--format=%s").splitlines()) == 1 + changed
-    assert git(project, "status", "--porcelain") == ""
+    assert ("Keep the changes" in run_git(project, "log", "--format=%s")) == changed
+    assert len(run_git(project, "log", "--format=%s").splitlines()) == 1 + changed
+    assert run_git(project, "status", "--porcelain") == ""
     assert changed or report.tasks[1].error

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.session.advisors import advise
+from foregate.agent.session.advisors import ask_advisor
 from foregate.agent.testing.model import ScriptedModel, answers
 from foregate.schemas.critique import Critique
 from foregate.schemas.errors import ModelError
@@ -26,7 +26,7 @@ GOOD = plan_json("send", "bob")
 async def asked(step: Any, need: Need = PLANNER, **keys: Any) -> Any:
     """Return the advice a model's step leads to."""
     model = ScriptedModel([step])
-    advice = await advise(model, need, policy_with(keys))
+    advice = await ask_advisor(model, need, policy_with(keys))
     (request,) = model.requests
     assert (request.words_only, tuple(request.tools)) == (True, ())
     return advice

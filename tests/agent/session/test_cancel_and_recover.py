@@ -11,7 +11,7 @@ import pytest
 
 from foregate.agent.effects.executor import NoPermit, execute
 from foregate.agent.loop.dispatch import dispatch
-from foregate.agent.loop.runner import decide, go_on, run, step
+from foregate.agent.loop.runner import judge_response, run, run_to_outcome, take_step
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.tool import Tool, Toolbox
@@ -20,7 +20,7 @@ from foregate.schemas.event import Event
 from foregate.schemas.permit import Permit
 from foregate.schemas.protocols import Lease
 from foregate.schemas.tool_result import ToolResult
-from foregate.telemetry.audit.verify import verify
+from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.world import World
 
@@ -96,7 +96,7 @@ async def test_a_cancel_while_the_log_is_being_written_leaves_nothing_open_and_n
     task.cancel()
     assert (await task).status == status
     assert world.effects == []
-    assert verify(world.log.lines("s"), "s").defects == ()
+    assert verify_rows(world.log.lines("s"), "s").defects == ()
     assert (await world.kinds())[-2:] == [*(ended or ["model_response"]), "task_ended"]
     assert session.state.parked == {}
 
@@ -112,7 +112,7 @@ async def test_a_process_that_ends_after_any_event_leaves_a_log_that_goes_on_and
     await world.kill(session)
     rest = [calls(NOTE, text=TALK), says("done")] if kind == "user_message" else [says("done")]
     again = await world.open(rest, resume=True)
-    assert (await go_on(again)).status == "completed"
+    assert (await run_to_outcome(again)).status == "completed"
     assert len(world.effects) <= 1
     if kind == "tool_started":
         assert "outcome_unknown" in again.state.messages[-2].text
@@ -128,7 +128,7 @@ async def test_an_observation_under_way_when_the_process_ended_is_simply_taken_a
         await run(session, "read a.txt")
     await world.kill(session)
     again = await world.open([says("it says teh cat")], resume=True)
-    assert (await go_on(again)).status == "completed"
+    assert (await run_to_outcome(again)).status == "completed"
     assert json.loads(again.state.messages[-2].text)["output"] == "teh cat"
 
 
@@ -136,10 +136,10 @@ async def test_the_executor_has_no_entrance_but_an_unused_permit_for_exactly_thi
     world = World()
     session = await world.open([calls(READ)])
     await session.record_message("read a.txt")
-    assert await step(session) is None
+    assert await take_step(session) is None
     open_turn = session.state.open
     assert open_turn is not None
-    in_hand = await decide(session, open_turn)
+    in_hand = await judge_response(session, open_turn)
     assert isinstance(in_hand, TurnInHand)
     assert await dispatch(session, open_turn, in_hand) is None
     (facts,) = in_hand.facts.values()

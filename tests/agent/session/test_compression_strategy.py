@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.session.compression_strategy import keep_ends, ranges
+from foregate.agent.session.compression_strategy import keep_ends, to_ranges
 
 WEIGHTS = st.lists(st.integers(1, 50), min_size=1, max_size=40)
 
@@ -34,6 +34,6 @@ def test_more_of_the_end_stays_up_to_half_of_the_limit() -> None:
 
 @given(st.sets(st.integers(0, 60)))
 def test_ranges_name_exactly_the_places(places: set[int]) -> None:
-    found = ranges(sorted(places))
+    found = to_ranges(sorted(places))
     assert [place for start, end in found for place in range(start, end)] == sorted(places)
     assert all(left[1] < right[0] for left, right in pairwise(found))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from foregate.agent.loop.runner import step
-from foregate.agent.session.result import Outcome
+from foregate.agent.loop.runner import take_step
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.resume import fold_session
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
@@ -58,7 +58,7 @@ async def assert_folded(world: World, session: Session) -> None:
     assert plain(session.state) == folded
 
 
-async def stepped(world: World, session: Session, text: str) -> Outcome:
+async def stepped(world: World, session: Session, text: str) -> RunResult:
     """Take a message through step by step, and compare state and log after each."""
 
     def build(_: Event) -> None:
@@ -69,7 +69,7 @@ async def stepped(world: World, session: Session, text: str) -> Outcome:
         outcome = None
         while outcome is None:
             await assert_folded(world, session)
-            outcome = await step(session)
+            outcome = await take_step(session)
     await assert_folded(world, session)
     return outcome
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.loop.runner import go_on, run
+from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolStarted
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.judging_events import NeedRaised
 from foregate.schemas.session_events import Checkpoint, PolicyChanged
-from foregate.telemetry.audit.verify import verify
+from foregate.telemetry.audit.verify import verify_rows
 from tests.agent.corpus import ASK_EDITS, EDIT, PLAN, READ, REQUEST, SEND, TALK, YES, rules
 from tests.agent.session.test_cancel_and_recover import Killed, at, hanging
 from tests.agent.world import World
@@ -44,7 +44,7 @@ async def approved() -> World:
 
 async def verified(world: World, kind: type[B]) -> list[B]:
     """Return what the session's events of a kind say; fails when the log does not verify."""
-    assert verify(world.log.lines("s"), "s").ok
+    assert verify_rows(world.log.lines("s"), "s").ok
     return await world.bodies(kind)
 
 
@@ -57,7 +57,7 @@ async def refused(world: World) -> list[tuple[str, str]]:
 async def test_a_yes_given_before_the_process_ended_is_carried_out_unasked_by_the_next(person: Any) -> None:
     world = await approved()
     session = await world.open([says("fixed")], person, resume=True)
-    assert (await go_on(session)).status == "completed"
+    assert (await run_to_outcome(session)).status == "completed"
     assert world.workspace.files["a.txt"] == b"the cat"
     assert (len(await verified(world, NeedRaised)), await refused(world)) == (1, [])
     judged = [event.seq for event in await world.log.read("s") if event.kind == "turn_judged"]
@@ -79,7 +79,7 @@ async def test_what_a_plan_covers_is_used_up_by_the_process_that_carries_it_out(
 
     again = await world.open([says("sent")], [], resume=True)
     again.subscribe(look)
-    await go_on(again)
+    await run_to_outcome(again)
     assert (used, world.sent) == ([1], ["bob@example.org"])
 
 
@@ -116,7 +116,7 @@ async def test_a_yes_counts_no_more_when_what_it_was_given_for_or_under_has_chan
     before = len(world.effects)
     meanwhile(world)
     session = await world.open([says("ok")], [], resume=True)
-    assert (await go_on(session)).status == "completed"
+    assert (await run_to_outcome(session)).status == "completed"
     assert (await refused(world), len(world.effects)) == ([("edit_file", code)], before)
 
 
@@ -132,7 +132,7 @@ async def test_a_switch_or_an_undo_in_between_ends_the_leave(draft: Draft) -> No
     world = await approved()
     session = await world.open([says("ok")], [], resume=True)
     await session.record(draft)
-    await go_on(session)
+    await run_to_outcome(session)
     assert await refused(world) == [("edit_file", "not_run_cancelled")]
 
 
@@ -165,7 +165,7 @@ async def test_every_call_of_a_response_is_carried_out_once_wherever_the_process
         world = World()
         await killed(world, kind, number, calls(NOTE, NOTE_L, text=TALK))
         session = await world.open([says("ok")], resume=True)
-        await go_on(session)
+        await run_to_outcome(session)
         assert await refused(world) == codes
         unknown = len(await verified(world, OutcomeUnknown))
         assert len(world.effects) == len(set(world.effects)) == 2 - len(codes) - unknown
@@ -181,7 +181,7 @@ async def test_a_call_the_person_cancelled_is_not_carried_out_by_the_next_proces
     with pytest.raises(Killed):
         await task
     await world.kill(session)
-    await go_on(await world.open([says("ok")], resume=True))
+    await run_to_outcome(await world.open([says("ok")], resume=True))
     assert (await refused(world), world.effects) == ([("note", "not_run_cancelled")], [])
 
 
@@ -200,7 +200,7 @@ async def test_a_cancel_that_was_half_written_is_finished_by_the_next_process() 
     with pytest.raises(Killed):
         await task
     await world.kill(session)
-    await go_on(await world.open([says("ok")], resume=True))
+    await run_to_outcome(await world.open([says("ok")], resume=True))
     assert await refused(world) == [("read_file", "not_run_cancelled"), ("note", "not_run_cancelled")]
     assert world.effects == []
 
@@ -214,6 +214,6 @@ async def test_a_look_that_was_under_way_and_cannot_be_taken_again_is_answered_a
 
     world.workspace.look = broken  # type: ignore[method-assign]
     session = await world.open([says("ok")], resume=True)
-    await go_on(session)
+    await run_to_outcome(session)
     assert await refused(world) == [("read_file", "not_run_cancelled")]
     assert (len(world.effects), session.state.in_flight) == (1, {})

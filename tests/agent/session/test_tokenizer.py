@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run
-from foregate.agent.session.compression import compressed
-from foregate.agent.session.tokenizer import folder, measure_for, measure_with, vocabulary_is_there
+from foregate.agent.session.compression import plan_compression
+from foregate.agent.session.tokenizer import build_measure, find_vocabulary_folder, get_measure, has_vocabulary
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.evidence.state.conversation import Conversation
-from foregate.evidence.state.tokens import ESTIMATE, surely_within, tokens_of
+from foregate.evidence.state.tokens import ESTIMATE, estimate_tokens, is_surely_within
 from foregate.policy.policy import Context
 from foregate.schemas.message import Message
 from foregate.schemas.session_events import ContextCompressed
@@ -34,15 +34,15 @@ SMALL = tiktoken.Encoding(
     special_tokens={"<|endoftext|>": 258},
 )
 """A vocabulary of bytes and one word, so that everything else takes far more tokens than the estimate says."""
-COUNTED = measure_with(SMALL)
+COUNTED = build_measure(SMALL)
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> Any:
     """No measure found by an earlier test, and none left behind."""
-    measure_for.cache_clear()
+    get_measure.cache_clear()
     yield
-    measure_for.cache_clear()
+    get_measure.cache_clear()
 
 
 def test_the_library_counts_and_special_tokens_are_ordinary_text() -> None:
@@ -57,14 +57,14 @@ def test_a_long_text_is_counted_in_pieces_and_comes_to_the_same() -> None:
 
 @given(st.text(max_size=300))
 def test_no_count_is_beyond_what_is_surely_within(text: str) -> None:
-    assert surely_within(tokens_of(text), 4 * tokens_of(text))
-    assert COUNTED.of(text) <= 4 * tokens_of(text)
+    assert is_surely_within(estimate_tokens(text), 4 * estimate_tokens(text))
+    assert COUNTED.of(text) <= 4 * estimate_tokens(text)
 
 
 def test_a_vocabulary_that_is_not_there_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(socket, "getaddrinfo", lambda *name, **more: pytest.fail("asked the network"))
-    assert measure_for("gpt-4o") is ESTIMATE
+    assert get_measure("gpt-4o") is ESTIMATE
     assert list(tmp_path.iterdir()) == []
 
 
@@ -76,24 +76,24 @@ def test_a_vocabulary_that_is_another_is_neither_used_nor_replaced(
     file.write_bytes(b"QQ== 0\n")
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(socket, "getaddrinfo", lambda *name, **more: pytest.fail("asked the network"))
-    assert measure_for("gpt-4o") is ESTIMATE
+    assert get_measure("gpt-4o") is ESTIMATE
     assert file.read_bytes() == b"QQ== 0\n"
 
 
 def test_a_model_of_another_family_is_estimated() -> None:
-    assert measure_for("some-other-model") is ESTIMATE
-    assert not vocabulary_is_there("gpt2")
+    assert get_measure("some-other-model") is ESTIMATE
+    assert not has_vocabulary("gpt2")
 
 
 def test_a_folder_that_is_switched_off_holds_nothing() -> None:
-    assert not vocabulary_is_there("o200k_base", {"TIKTOKEN_CACHE_DIR": ""})
-    assert folder({}).name == "data-gym-cache"
+    assert not has_vocabulary("o200k_base", {"TIKTOKEN_CACHE_DIR": ""})
+    assert find_vocabulary_folder({}).name == "data-gym-cache"
 
 
-@pytest.mark.skipif(not vocabulary_is_there("o200k_base"), reason="the real vocabulary is not on this machine")
+@pytest.mark.skipif(not has_vocabulary("o200k_base"), reason="the real vocabulary is not on this machine")
 def test_the_real_vocabulary_counts_as_the_library_does() -> None:
     text = "What a model is shown: results as text. 漢字 0123456789abcdef"
-    measure = measure_for("gpt-4o-2024-08-06")
+    measure = get_measure("gpt-4o-2024-08-06")
     assert measure.name == "o200k_base"
     assert measure.of(text) == len(tiktoken.get_encoding("o200k_base").encode(text))
 
@@ -101,8 +101,8 @@ def test_the_real_vocabulary_counts_as_the_library_does() -> None:
 def test_without_the_library_everything_is_estimated() -> None:
     code = (
         "import sys; sys.modules['tiktoken'] = None\n"
-        "from foregate.agent.session.tokenizer import measure_for\n"
-        "print(measure_for('gpt-4o').name)"
+        "from foregate.agent.session.tokenizer import get_measure\n"
+        "print(get_measure('gpt-4o').name)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ran.stdout == "estimate\n", ran.stderr
@@ -116,23 +116,23 @@ def test_neither_the_command_line_nor_a_short_conversation_imports_the_library()
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ran.stdout == "False False\n", ran.stderr
     talk = Conversation()
-    talk.add(Message("user", "x" * 100), by_user=True)
+    talk.add_message(Message("user", "x" * 100), by_user=True)
     far = Context(max_tokens=talk.total * 4, strategy="keep_ends", keep_first=0, keep_last=0)
-    assert compressed(talk, list, far, lambda: pytest.fail("counted")) is None
+    assert plan_compression(talk, list, far, lambda: pytest.fail("counted")) is None
 
 
 def test_what_is_counted_decides_either_way() -> None:
     dense, loose = Conversation(), Conversation()
     for number in range(10):
-        dense.add(Message("user", "x" * 100), by_user=True)
-        loose.add(Message("user", "the" * 100 if number % 2 else "é" * 100), by_user=True)
+        dense.add_message(Message("user", "x" * 100), by_user=True)
+        loose.add_message(Message("user", "the" * 100 if number % 2 else "é" * 100), by_user=True)
     section = Context(max_tokens=500, strategy="keep_ends", keep_first=0, keep_last=1)
     assert dense.total < 500
-    body = compressed(dense, list, section, lambda: COUNTED)
+    body = plan_compression(dense, list, section, lambda: COUNTED)
     assert body is not None
     assert (body.counted_by, body.before) == ("small", 10 * 104)
-    assert body.after == sum(COUNTED.weight(message) for message in applied(dense, body).messages)
-    assert compressed(dense, list, section) is None
+    assert body.after == sum(COUNTED.count_tokens(message) for message in applied(dense, body).messages)
+    assert plan_compression(dense, list, section) is None
 
 
 def applied(talk: Conversation, body: ContextCompressed) -> Conversation:

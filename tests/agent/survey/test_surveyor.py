@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.survey.surveyor import Surveyor, moved_on
+from foregate.agent.survey.surveyor import Surveyor, find_changed_resource
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
@@ -21,7 +21,7 @@ from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import catalogue_of
+from foregate.schemas.tool_spec import build_catalogue
 from tests.policies import policy_with
 
 Look = Callable[..., Survey]
@@ -30,8 +30,8 @@ Look = Callable[..., Survey]
 def looking(workspace: Workspace, **changes: Json) -> Look:
     policy = policy_with({key.replace("__", "."): value for key, value in changes.items()})
     box = Toolbox(builtin_tools(workspace, policy))
-    surveyor = Surveyor(workspace, box, policy, catalogue_of(list(box.specs())))
-    return lambda name, **arguments: surveyor.look(ToolCall.of(name, arguments, id="c"), SessionState())
+    surveyor = Surveyor(workspace, box, policy, build_catalogue(list(box.specs())))
+    return lambda name, **arguments: surveyor.survey_call(ToolCall.of(name, arguments, id="c"), SessionState())
 
 
 @pytest.fixture
@@ -271,12 +271,12 @@ def test_only_the_session_s_own_changes_explain_a_difference(folder: Path, look:
     (folder / "d").mkdir()
     (folder / "d/f").write_text("one")
     judged = look("delete_path", path="d", recursive=True)
-    assert moved_on(judged, look("delete_path", path="d", recursive=True), {}) == ""
+    assert find_changed_resource(judged, look("delete_path", path="d", recursive=True), {}) == ""
     (folder / "d/f").write_text("other")
     now = look("delete_path", path="d", recursive=True)
-    assert moved_on(judged, now, {}) == "d"
-    assert moved_on(judged, now, {Resource(ResourceKind.FILE, "elsewhere"): "x"}) == "d"
-    assert moved_on(judged, now, {Resource(ResourceKind.FILE, "d/f"): "x"}) == ""
+    assert find_changed_resource(judged, now, {}) == "d"
+    assert find_changed_resource(judged, now, {Resource(ResourceKind.FILE, "elsewhere"): "x"}) == "d"
+    assert find_changed_resource(judged, now, {Resource(ResourceKind.FILE, "d/f"): "x"}) == ""
 
 
 def test_a_command_may_look_at_what_the_same_response_made_as_that_left_it(folder: Path, look: Look) -> None:
@@ -286,11 +286,14 @@ def test_a_command_may_look_at_what_the_same_response_made_as_that_left_it(folde
     now = look("run_command", **lines)
     (made,) = [resource for resource in now.resources if resource.id == "new.txt"]
     own = {made.resource: made.hash}
-    assert moved_on(judged, now, own) == ""
-    assert moved_on(judged, now, {}) != ""
-    assert moved_on(judged, now, {made.resource: "other"}) != ""
+    assert find_changed_resource(judged, now, own) == ""
+    assert find_changed_resource(judged, now, {}) != ""
+    assert find_changed_resource(judged, now, {made.resource: "other"}) != ""
     for worse in ({"access": Effect.EDIT}, {"protected": "secret"}):
-        assert moved_on(judged, replace(now, resources=(*judged.resources, replace(made, **worse))), own) != ""
+        assert (
+            find_changed_resource(judged, replace(now, resources=(*judged.resources, replace(made, **worse))), own)
+            != ""
+        )
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.tools.tool_source import BaseToolSource, ToolSources, WrappedToolSource
 from foregate.api import Agent
 from foregate.assembly.open import open_session
-from foregate.assembly.setting import Setting
+from foregate.assembly.setting import SessionOptions
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import CallAnswered, ToolFinished, ToolStarted
 from foregate.schemas.capabilities import Capabilities
@@ -111,7 +111,7 @@ async def test_an_object_that_is_no_source_is_refused_in_one_sentence_before_any
 ) -> None:
     log = MemoryLog()
     with pytest.raises(UsageError, match="is no source of tools; give it `specs` and `run`, or pass tools") as refused:
-        await open_session(Setting(workspace=folder, model=ScriptedModel([]), tools=thing, log=log, environ={}))
+        await open_session(SessionOptions(workspace=folder, model=ScriptedModel([]), tools=thing, log=log, environ={}))
     assert "\n" not in str(refused.value)
     assert list(await log.sessions()) == []
 
@@ -285,7 +285,7 @@ def test_two_tools_of_one_name_are_refused_wherever_they_come_from(names: tuple[
 
 
 async def test_a_source_with_a_tool_of_a_built_in_name_is_refused_at_opening(folder: Path) -> None:
-    setting = Setting(
+    setting = SessionOptions(
         workspace=folder, model=ScriptedModel([]), tools=[Stock("read_file")], log=MemoryLog(), environ={}
     )
     with pytest.raises(UsageError, match="two tools are named `read_file`"):

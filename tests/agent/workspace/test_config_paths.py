@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.workspace.config_paths import UsersFile
+from foregate.agent.workspace.config_paths import UserConfigFile
 
-FILE = UsersFile("x.yaml", "FOREGATE_X")
+FILE = UserConfigFile("x.yaml", "FOREGATE_X")
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,13 @@ FILE = UsersFile("x.yaml", "FOREGATE_X")
 def test_what_is_named_goes_before_the_variable_and_that_before_the_users_own(
     named: str | None, environ: dict[str, str], place: str
 ) -> None:
-    assert FILE.place(named, environ) == Path(place)
+    assert FILE.get_place(named, environ) == Path(place)
 
 
 def test_a_file_that_was_chosen_counts_though_it_is_not_there_and_the_users_own_does_not(tmp_path: Path) -> None:
     environ = {"XDG_CONFIG_HOME": str(tmp_path)}
-    assert FILE.found(None, environ) is None
-    assert FILE.found("gone.yaml", environ) == Path("gone.yaml")
+    assert FILE.find(None, environ) is None
+    assert FILE.find("gone.yaml", environ) == Path("gone.yaml")
     (tmp_path / "foregate").mkdir()
     (tmp_path / "foregate/x.yaml").touch()
-    assert FILE.found(None, environ) == tmp_path / "foregate/x.yaml"
+    assert FILE.find(None, environ) == tmp_path / "foregate/x.yaml"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.survey.secret_scan import Leaks
+from foregate.agent.survey.secret_scan import SecretScan
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
@@ -215,6 +215,6 @@ def test_a_command_that_commits_is_told_that_nobody_could_look(
     repository: Path, workspace: Workspace, policy: Policy, other: Path
 ) -> None:
     borrow(repository / ".git/objects", str(other / ".git/objects"))
-    leaks = Leaks(workspace, policy).of_command(Command(argv=("git", "commit", "-m", "m")), "work")
+    leaks = SecretScan(workspace, policy).scan_command(Command(argv=("git", "commit", "-m", "m")), "work")
     assert leaks
     assert "cannot be looked at" in leaks[0]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.tools.builtin.commands import run_command, run_shell
-from foregate.agent.workspace.output import HeadTail, capped
-from foregate.agent.workspace.process import environment_of, run_program
+from foregate.agent.workspace.output import HeadTail, cap_text
+from foregate.agent.workspace.process import build_environment, run_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
@@ -101,7 +101,7 @@ async def test_a_program_of_the_workspace_cannot_pose_as_one_that_only_looks(
     monkeypatch.setenv("PATH", f"{folder}/bin:.:{os.environ['PATH']}")
     assert "posing" not in (await run(workspace, policy, "ls")).content
     assert "posing" in (await run(workspace, policy, "ls", "--zero")).content
-    assert "." not in environment_of(policy, workspace, "/", trusted_only=False)["PATH"].split(":")
+    assert "." not in build_environment(policy, workspace, "/", trusted_only=False)["PATH"].split(":")
 
 
 async def test_cat_is_evidence_of_the_whole_content_and_ls_is_not(
@@ -161,7 +161,7 @@ async def test_a_command_that_closes_its_output_is_still_waited_for(workspace: W
 
 @given(st.text(max_size=300), st.integers(2, 60))
 def test_cut_text_is_short_whole_characters_and_an_exact_count(text: str, cap: int) -> None:
-    shown, dropped = capped(text, cap)
+    shown, dropped = cap_text(text, cap)
     size = len(text.encode())
     if size <= cap:
         assert (shown, dropped) == (text, 0)

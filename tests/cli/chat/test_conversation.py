@@ -19,9 +19,9 @@ from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.workspace import Workspace
 from foregate.assembly.open import open_session
-from foregate.assembly.setting import Setting
-from foregate.cli.chat.conversation import Conversation
-from foregate.cli.terminal.columns import columns
+from foregate.assembly.setting import SessionOptions
+from foregate.cli.chat.conversation import ChatSession
+from foregate.cli.terminal.columns import count_columns
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
 from foregate.policy.policy import Policy
@@ -86,7 +86,7 @@ def chat(folder: Path, workspace: Workspace, plain: Policy) -> Callable[..., Awa
             person.reads_wait = policy.approval.reads == "ask"
         spec = ToolSpec("send", "", {"type": "object", "properties": {"to": {"type": "string"}}}, Effect.SEND)
         opened = await open_session(
-            Setting(
+            SessionOptions(
                 workspace=folder,
                 model=model or ScriptedModel(steps),
                 policy=policy,
@@ -95,12 +95,12 @@ def chat(folder: Path, workspace: Workspace, plain: Policy) -> Callable[..., Awa
                 person=person,
                 log=log,
                 resume=resume,
-                listeners=[screen.hear],
+                listeners=[screen.show_event],
                 on_text=screen.stream,
                 dialect=dialect,
             )
         )
-        await Conversation(opened, terminal, screen, person).talk()
+        await ChatSession(opened, terminal, screen, person).run_chat()
         await opened.close()
         terminal.finish()
         if model is None:
@@ -286,7 +286,7 @@ async def test_ctrl_c_cancels_the_step_and_not_the_session(chat: Callable[..., A
 
 def test_what_was_done_before_a_task_was_cancelled_is_not_called_cancelled() -> None:
     out = io.StringIO()
-    Screen(Console(file=out, width=80)).told(RunResult("cancelled", report=Report(done=("write_file a.txt",))))
+    Screen(Console(file=out, width=80)).show_outcome(RunResult("cancelled", report=Report(done=("write_file a.txt",))))
     assert "done before: write_file a.txt" in out.getvalue()
 
 
@@ -334,7 +334,7 @@ async def test_only_foregate_speaks_without_a_bar(
     def ours(done: Chatted) -> list[str]:
         """Return the lines without a bar from the first answer on, and check that no terminal breaks any."""
         lines = done.shown[done.shown.index("|") :].splitlines()
-        assert all(columns(line) <= 80 for line in lines)
+        assert all(count_columns(line) <= 80 for line in lines)
         return [line for line in lines if line != "|" and not line.startswith("| ")]
 
     plain = await chat(["hello"], model=Pieces("Well.", breaks=breaks))

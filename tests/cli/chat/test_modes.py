@@ -13,10 +13,10 @@ from foregate import Agent
 from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.agent.testing.person import ScriptedPerson
 from foregate.assembly.open import open_session
-from foregate.assembly.setting import Setting
-from foregate.cli.chat.conversation import Conversation
+from foregate.assembly.setting import SessionOptions
+from foregate.cli.chat.conversation import ChatSession
 from foregate.cli.chat.slash import COMMANDS
-from foregate.cli.plan.plan_progress import Progress
+from foregate.cli.plan.plan_progress import PlanProgress
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
 from foregate.telemetry.log.memory_log import MemoryLog
@@ -68,11 +68,11 @@ async def chatted(folder: Path, lines: list[Typed], answers: list[Typed]) -> str
     """Return what a chat showed."""
     screen, terminal = Screen(Console(file=io.StringIO(), width=100)), Typist(lines, answers)
     person = PersonAtTerminal(screen, terminal)
-    setting = Setting(folder, RehearsalModel(), person=person, log=MemoryLog(), environ={}, mode="plan")
-    setting.listeners = [screen.hear]
+    setting = SessionOptions(folder, RehearsalModel(), person=person, log=MemoryLog(), environ={}, mode="plan")
+    setting.listeners = [screen.show_event]
     opened = await open_session(setting)
-    opened.session.subscribe(Progress(screen, opened.configuration.formatting, ends=True).hear)
-    await Conversation(opened, terminal, screen, person).talk()
+    opened.session.subscribe(PlanProgress(screen, opened.configuration.formatting, ends=True).show_event)
+    await ChatSession(opened, terminal, screen, person).run_chat()
     await opened.close()
     terminal.finish()
     assert isinstance(screen.console.file, io.StringIO)

@@ -126,7 +126,7 @@ def test_a_program_reads_the_log_as_it_grows_and_decides_on_what_it_was_shown(
     chat.until("kind", "effect_undone")
     assert (folder / "a.txt").read_text() == "teh cat\n"
     assert chat.leave() == 0
-    log = Home(Path(environ["FOREGATE_HOME"])).log()
+    log = Home(Path(environ["FOREGATE_HOME"])).open_log()
     try:
         recorded = [{**json.loads(text), "hash": hash_} for _, text, hash_ in log.lines(chat.lines[0]["session"])]
     finally:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.cli.chat.utterance import Misheard, Utterance, utterance
+from foregate.cli.chat.utterance import Misheard, Utterance, parse_utterance
 
 JSON = st.recursive(st.none() | st.booleans() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3))
 
@@ -39,13 +39,13 @@ JSON = st.recursive(st.none() | st.booleans() | st.text(max_size=8), lambda inne
 def test_plain_text_and_objects_say_one_thing(line: str, gate: str, expected: Utterance | None) -> None:
     if expected is None:
         with pytest.raises(Misheard, match="a question is open"):
-            utterance(line, gate)
+            parse_utterance(line, gate)
     else:
-        assert utterance(line, gate) == expected
+        assert parse_utterance(line, gate) == expected
 
 
 def test_an_empty_line_says_nothing() -> None:
-    assert utterance("  ", "approval") is None
+    assert parse_utterance("  ", "approval") is None
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_an_empty_line_says_nothing() -> None:
 )
 def test_an_object_that_is_not_clearly_one_thing_is_refused_in_one_sentence(line: str) -> None:
     with pytest.raises(Misheard) as refused:
-        utterance(line, "approval")
+        parse_utterance(line, "approval")
     assert "\n" not in str(refused.value)
 
 
 @given(st.dictionaries(st.sampled_from(["answer", "message", "command", "text", "request", "x"]), JSON, max_size=3))
 def test_whatever_an_object_holds_it_says_one_thing_or_is_refused(said: dict[str, object]) -> None:
     try:
-        heard = utterance(json.dumps(said), "approval")
+        heard = parse_utterance(json.dumps(said), "approval")
     except Misheard:
         return
     assert heard is not None

@@ -15,7 +15,7 @@ from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.assembly.home import Home
 from foregate.assembly.open import open_session
-from foregate.assembly.setting import Setting
+from foregate.assembly.setting import SessionOptions
 from foregate.cli.terminal.exit_codes import STATUS
 from foregate.schemas.task_events import STATUSES
 from foregate.telemetry.log.sqlite_log import SqliteLog
@@ -129,7 +129,7 @@ def test_an_undo_that_breaks_off_says_so_in_three_sentences_and_the_next_goes_on
 
     async def delete() -> None:
         model = ScriptedModel([calls(("delete_path", {"path": "tree", "recursive": True})), says("gone")])
-        opened = await open_session(Setting(model=model, policy=policy_with(EVERYTHING_OFF)))
+        opened = await open_session(SessionOptions(model=model, policy=policy_with(EVERYTHING_OFF)))
         await run(opened.session, "delete tree")
         await opened.close()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.planning.format.configuration import default_configuration, explanations, laid
+from foregate.agent.planning.format.configuration import default_configuration, lay_over_defaults, read_explanations
 from tests.cli.conftest import Cli
 
 
@@ -35,15 +35,15 @@ def test_show_tells_what_differs_and_where_it_comes_from(cli: Cli, tmp_path: Pat
 def test_everything_in_force_is_shown_below_the_comment_that_explains_it(cli: Cli) -> None:
     lines = cli("config", "show", "--effective")[1].splitlines()
     values = [line for line in lines if not line.startswith("#")]
-    assert len(values) == len(laid(None).values)
+    assert len(values) == len(lay_over_defaults(None).values)
     for line in values:
-        assert lines[lines.index(line) - 1] == f"# {explanations()[line.partition(':')[0]]}"
+        assert lines[lines.index(line) - 1] == f"# {read_explanations()[line.partition(':')[0]]}"
 
 
 def test_every_key_of_the_defaults_is_explained() -> None:
-    assert laid(None).values.keys() == laid(None).provenance.keys()
-    assert laid(None).values.keys() <= explanations().keys()
-    assert "Tokens of one response" in explanations()["models.planning.max_tokens"]
+    assert lay_over_defaults(None).values.keys() == lay_over_defaults(None).provenance.keys()
+    assert lay_over_defaults(None).values.keys() <= read_explanations().keys()
+    assert "Tokens of one response" in read_explanations()["models.planning.max_tokens"]
 
 
 def test_check_names_every_problem_and_takes_the_file_a_session_would_read(

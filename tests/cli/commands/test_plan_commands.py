@@ -227,17 +227,17 @@ def test_other_values_are_checked_and_confirmed_anew(cli: Cli, saved: Path) -> N
 
 
 def test_a_list_fits_the_terminal_whatever_goals_say(cli: Cli, talked: str, home: Path) -> None:
-    from foregate.cli.commands.plans import lines_of
-    from foregate.cli.plan.plan_finding import plans_of
+    from foregate.cli.commands.plans import format_plans
+    from foregate.cli.plan.plan_finding import list_log_plans
 
     log = SqliteLog(home / "events.db")
-    found = plans_of(log)
+    found = list_log_plans(log)
     log.close()
-    lines = list(lines_of(found, 90))
+    lines = list(format_plans(found, 90))
     assert [len(line) <= 90 for line in lines] == [True] * 3
     assert lines[1].endswith("Read a.txt")
     assert lines[2].endswith("…")
-    assert list(lines_of([], 90)) == []
+    assert list(format_plans([], 90)) == []
 
 
 def test_a_plan_that_asks_after_a_failure_goes_on_as_resume_says(cli: Cli, tmp_path: Path) -> None:

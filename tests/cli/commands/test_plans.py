@@ -13,16 +13,16 @@ from rich.console import Console
 from foregate import Agent
 from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.agent.planning.ask.planner import make_plan
-from foregate.agent.planning.ask.proposal import propose
+from foregate.agent.planning.ask.proposal import record_proposal
 from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.testing.model import ScriptedModel, says
-from foregate.assembly.model_roles import Roles
+from foregate.assembly.model_roles import ModelRoles
 from foregate.assembly.open import open_session
-from foregate.assembly.setting import Setting
-from foregate.cli.chat.conversation import Conversation
-from foregate.cli.demo.demo_workspace import DEFECT, FILES, FLAWED, MENDED, STALE, build, git
-from foregate.cli.plan.plan_file import saved, written
+from foregate.assembly.setting import SessionOptions
+from foregate.cli.chat.conversation import ChatSession
+from foregate.cli.demo.demo_workspace import DEFECT, FILES, FLAWED, MENDED, STALE, build_workspace, run_git
+from foregate.cli.plan.plan_file import format_plan_file, save_plan
 from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.plan.plan_work import PlanWork
 from foregate.cli.terminal.person import PersonAtTerminal
@@ -41,7 +41,7 @@ CHORE = (
 def folder(tmp_path: Path) -> Path:
     made = tmp_path / "ws"
     made.mkdir()
-    build(made)
+    build_workspace(made)
     return made
 
 
@@ -50,7 +50,7 @@ async def at_work(folder: Path, answers: Sequence[Typed], *, interactive: bool =
     screen = Screen(Console(file=io.StringIO(), width=100))
     terminal = Typist(answers=answers, interactive=interactive)
     opened = await open_session(
-        Setting(
+        SessionOptions(
             workspace=folder,
             model=RehearsalModel(),
             person=PersonAtTerminal(screen, terminal) if interactive else None,
@@ -61,7 +61,7 @@ async def at_work(folder: Path, answers: Sequence[Typed], *, interactive: bool =
     if isinstance(person, PersonAtTerminal):
         person.plans = PlanPerson(opened.session, screen, terminal).answer
     work = PlanWork(opened, screen, terminal, default_configuration())
-    await work.begin()
+    await work.follow_plan()
     return work
 
 
@@ -92,7 +92,7 @@ async def test_the_demonstrations_chore_is_planned_confirmed_once_and_done(folde
     assert (report.status, report.reason) == ("completed", "")
     assert (folder / FLAWED).read_text() == FILES[FLAWED].replace(DEFECT, MENDED)
     assert not any((folder / name).exists() for name in STALE)
-    assert git(folder, "log", "--format=%s").splitlines()[0] == "Mend"
+    assert run_git(folder, "log", "--format=%s").splitlines()[0] == "Mend"
     await work.opened.close()
 
 
@@ -131,12 +131,12 @@ async def test_a_commit_only_of_changes_is_planned_and_skipped_without_any(folde
 async def test_the_same_plan_from_a_file_asks_once_as_well(folder: Path) -> None:
     first = await at_work(folder, [])
     await planned(first)
-    text = written(first.state.known)
+    text = format_plan_file(first.state.current_plan)
     await first.opened.close()
     work = await at_work(folder, ["y"])
-    found = work.checked(text)
-    assert found.sound
-    await propose(work.opened.session, found.plan, actor="person")
+    found = work.check_plan(text)
+    assert found.is_sound
+    await record_proposal(work.opened.session, found.plan, actor="person")
     report = await confirmed_and_run(work)
     assert report is not None
     assert (report.status, report.reason) == ("completed", "")
@@ -159,12 +159,14 @@ async def test_a_person_reads_that_results_were_left_out_and_what_the_model_thou
     work.configuration = work.configuration.model_copy(update=made)
     thinking = ScriptedModel([says("<think>Hm.</think>It is a script.")])
     work.opened.session.model = thinking
-    work.opened.roles = Roles(work.configuration, work.opened.session.model, {})
+    work.opened.roles = ModelRoles(work.configuration, work.opened.session.model, {})
     reading = PlanTask(1, reason="Read it", calls=(PlannedCall("read_file", {"path": FLAWED}),))
-    await propose(work.opened.session, TaskPlan("p", "", "look", (reading, PlanTask(2, action="analyze_error"))))
+    await record_proposal(
+        work.opened.session, TaskPlan("p", "", "look", (reading, PlanTask(2, action="analyze_error")))
+    )
     report = await confirmed_and_run(work)
     assert report is not None
-    work.report(report, as_json=False)
+    work.print_report(report, as_json=False)
     lines = [line.strip() for line in shown(work).splitlines()]
     assert "context for the model 2 older messages left out" in lines
     assert "thought   task 2: Hm." in lines
@@ -245,7 +247,7 @@ async def test_what_is_odd_or_wrong_with_an_edited_plan_is_shown_before_the_shee
     editor.chmod(0o700)
     monkeypatch.setenv("VISUAL", str(editor))
     work = await at_work(folder, ["e", "e", "n"])
-    await propose(
+    await record_proposal(
         work.opened.session,
         TaskPlan("p", "", "look", (PlanTask(1, reason="Look", calls=(PlannedCall("read_file", {"path": FLAWED}),)),)),
     )
@@ -273,12 +275,12 @@ def test_a_file_made_while_the_plan_was_is_not_written_over(tmp_path: Path) -> N
     file = tmp_path / "plan.json"
     file.write_text("mine")
     with pytest.raises(UsageError, match="name a new file"):
-        saved(TaskPlan("p", "q", "g", (PlanTask(1),)), file)
+        save_plan(TaskPlan("p", "q", "g", (PlanTask(1),)), file)
     assert file.read_text() == "mine"
 
 
 def test_a_written_plan_is_json() -> None:
-    assert json.loads(written(TaskPlan("p", "q", "g", (PlanTask(1),))))["goal"] == "g"
+    assert json.loads(format_plan_file(TaskPlan("p", "q", "g", (PlanTask(1),))))["goal"] == "g"
 
 
 async def test_a_chat_plans_confirms_and_runs_in_its_own_session(folder: Path) -> None:
@@ -287,15 +289,15 @@ async def test_a_chat_plans_confirms_and_runs_in_its_own_session(folder: Path) -
     terminal = Typist([f"/plan {request}", "/plan frobnicate it", f"read {FLAWED}"], ["y", "y"])
     person = PersonAtTerminal(screen, terminal)
     opened = await open_session(
-        Setting(
+        SessionOptions(
             workspace=folder,
             model=RehearsalModel(),
             person=person,
             environ={"FOREGATE_HOME": str(folder.parent / "home")},
         )
     )
-    chat = Conversation(opened, terminal, screen, person)
-    await chat.talk()
+    chat = ChatSession(opened, terminal, screen, person)
+    await chat.run_chat()
     assert MENDED in (folder / FLAWED).read_text()
     assert chat.outcome is not None
     assert chat.outcome.status == "completed"
@@ -319,7 +321,7 @@ async def test_a_program_plans_and_executes(folder: Path, monkeypatch: pytest.Mo
 async def test_the_sheet_shows_what_a_yes_covers_of_a_task_that_is_filled_in(folder: Path) -> None:
     work = await at_work(folder, ["n"])
     tasks = (PlanTask(1, action="write_file", target=FLAWED), PlanTask(2, action="write_file", target="*.sh"))
-    await propose(work.opened.session, TaskPlan("p", "mend it", "mend it", tasks))
+    await record_proposal(work.opened.session, TaskPlan("p", "mend it", "mend it", tasks))
     assert await confirmed_and_run(work) is None
     assert shown(work).count("is leave to") == 1
     assert f"is leave to edit file {FLAWED} with write_file, 3 times at most" in " ".join(shown(work).split())
@@ -335,7 +337,9 @@ async def test_after_a_failure_the_person_sees_what_failed_and_chooses(
     work = await at_work(folder, ["y", *answers])
     wrong = PlannedCall("edit_file", {"path": FLAWED, "old": "not there", "new": "x"})
     tasks = (PlanTask(1, calls=(wrong,)), PlanTask(2, calls=(PlannedCall("read_file", {"path": FLAWED}),)))
-    await propose(work.opened.session, TaskPlan("p", f"edit {FLAWED}", f"edit {FLAWED}", tasks, on_failure="ask"))
+    await record_proposal(
+        work.opened.session, TaskPlan("p", f"edit {FLAWED}", f"edit {FLAWED}", tasks, on_failure="ask")
+    )
     report = await confirmed_and_run(work)
     assert report is not None
     assert report.status == status

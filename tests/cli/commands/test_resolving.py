@@ -10,16 +10,16 @@ import pytest
 from rich.console import Console
 
 from foregate.agent.models.rehearsal.model import RehearsalModel
-from foregate.agent.planning.ask.proposal import propose
-from foregate.agent.planning.confirm.control import follow, look_ahead, record_confirmation
+from foregate.agent.planning.ask.proposal import record_proposal
+from foregate.agent.planning.confirm.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.tools.tool_source import WrappedToolSource
 from foregate.assembly.open import open_session
-from foregate.assembly.setting import Setting
-from foregate.cli.chat.conversation import Conversation
+from foregate.assembly.setting import SessionOptions
+from foregate.cli.chat.conversation import ChatSession
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.waiting import wait
+from foregate.cli.terminal.waiting import run_async
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
@@ -52,11 +52,11 @@ def unclear(cli: Cli) -> str:
     """A session whose process died while its plan ran a command."""
 
     async def leave() -> str:
-        opened = await open_session(Setting(workspace=Path(), model=RehearsalModel()))
+        opened = await open_session(SessionOptions(workspace=Path(), model=RehearsalModel()))
         session = opened.session
-        state = await follow(session)
-        await propose(session, PLAN)
-        looked = await look_ahead(session, state)
+        state = await follow_plan(session)
+        await record_proposal(session, PLAN)
+        looked = await preview_open_tasks(session, state)
         await record_confirmation(session, state, looked, PLAN.digest, seen=True)
         session.tools = Dying(session.tools)
         with pytest.raises(Died):
@@ -64,7 +64,7 @@ def unclear(cli: Cli) -> str:
         await opened.close(end=False)
         return opened.name
 
-    return wait(leave())
+    return run_async(leave())
 
 
 def test_a_person_says_that_it_was_done_and_it_is_not_sent_again(cli: Cli, unclear: str) -> None:
@@ -97,21 +97,21 @@ def test_what_cannot_be_resolved_is_one_sentence(cli: Cli, unclear: str, argumen
 
 
 async def test_the_chat_names_what_is_unknown_and_takes_a_word_on_it(home: Path) -> None:
-    opened = await open_session(Setting(workspace=Path(), model=RehearsalModel()))
+    opened = await open_session(SessionOptions(workspace=Path(), model=RehearsalModel()))
     session, screen = opened.session, Screen(Console(file=io.StringIO(), width=100))
     await session.record_message("run touch made.txt")
-    state = await follow(session)
-    await propose(session, PLAN)
-    await record_confirmation(session, state, await look_ahead(session, state), PLAN.digest, seen=True)
+    state = await follow_plan(session)
+    await record_proposal(session, PLAN)
+    await record_confirmation(session, state, await preview_open_tasks(session, state), PLAN.digest, seen=True)
     session.tools = Dying(session.tools)
     with pytest.raises(Died):
         await PlanRun(session, state, default_configuration()).run()
     await opened.close(end=False)
-    opened = await open_session(Setting(workspace=Path(), model=RehearsalModel(), resume=opened.name))
+    opened = await open_session(SessionOptions(workspace=Path(), model=RehearsalModel(), resume=opened.name))
     (call,) = opened.session.state.parked
-    chat = Conversation(opened, Typist(["/resolve", "/resolve x", f"/resolve {call} done", "/resolve"]), screen, None)
+    chat = ChatSession(opened, Typist(["/resolve", "/resolve x", f"/resolve {call} done", "/resolve"]), screen, None)
     opened.resumed = False
-    await chat.talk()
+    await chat.run_chat()
     shown = screen.console.file.getvalue()  # type: ignore[attr-defined]
     for said in ("nobody knows", "takes a call", f"{call} took effect", "every call is known"):
         assert said in shown

@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from foregate.assembly.setting import Setting
+from foregate.assembly.setting import SessionOptions
 from foregate.cli.commands.session_options import opens_session
 
 EVERY = [
@@ -32,7 +32,7 @@ def given(arguments: list[str], *without: str) -> Any:
 
     @app.command()
     @opens_session(without=without)
-    def command(setting: Setting, word: str, loud: bool = False) -> None:
+    def command(setting: SessionOptions, word: str, loud: bool = False) -> None:
         seen.append((setting, word, loud))
 
     result = CliRunner().invoke(app, arguments)
@@ -42,7 +42,7 @@ def given(arguments: list[str], *without: str) -> Any:
 def test_every_option_given_is_in_the_setting_and_the_commands_own_stay_its_own() -> None:
     setting, word, loud = given(["hello", "--loud", *EVERY])
     assert (word, loud) == ("hello", True)
-    assert setting == Setting(
+    assert setting == SessionOptions(
         model="m",
         workspace=Path("w"),
         policy="p",
@@ -57,17 +57,17 @@ def test_every_option_given_is_in_the_setting_and_the_commands_own_stay_its_own(
 
 def test_what_is_not_given_is_as_a_setting_has_it() -> None:
     setting, _, _ = given(["hello"])
-    assert setting == Setting(workspace=Path())
+    assert setting == SessionOptions(workspace=Path())
 
 
 def test_an_option_a_command_goes_without_is_none_of_its_options() -> None:
     assert "No such option: --workspace" in given(["hello", "--workspace", "w"], "workspace")
-    assert given(["hello"], "workspace", "mcp", "tools")[0] == Setting()
+    assert given(["hello"], "workspace", "mcp", "tools")[0] == SessionOptions()
 
 
 def test_the_options_of_a_session_stand_behind_those_of_the_command() -> None:
     @opens_session()
-    def command(setting: Setting, word: str, loud: bool = False) -> None:
+    def command(setting: SessionOptions, word: str, loud: bool = False) -> None:
         """Do it."""
 
     assert list(inspect.signature(command).parameters)[:3] == ["word", "loud", "model"]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.cli.commands.new_file import new_file
-from foregate.cli.commands.since import moment
+from foregate.cli.commands.new_file import open_new_file
+from foregate.cli.commands.since import parse_moment
 from foregate.schemas.errors import UsageError
 from tests.cli.conftest import Cli
 from tests.telemetry.export.openai_format import check_example
@@ -153,15 +153,15 @@ def test_a_file_that_cannot_be_read_is_one_sentence(cli: Cli, folder: Path) -> N
 
 def test_a_moment_is_a_date_a_time_or_an_age() -> None:
     now = datetime(2026, 1, 31, 12, tzinfo=UTC)
-    assert moment("12h", now) == datetime(2026, 1, 31, tzinfo=UTC)
-    assert moment("2w", now) == datetime(2026, 1, 17, 12, tzinfo=UTC)
-    assert moment("2026-01-31") == datetime(2026, 1, 31, tzinfo=UTC)
-    assert moment("2026-01-31T09:30+01:00") == datetime(2026, 1, 31, 8, 30, tzinfo=UTC)
+    assert parse_moment("12h", now) == datetime(2026, 1, 31, tzinfo=UTC)
+    assert parse_moment("2w", now) == datetime(2026, 1, 17, 12, tzinfo=UTC)
+    assert parse_moment("2026-01-31") == datetime(2026, 1, 31, tzinfo=UTC)
+    assert parse_moment("2026-01-31T09:30+01:00") == datetime(2026, 1, 31, 8, 30, tzinfo=UTC)
 
 
 def test_what_comes_to_a_name_while_a_file_is_written_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "o"
-    file = new_file(path)
+    file = open_new_file(path)
     file.__enter__().write("ours")
     path.write_text("theirs")
     with pytest.raises(UsageError, match="nothing was written"):

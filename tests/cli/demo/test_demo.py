@@ -16,13 +16,13 @@ from rich.console import Console
 
 from foregate.agent.models.rehearsal import model
 from foregate.assembly.home import Home
-from foregate.cli.demo.demo import MESSAGES, demo
-from foregate.cli.demo.demo_checks import BrokenPromise, check_log, check_workspace, fired
-from foregate.cli.demo.demo_workspace import FILES, FLAWED, MESSAGE, STALE, build, git
+from foregate.cli.demo.demo import MESSAGES, run_demo
+from foregate.cli.demo.demo_checks import BrokenPromise, check_log, check_workspace, collect_codes
+from foregate.cli.demo.demo_workspace import FILES, FLAWED, MESSAGE, STALE, build_workspace, run_git
 from foregate.schemas.codes import GATES
 from foregate.schemas.event import Event
 from foregate.schemas.task_events import TaskEnded, UserMessage
-from foregate.telemetry.audit.decisions import decision_points
+from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
 
@@ -39,8 +39,8 @@ class Shown:
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     """One run of the demonstration, kept for all tests of this module."""
     place, out = tmp_path_factory.mktemp("demo"), io.StringIO()
-    asyncio.run(demo(Console(file=out, width=80, highlight=False), place))
-    log = Home(place / "home").log()
+    asyncio.run(run_demo(Console(file=out, width=80, highlight=False), place))
+    log = Home(place / "home").open_log()
     (session,) = asyncio.run(sessions(log))
     events = list(log.events(session))
     log.close()
@@ -53,7 +53,7 @@ async def sessions(log: SqliteLog) -> Sequence[str]:
 
 
 def test_every_gate_stepped_in_under_the_codes_it_is_known_for(shown: Shown) -> None:
-    codes = fired(decision_points(shown.events))
+    codes = collect_codes(read_decisions(shown.events))
     assert set(codes) == set(GATES)
     for gate, code in (
         ("validity", "unknown_tool"),
@@ -79,8 +79,8 @@ def test_it_takes_three_messages_and_both_tasks_end_well(shown: Shown) -> None:
 
 def test_the_work_is_done_and_one_deletion_taken_back(shown: Shown) -> None:
     assert "receive" in (shown.folder / FLAWED).read_text()
-    assert git(shown.folder, "log", "-1", "--format=%s").strip() == MESSAGE
-    assert git(shown.folder, "show", "--stat", "--format=", "HEAD").count("|") == 3
+    assert run_git(shown.folder, "log", "-1", "--format=%s").strip() == MESSAGE
+    assert run_git(shown.folder, "show", "--stat", "--format=", "HEAD").count("|") == 3
     assert not (shown.folder / STALE[0]).exists()
     assert (shown.folder / STALE[1]).read_text() == FILES[STALE[1]]
     assert sum(event.kind == "effect_undone" for event in shown.events) == 1
@@ -108,20 +108,20 @@ def test_each_gate_that_did_not_step_in_breaks_the_promise(shown: Shown) -> None
 
 def mentions(event: Event, gate: str) -> bool:
     """Whether a gate stepped in at this event."""
-    return bool(fired(decision_points([event])).get(gate))
+    return bool(collect_codes(read_decisions([event])).get(gate))
 
 
 def test_a_model_that_behaves_well_breaks_the_promise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     careful = model.RehearsalModel(stumbles=False)
     monkeypatch.setattr(model, "RehearsalModel", lambda stumbles: careful)
     with pytest.raises(BrokenPromise, match="never stepped in"):
-        asyncio.run(demo(Console(file=io.StringIO(), width=80), tmp_path))
+        asyncio.run(run_demo(Console(file=io.StringIO(), width=80), tmp_path))
 
 
 def test_a_workspace_in_which_nothing_was_done_breaks_the_promise(tmp_path: Path) -> None:
     folder = tmp_path / "workspace"
     folder.mkdir()
-    build(folder)
+    build_workspace(folder)
     with pytest.raises(BrokenPromise, match="was not mended"):
         check_workspace(folder, (folder / ".git" / "config").read_text())
 

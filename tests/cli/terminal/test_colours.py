@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 import foregate.cli
-from foregate.cli.terminal.colours import BAD, CARE, GOOD, NAME, console
-from foregate.cli.terminal.diff import difference, shown
+from foregate.cli.terminal.colours import BAD, CARE, GOOD, NAME, build_console
+from foregate.cli.terminal.diff import diff_lines, format_diff
 
 BACKGROUNDS = {"white": (255, 255, 255), "paper": (253, 246, 227), "black": (0, 0, 0), "slate": (30, 30, 30)}
 
@@ -45,7 +45,7 @@ def test_without_colours_the_same_words_are_shown_and_no_colour_is(environ: dict
     out = io.StringIO()
     plain = Console(file=out, force_terminal=True, width=80, _environ=environ)
     plain.print(Text("held", CARE))
-    for row in shown(difference(b"a\n", b"b\n"), 80):
+    for row in format_diff(diff_lines(b"a\n", b"b\n"), 80):
         plain.print(row)
     text = re.sub(r"\x1b\[(?:0|1|2|22)?m", "", out.getvalue())
     assert text == "held\n  | @@ -1,1 +1,1 @@\n  | - a\n  | + b\n"
@@ -55,6 +55,6 @@ def test_a_dumb_terminal_is_as_wide_as_it_is(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 24)))
-    dumb = console()
+    dumb = build_console()
     monkeypatch.setattr(type(dumb), "is_terminal", True)
     assert dumb.width == 40

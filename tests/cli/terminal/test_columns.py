@@ -7,24 +7,24 @@ from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 from rich.cells import cell_len
 
-from foregate.cli.terminal.columns import chopped, columns
-from foregate.cli.terminal.visible import visible
+from foregate.cli.terminal.columns import chop_text, count_columns
+from foregate.cli.terminal.visible import make_visible
 
 TEXT = st.text(st.characters() | st.sampled_from("a漢🇩🏽\u0301\u0903☰"), max_size=60)
 
 
 @given(TEXT)
 def test_no_table_of_widths_gives_a_text_more_columns(text: str) -> None:
-    shown = visible(text)
-    assert columns(shown) >= max(len(shown), cell_len(shown), get_cwidth(shown))
+    shown = make_visible(text)
+    assert count_columns(shown) >= max(len(shown), cell_len(shown), get_cwidth(shown))
 
 
 @given(TEXT, st.integers(2, 20))
 def test_chopping_loses_nothing_and_every_piece_fits(text: str, room: int) -> None:
-    pieces = chopped(text, room)
+    pieces = chop_text(text, room)
     assert "".join(pieces) == text
-    assert all(columns(piece) <= room and piece for piece in pieces) or pieces == [""]
+    assert all(count_columns(piece) <= room and piece for piece in pieces) or pieces == [""]
 
 
 def test_chopping_always_goes_on() -> None:
-    assert chopped("漢字", 1) == ["漢", "字"]
+    assert chop_text("漢字", 1) == ["漢", "字"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.dialects.dialect_model import understood
+from foregate.agent.dialects.dialect_model import parse_response
 from foregate.agent.dialects.tags.action_tags import ActionTags
 from foregate.agent.dialects.tags.service_tags import ServiceTags
-from foregate.cli.terminal.columns import columns
-from foregate.cli.terminal.detected import MOST, detected, in_words
+from foregate.cli.terminal.columns import count_columns
+from foregate.cli.terminal.detected import MOST, describe_order, format_detected_calls
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.tool_call import ToolCall
@@ -20,7 +20,7 @@ SPECS = {spec.name: spec for spec in TOOLS}
 
 def shown(response: ModelResponse, width: int = 80) -> list[str]:
     """Return the lines for a response as it was recorded."""
-    return [row.plain for row in detected(response.stamped(3), SPECS, width)]
+    return [row.plain for row in format_detected_calls(response.stamp_calls(3), SPECS, width)]
 
 
 def test_each_call_is_a_row_with_its_number_target_and_what_it_carries() -> None:
@@ -28,7 +28,7 @@ def test_each_call_is_a_row_with_its_number_target_and_what_it_carries() -> None
         "<create_file><path>a.go</path><content>package main\n</content></create_file>\n"
         "<execute_command>go vet 'a b'</execute_command>\n<git_status/>"
     )
-    assert shown(understood(ModelResponse(text=text), ActionTags(), TOOLS)) == [
+    assert shown(parse_response(ModelResponse(text=text), ActionTags(), TOOLS)) == [
         "  detected  3 calls in the text",
         "  1         write_file a.go (content: 13 characters)",
         "  2         run_command go vet 'a b'",
@@ -38,7 +38,7 @@ def test_each_call_is_a_row_with_its_number_target_and_what_it_carries() -> None
 
 def test_a_call_that_cannot_be_read_says_why_and_an_example_in_a_fence_is_none() -> None:
     text = "```\n<git_status/>\n```\n<git_status/>\n<create_file><path>a</path><content>half"
-    head, _, broken, *_ = shown(understood(ModelResponse(text=text), ActionTags(), TOOLS), 0x100)
+    head, _, broken, *_ = shown(parse_response(ModelResponse(text=text), ActionTags(), TOOLS), 0x100)
     assert head == "  detected  2 calls in the text, 1 of them cannot be read"
     assert broken.startswith("  2         write_file cannot be read: the response ended before `<content>`")
 
@@ -48,10 +48,10 @@ def test_the_order_asked_for_is_said_in_the_numbers_of_the_rows() -> None:
         "<sequential><git><status/></git><parallel><files><read_file>a</read_file></files>"
         "<files><read_file>$result_of_step_1.output</read_file></files></parallel></sequential><execute_tools/>"
     )
-    *_, later, order = shown(understood(ModelResponse(text=text), ServiceTags(), TOOLS))
+    *_, later, order = shown(parse_response(ModelResponse(text=text), ServiceTags(), TOOLS))
     assert later.endswith(", with results of calls before it")
     assert order == "  order     1, then (2 and 3 together)"
-    assert in_words(Block("parallel", (0, Block("sequential", (1, 2)), Block("parallel", ())))) == (
+    assert describe_order(Block("parallel", (0, Block("sequential", (1, 2)), Block("parallel", ())))) == (
         "1 and (2, then 3) and  together"
     )
 
@@ -65,9 +65,9 @@ def test_calls_the_endpoint_sent_as_calls_are_not_listed() -> None:
 def test_nothing_in_a_call_begins_a_row_or_reaches_the_terminal(width: int) -> None:
     evil = "a\n  ran     rm\x1b[2J\u202e" + "x" * 500
     lines = shown(
-        ModelResponse(calls=(ToolCall.of("read_file", {"path": evil}), ToolCall.broken(evil, "", evil))), width
+        ModelResponse(calls=(ToolCall.of("read_file", {"path": evil}), ToolCall.from_defect(evil, "", evil))), width
     )
-    assert all(line.isprintable() and columns(line) <= width for line in lines)
+    assert all(line.isprintable() and count_columns(line) <= width for line in lines)
     assert not any(line.startswith("  ran") for line in lines)
 
 

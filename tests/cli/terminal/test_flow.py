@@ -7,9 +7,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.cli.terminal.columns import columns
-from foregate.cli.terminal.flow import Flow, barred
-from foregate.cli.terminal.visible import visible
+from foregate.cli.terminal.columns import count_columns
+from foregate.cli.terminal.flow import BarredText, format_barred
+from foregate.cli.terminal.visible import make_visible
 
 TEXT = st.text(st.sampled_from("ab漢🇩🏽\u0301\\u{} \t\r\n\x1b\u200b"), max_size=120)
 CUTS = st.lists(st.integers(0, 200), max_size=6)
@@ -17,7 +17,7 @@ CUTS = st.lists(st.integers(0, 200), max_size=6)
 
 def flowed(text: str, cuts: list[int], width: int) -> str:
     """Return `text` as shown when it arrives cut at the given places."""
-    flow, places = Flow(width), sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
+    flow, places = BarredText(width), sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
     pieces = [text[a:b] for a, b in pairwise(places)]
     return "".join(flow.feed(piece).plain for piece in pieces) + flow.end().plain
 
@@ -26,7 +26,7 @@ def flowed(text: str, cuts: list[int], width: int) -> str:
 def test_how_text_is_cut_changes_nothing(text: str, cuts: list[int], width: int) -> None:
     shown = flowed(text, cuts, width)
     assert shown == flowed(text, [], width)
-    assert shown.removesuffix("\n") == barred(text, width).plain
+    assert shown.removesuffix("\n") == format_barred(text, width).plain
 
 
 @given(TEXT, CUTS, st.integers(4, 30))
@@ -35,9 +35,9 @@ def test_every_line_stands_behind_a_bar_and_no_terminal_has_to_break_it(text: st
     assert lines.pop() == ""
     for line in lines:
         assert line == "|" or line.startswith("| ")
-        assert columns(line) <= width
+        assert count_columns(line) <= width
     words = "".join(line[2:] for line in lines)
-    assert "".join(words.split()) == "".join(visible(text, lines=True).split())
+    assert "".join(words.split()) == "".join(make_visible(text, lines=True).split())
 
 
 @given(st.text(st.sampled_from("ab \n"), max_size=120))
@@ -47,13 +47,13 @@ def test_words_that_fit_stay_whole_and_lines_that_fit_stay_as_they_are(text: str
         del lines[0]
     while lines and not lines[-1]:
         lines.pop()
-    assert barred(text, 200).plain == "\n".join(f"| {line}".rstrip(" ") for line in lines)
+    assert format_barred(text, 200).plain == "\n".join(f"| {line}".rstrip(" ") for line in lines)
     short = " ".join(text.split())
-    assert barred(short, 122).plain.replace("\n| ", " ") == (f"| {short}" if short else "")
+    assert format_barred(short, 122).plain.replace("\n| ", " ") == (f"| {short}" if short else "")
 
 
 def test_a_text_without_words_shows_nothing_and_the_next_one_begins_anew() -> None:
-    flow = Flow(20)
+    flow = BarredText(20)
     assert flow.feed(" \n\n ").plain + flow.end().plain == ""
     assert flow.feed("one\n").plain + flow.end().plain == "| one\n"
     assert flow.feed("two").plain + flow.end().plain == "| two\n"

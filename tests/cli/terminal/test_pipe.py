@@ -8,7 +8,7 @@ from io import FileIO
 
 import pytest
 
-from foregate.cli.terminal.pipe import Line, Pipe
+from foregate.cli.terminal.pipe import InputLine, Pipe
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ async def test_lines_come_in_order_and_then_nothing_for_ever(writer: FileIO) -> 
     writer.write(b"one\r\ntwo \xff\n\nrest")
     writer.close()
     pipe = Pipe()
-    lines = [await pipe.next() for _ in range(6)]
+    lines = [await pipe.next_line() for _ in range(6)]
     assert [line.text for line in lines if line] == ["one", "two \ufffd", "", "rest"]
     assert lines[4:] == [None, None]
 
@@ -32,16 +32,16 @@ async def test_lines_come_in_order_and_then_nothing_for_ever(writer: FileIO) -> 
 async def test_what_arrived_before_a_question_and_be_it_in_part_came_before_it(writer: FileIO) -> None:
     pipe = Pipe()
     writer.write(b"first\n")
-    assert await pipe.next() == Line("first", 0)
+    assert await pipe.next_line() == InputLine("first", 0)
     writer.write(b"early\nhalf")
-    pipe.asked()
+    pipe.count_question()
     writer.write(b" a line\nlate\nlater")
     writer.write(b" still\n")
-    assert [await pipe.next() for _ in range(4)] == [
-        Line("early", 0),
-        Line("half a line", 0),
-        Line("late", 1),
-        Line("later still", 1),
+    assert [await pipe.next_line() for _ in range(4)] == [
+        InputLine("early", 0),
+        InputLine("half a line", 0),
+        InputLine("late", 1),
+        InputLine("later still", 1),
     ]
     writer.close()
 
@@ -49,9 +49,9 @@ async def test_what_arrived_before_a_question_and_be_it_in_part_came_before_it(w
 async def test_a_question_before_anything_was_read_makes_no_difference(writer: FileIO) -> None:
     pipe = Pipe()
     writer.write(b"early\n")
-    pipe.asked()
+    pipe.count_question()
     writer.write(b"late\n")
-    assert [await pipe.next(), await pipe.next()] == [Line("early", 0), Line("late", 1)]
+    assert [await pipe.next_line(), await pipe.next_line()] == [InputLine("early", 0), InputLine("late", 1)]
     writer.close()
 
 
@@ -59,7 +59,7 @@ async def test_a_line_put_back_is_the_next_one(writer: FileIO) -> None:
     pipe = Pipe()
     writer.write(b"one\n")
     writer.close()
-    line = await pipe.next()
+    line = await pipe.next_line()
     assert line is not None
     pipe.put_back(line)
-    assert [await pipe.next(), await pipe.next()] == [line, None]
+    assert [await pipe.next_line(), await pipe.next_line()] == [line, None]

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.cli.terminal.columns import columns
-from foregate.cli.terminal.layout import folded, hanging, labelled, packed
-from foregate.cli.terminal.rows import LONGEST, notable, rows, ruling
+from foregate.cli.terminal.columns import count_columns
+from foregate.cli.terminal.layout import fold_text, format_hanging, format_labelled, pack_parts
+from foregate.cli.terminal.rows import LONGEST, format_event, format_ruling, is_notable
 from foregate.cli.terminal.sheet import KEYS_WITH_GRANT
-from foregate.cli.terminal.timeline import aside_rows, messages_of, rows_of
-from foregate.cli.terminal.visible import hidden, visible
+from foregate.cli.terminal.timeline import format_aside, format_conversation, format_decision_rows
+from foregate.cli.terminal.visible import is_hidden, make_visible
 from foregate.schemas.call_events import CallAnswered, EffectUndone, OutcomeUnknown, ToolFinished
 from foregate.schemas.decision import CallRuling, Decision
 from foregate.schemas.event import Actor, Body, Event
@@ -26,7 +26,7 @@ from foregate.schemas.session_events import ContextCompressed, PolicyChanged, Se
 from foregate.schemas.standing import Standing
 from foregate.schemas.task_events import UserMessage
 from foregate.schemas.turn_record import TurnRecord
-from foregate.telemetry.audit.decisions import decision_points
+from foregate.telemetry.audit.decisions import read_decisions
 
 HELD = Decision(
     "evidence",
@@ -85,34 +85,34 @@ def judged(*decisions: Decision) -> TurnJudged:
 
 def texts(body: Body, actor: Actor = "foregate", width: int = 80) -> list[str]:
     """Return what is shown of an event."""
-    return [row.plain for row in rows(event(body, actor), width)]
+    return [row.plain for row in format_event(event(body, actor), width)]
 
 
 @pytest.mark.parametrize(
     ("standing", "word"), [(Standing.HOLD, "held"), (Standing.DENY, "denied"), (Standing.ASK, "asks")]
 )
 def test_a_ruling_names_its_standing_gate_code_call_and_reason(standing: Standing, word: str) -> None:
-    head, why = ruling(replace(HELD, rulings=(CallRuling("c1.1", standing, "stale_evidence"),)), 80)
+    head, why = format_ruling(replace(HELD, rulings=(CallRuling("c1.1", standing, "stale_evidence"),)), 80)
     assert head.plain == f"  {word:<7} evidence: stale_evidence"
     assert why.plain == "          edit_file a.txt: `a.txt` changed since it was read"
 
 
 def test_what_was_accepted_takes_one_line() -> None:
-    (only,) = ruling(Decision("plan", "plan_accepted", summary="plan v1 accepted: " + "tidy up " * 20), 80)
+    (only,) = format_ruling(Decision("plan", "plan_accepted", summary="plan v1 accepted: " + "tidy up " * 20), 80)
     assert only.plain.startswith("  passed  plan: plan_accepted, plan v1 accepted: tidy up")
 
 
 def test_a_shadow_ruling_says_that_it_was_not_applied() -> None:
-    assert ruling(replace(HELD, mode="shadow"), 80)[0].plain.startswith("  shadow  evidence: stale_evidence")
+    assert format_ruling(replace(HELD, mode="shadow"), 80)[0].plain.startswith("  shadow  evidence: stale_evidence")
 
 
 def test_passes_are_quiet_and_questions_are_not() -> None:
-    assert not notable(Decision("evidence", "evidence_passed"))
-    assert not notable(Decision("prelude", "prelude_ready_for_execution"))
+    assert not is_notable(Decision("evidence", "evidence_passed"))
+    assert not is_notable(Decision("prelude", "prelude_ready_for_execution"))
     asks = Consequence("ask_user", "which folder?", ("folder",))
     asked = Decision("uncertainty", "uncertainty_passed", consequence=asks)
-    assert notable(asked)
-    assert "which folder?" in ruling(asked, 80)[0].plain
+    assert is_notable(asked)
+    assert "which folder?" in format_ruling(asked, 80)[0].plain
     assert [text.split()[:2] for text in texts(judged(Decision("plan", "plan_passed"), HELD))] == [
         ["held", "evidence:"],
         ["edit_file", "a.txt:"],
@@ -142,39 +142,39 @@ def test_calls_that_ran_failed_or_did_not_run_say_so_and_held_ones_are_not_repea
 
 @given(st.text(max_size=300), st.text(max_size=60), st.integers(30, 120))
 def test_every_line_fits_and_hides_nothing(text: str, target: str, width: int) -> None:
-    for row in ruling(replace(HELD, summary=text, target=target), width):
-        assert columns(row.plain) <= width
-        assert not any(hidden(character) for character in row.plain)
+    for row in format_ruling(replace(HELD, summary=text, target=target), width):
+        assert count_columns(row.plain) <= width
+        assert not any(is_hidden(character) for character in row.plain)
 
 
 @given(st.text(st.sampled_from("ab 漢字 é"), max_size=200), st.integers(8, 40))
 def test_folding_loses_nothing_but_spaces(text: str, room: int) -> None:
-    pieces = folded(text, room)
-    assert all(columns(piece) <= room for piece in pieces)
+    pieces = fold_text(text, room)
+    assert all(count_columns(piece) <= room for piece in pieces)
     assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
 
 
 @given(st.text(st.sampled_from("ab 漢"), max_size=200), st.integers(30, 60))
 def test_only_the_first_line_of_a_sentence_stands_where_a_sentence_begins(text: str, width: int) -> None:
-    first, *more = [row.plain for row in hanging(text, width)]
-    assert all(columns(line) <= width for line in (first, *more))
+    first, *more = [row.plain for row in format_hanging(text, width)]
+    assert all(count_columns(line) <= width for line in (first, *more))
     assert all(line.startswith(" " * 10) for line in more)
     assert "".join([first, *more]).replace(" ", "") == text.replace(" ", "")
 
 
 @given(st.text(max_size=300), st.text(max_size=60), st.integers(30, 120))
 def test_a_decision_point_fits_in_a_narrow_terminal_too(text: str, target: str, width: int) -> None:
-    (point,) = decision_points([event(judged(replace(HELD, summary=text, target=target)))])
-    rows = [row.plain for row in rows_of(point, width)]
+    (point,) = read_decisions([event(judged(replace(HELD, summary=text, target=target)))])
+    rows = [row.plain for row in format_decision_rows(point, width)]
     assert rows[0].startswith("  3.evidence")
     shown = "".join(rows).replace(" ", "")
-    assert visible(text.replace("\n", " ").strip()).replace(" ", "") in shown
-    assert all(columns(row) <= width for row in rows)
+    assert make_visible(text.replace("\n", " ").strip()).replace(" ", "") in shown
+    assert all(count_columns(row) <= width for row in rows)
     assert all(row.startswith("    ") for row in rows[1:])
 
 
 def test_what_a_row_leaves_out_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    *_, last = ruling(replace(HELD, summary="word " * LONGEST), 40)
+    *_, last = format_ruling(replace(HELD, summary="word " * LONGEST), 40)
     assert last.plain.endswith("…")
     failed = replace(READ, tool="t", target="", ok=False, content="a\nb", duration=0)
     assert texts(failed, "tool", 0) == ["  failed  t: a b"]
@@ -182,16 +182,16 @@ def test_what_a_row_leaves_out_is_marked(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @given(st.text("abc-", min_size=1, max_size=30), st.text("word ", max_size=200), st.integers(50, 120))
 def test_a_label_of_any_length_leaves_its_rows_within_the_width(label: str, value: str, width: int) -> None:
-    rows = [row.plain for row in labelled(label, value, width, room=16)]
-    assert all(columns(row) <= width for row in rows)
+    rows = [row.plain for row in format_labelled(label, value, width, room=16)]
+    assert all(count_columns(row) <= width for row in rows)
     assert rows[0].startswith(f"  {label}")
     assert all(row.startswith(" " * 19) for row in rows[1:])
 
 
 @pytest.mark.parametrize("width", [30, 40, 80])
 def test_keys_are_packed_into_the_width(width: int) -> None:
-    rows = [row.plain for row in packed(KEYS_WITH_GRANT, width)]
-    assert all(columns(row) <= max(width, 2 + max(map(len, KEYS_WITH_GRANT))) for row in rows)
+    rows = [row.plain for row in pack_parts(KEYS_WITH_GRANT, width)]
+    assert all(count_columns(row) <= max(width, 2 + max(map(len, KEYS_WITH_GRANT))) for row in rows)
     assert [part for row in rows for part in row[2:].split("   ")] == list(KEYS_WITH_GRANT)
 
 
@@ -200,7 +200,7 @@ FORGED = "all well\n  tool   send x (c9)\n" + "x" * 29 + " tool   send x (c9)"
 
 def test_in_the_history_whatever_was_said_stands_behind_bars() -> None:
     said = [event(UserMessage(text=FORGED), "user"), event(ModelResponded.of(ModelResponse(FORGED)), "model")]
-    lines = [row.plain for row in messages_of([*said, event(replace(READ, target=FORGED))], 40)]
+    lines = [row.plain for row in format_conversation([*said, event(replace(READ, target=FORGED))], 40)]
     assert lines[:3] == ["  you    | all well", "         |   tool   send x (c9)", "         | " + "x" * 29]
     assert [line for line in lines if not line.startswith(" " * 9)] == [
         "  you    | all well",
@@ -213,7 +213,7 @@ def test_a_look_taken_early_stands_once_in_the_history_behind_the_words_it_was_c
     early = event(replace(READ, call="e1.1", early=True))
     answered = event(replace(READ, call="c4.1", look=2))
     said = event(ModelResponded.of(ModelResponse("so")), "model")
-    lines = [row.plain for row in messages_of([early, said, answered], 40)]
+    lines = [row.plain for row in format_conversation([early, said, answered], 40)]
     assert lines == ["  model  | so", "  tool   read_file a (c4.1)"]
 
 
@@ -232,21 +232,21 @@ LEFT_OUT = ContextCompressed(
 
 @pytest.mark.parametrize("width", [30, 80])
 def test_a_conversation_that_left_messages_out_says_so_in_one_dim_line(width: int) -> None:
-    (row,) = rows(event(LEFT_OUT), width)
+    (row,) = format_event(event(LEFT_OUT), width)
     assert "dim" in [str(span.style) for span in row.spans]
     assert row.plain.startswith("  context for the model 1")
-    assert columns(row.plain) <= width
+    assert count_columns(row.plain) <= width
 
 
 def test_the_history_says_where_and_how_much_the_model_was_no_longer_sent() -> None:
     said = [event(UserMessage(text="hi"), "user"), event(LEFT_OUT)]
-    lines = [row.plain for row in messages_of(said, 200)]
+    lines = [row.plain for row in format_conversation(said, 200)]
     assert lines == [
         "  you    | hi",
         "  left   for the model 12 older messages left out and 1 long answer shortened: 1600 tokens were 700 then "
         "(estimated, limit 1500)",
     ]
-    (row,) = aside_rows(event(replace(LEFT_OUT, counted_by="o200k_base", left_out=())), 0)
+    (row,) = format_aside(event(replace(LEFT_OUT, counted_by="o200k_base", left_out=())), 0)
     assert row.plain.endswith(
         "for the model 1 long answer shortened: 1600 tokens were 700 then (counted by o200k_base, limit 1500)"
     )
@@ -262,6 +262,6 @@ def test_the_history_and_the_audit_say_what_was_switched_and_which_dialect_is_re
         event(replace(READ, early=True)),
     ]
     said = ["dialect json", "dialect auto", "dry_run on"]
-    assert [row.plain for row in messages_of(events, 80)] == [f"  set    {words}" for words in said]
-    listed = [row.plain.split(None, 1) for one in events for row in aside_rows(one, 0)]
+    assert [row.plain for row in format_conversation(events, 80)] == [f"  set    {words}" for words in said]
+    listed = [row.plain.split(None, 1) for one in events for row in format_aside(one, 0)]
     assert listed == [["3", words] for words in said]

@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.effects.preview import Prospect
-from foregate.cli.terminal.columns import columns
+from foregate.agent.effects.preview import Preview
+from foregate.cli.terminal.columns import count_columns
 from foregate.cli.terminal.diff import LINES
-from foregate.cli.terminal.sheet import FILES, SHOWN, cut, sheet
-from foregate.cli.terminal.visible import hidden
+from foregate.cli.terminal.sheet import FILES, SHOWN, format_approval, is_approval_cut
+from foregate.cli.terminal.visible import is_hidden
 from foregate.schemas.effect import Effect
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import SurveyedResource
@@ -41,20 +41,20 @@ def request(arguments: dict[str, Any] | str, **more: Any) -> dict[str, Any]:
     return {"question": "1 call needs your yes", "calls": [call | more], "plan": None, "grants": [], "changed": []}
 
 
-def text(request: dict[str, Any], *prospect: Prospect, **options: Any) -> str:
+def text(request: dict[str, Any], *prospect: Preview, **options: Any) -> str:
     """Return the sheet as text, with the prospect of its one call."""
-    return "\n".join(row.plain for row in sheet(request, seen(*prospect), **options))
+    return "\n".join(row.plain for row in format_approval(request, seen(*prospect), **options))
 
 
-def seen(*prospect: Prospect) -> dict[str, Prospect]:
+def seen(*prospect: Preview) -> dict[str, Preview]:
     """Return the prospects of a sheet with one call."""
     return dict.fromkeys(("c3.1",) * len(prospect), *prospect)
 
 
-def prospect(before: bytes | None, after: bytes, *shown_by: str) -> Prospect:
+def prospect(before: bytes | None, after: bytes, *shown_by: str) -> Preview:
     """Return the prospect of a call that makes `after` of the file `a.txt`."""
     there = SurveyedResource(ResourceKind.FILE, "a.txt", Effect.EDIT, exists=before is not None)
-    return Prospect((FileChange("a.txt", before, after, shown_by),), "", (there,))
+    return Preview((FileChange("a.txt", before, after, shown_by),), "", (there,))
 
 
 def test_a_sheet_names_target_effect_arguments_reason_origin_and_way_back() -> None:
@@ -92,11 +92,11 @@ def test_further_lines_of_an_argument_cannot_pose_as_another_argument() -> None:
 
 def test_a_long_argument_is_cut_until_details_are_asked_for() -> None:
     long = request({"content": "x" * SHOWN + "TAIL"})
-    assert cut(long)
+    assert is_approval_cut(long)
     assert "TAIL" not in text(long)
     assert "4 characters more" in text(long)
     assert "TAIL" in text(long, details=True).replace("\n  | ", "")
-    assert not cut(request({"content": "x" * SHOWN}))
+    assert not is_approval_cut(request({"content": "x" * SHOWN}))
 
 
 def test_what_a_would_grant_is_shown_exactly_and_the_key_only_then() -> None:
@@ -129,17 +129,17 @@ def test_an_edit_is_shown_as_what_it_changes_and_not_as_arguments_until_details_
         assert part in first
     assert "old: teh" not in first
     assert "  | old: teh" in text(asked, edit, details=True)
-    assert not cut(asked, seen(edit))
+    assert not is_approval_cut(asked, seen(edit))
 
 
 def test_what_stands_for_an_argument_hides_no_other_and_a_change_that_is_cut_asks_for_details() -> None:
     long = {"path": "a.txt", "content": "x\n" * SHOWN}
     whole = prospect(None, b"x\n", "content")
-    assert not cut(request(long), seen(whole))
-    assert cut(request(long | {"note": "y" * (SHOWN + 1)}), seen(whole))
-    assert cut(request(long))
+    assert not is_approval_cut(request(long), seen(whole))
+    assert is_approval_cut(request(long | {"note": "y" * (SHOWN + 1)}), seen(whole))
+    assert is_approval_cut(request(long))
     many = prospect(None, b"x\n" * LINES, "content")
-    assert cut(request(long), seen(many))
+    assert is_approval_cut(request(long), seen(many))
     shown = text(request(long, target="a.txt"), many)
     assert "a.txt (nothing there yet)" in shown
     assert f"a new file, {LINES} lines added" in shown
@@ -150,7 +150,7 @@ def test_what_stands_for_an_argument_hides_no_other_and_a_change_that_is_cut_ask
 def test_the_changes_of_several_files_stand_under_their_names_and_take_the_room_of_one() -> None:
     asked = request({"paths": ["a.txt", "b.txt"], "pattern": "teh", "replacement": "the"})
     two = [FileChange(name, b"teh\n", b"the\n", ("replacement",)) for name in ("a.txt", "b.txt")]
-    first = text(asked, Prospect(tuple(two)))
+    first = text(asked, Preview(tuple(two)))
     for part in (
         "  file      a.txt\n  changes   1 line removed",
         "  file      b.txt\n  changes   1 line",
@@ -158,18 +158,18 @@ def test_the_changes_of_several_files_stand_under_their_names_and_take_the_room_
     ):
         assert part in first
     assert "replacement: the" not in first
-    assert not cut(asked, seen(Prospect(tuple(two))))
+    assert not is_approval_cut(asked, seen(Preview(tuple(two))))
     long = tuple(FileChange(name, b"", b"x\n" * (LINES - 1)) for name in ("a.txt", "b.txt"))
-    assert cut(asked, seen(Prospect(long)))
-    assert f"{LINES - 1} lines more; d shows them" in text(asked, Prospect(long))
+    assert is_approval_cut(asked, seen(Preview(long)))
+    assert f"{LINES - 1} lines more; d shows them" in text(asked, Preview(long))
     many = tuple(FileChange(f"{n}.txt", b"", b"") for n in range(FILES + 1))
-    assert cut(asked, seen(Prospect(many)))
-    assert "1 files more; d shows them" in text(asked, Prospect(many))
-    assert f"  file      {FILES}.txt" in text(asked, Prospect(many), details=True)
+    assert is_approval_cut(asked, seen(Preview(many)))
+    assert "1 files more; d shows them" in text(asked, Preview(many))
+    assert f"  file      {FILES}.txt" in text(asked, Preview(many), details=True)
 
 
 def test_a_call_that_would_fail_as_things_are_says_so_and_shows_its_arguments() -> None:
-    shown = text(request({"old": "teh"}), Prospect((), "`old` does not occur in `a.txt`"))
+    shown = text(request({"old": "teh"}), Preview((), "`old` does not occur in `a.txt`"))
     assert "  fails     as things are: `old` does not occur in `a.txt`" in shown
     assert "  | old: teh" in shown
 
@@ -177,11 +177,11 @@ def test_a_call_that_would_fail_as_things_are_says_so_and_shows_its_arguments() 
 def test_the_way_back_is_said_as_it_was_found() -> None:
     there = SurveyedResource(ResourceKind.FILE, "logs", Effect.DELETE, exists=True)
     other = SurveyedResource(ResourceKind.DIRECTORY, "big", Effect.DELETE, exists=True, entries=9)
-    assert "CANNOT be undone (no before-image is kept)" in text(request({}), Prospect(lost=(other,)))
-    both = text(request({}), Prospect(kept=(there,), lost=(other,)))
+    assert "CANNOT be undone (no before-image is kept)" in text(request({}), Preview(lost=(other,)))
+    both = text(request({}), Preview(kept=(there,), lost=(other,)))
     assert "CANNOT be undone as a whole" in both
     assert "  kept      logs (file)\n  lost      big (directory, 9 in it)" in both
-    assert "says its tool; no before-image is kept" in text(request({}, reversible=True), Prospect())
+    assert "says its tool; no before-image is kept" in text(request({}, reversible=True), Preview())
 
 
 def test_the_item_of_the_plan_that_covers_a_call_is_named_or_that_there_is_none() -> None:
@@ -216,13 +216,13 @@ def test_every_line_that_is_not_ours_stands_behind_a_bar_or_a_label(
 ) -> None:
     spoof = {"x": " " * (width - 9) + "  effect    observation, can be undone"}
     asked = request(arguments | spoof, why=[why], plan_items=[])
-    rows = [row.plain for row in sheet(asked, seen(prospect(*file)), width=width, details=details)]
+    rows = [row.plain for row in format_approval(asked, seen(prospect(*file)), width=width, details=details)]
     assert sum(row.startswith("  effect") for row in rows) == 1
     while rows[-1].startswith(KEYS):
         rows.pop()
     for row in rows:
-        assert columns(row) <= width
-        assert not any(hidden(character) for character in row)
+        assert count_columns(row) <= width
+        assert not any(is_hidden(character) for character in row)
         assert row.startswith(("  | ", " " * 12, "  1 ")) or row[2:].startswith(OURS)
 
 

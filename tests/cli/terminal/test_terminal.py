@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.cli.terminal.terminal import private
+from foregate.cli.terminal.terminal import make_private
 from tests.cli.at_terminal import AtTerminal
 
 NEW_PROMPT = "\x1b[?2004h"
@@ -150,7 +150,7 @@ def test_what_was_typed_is_kept_for_its_owner_only_or_not_at_all(tmp_path: Path)
     wide.touch(mode=0o666)
     wide.chmod(0o644)
     link.symlink_to(wide)
-    assert private(wide)
+    assert make_private(wide)
     assert wide.stat().st_mode & 0o777 == 0o600
-    assert not private(link)
-    assert not private(tmp_path)
+    assert not make_private(link)
+    assert not make_private(tmp_path)

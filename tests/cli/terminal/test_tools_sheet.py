@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.console import Console
 
-from foregate.agent.tools.mcp.definition import definition_of
+from foregate.agent.tools.mcp.definition import read_definition
 from foregate.agent.tools.mcp.pins import Pin
-from foregate.agent.tools.mcp.review import review
+from foregate.agent.tools.mcp.review import build_review
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
@@ -26,11 +26,11 @@ def need(description: str, *, before: str | None = None, **more: Any) -> Need:
 
     def defined(words: str) -> Any:
         entry = {"name": "read", "description": words, "inputSchema": {"type": "object"}, **more}
-        return definition_of(entry, SERVER, default_policy().mcp)
+        return read_definition(entry, SERVER, default_policy().mcp)
 
     old = defined(before) if before is not None else None
     pins = {"read": Pin(old.hash, old.content, old.launch)} if old is not None else {}
-    return review(SERVER, [defined(description)], pins)
+    return build_review(SERVER, [defined(description)], pins)
 
 
 async def reply(asked: Need, *typed: Any, width: int = 80) -> tuple[Reply | None, str]:

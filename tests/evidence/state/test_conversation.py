@@ -24,15 +24,15 @@ def answers(call: str) -> Message:
 @example([*"fedcba"], {0}, {3})
 def test_answers_stand_in_the_order_of_their_calls(came: list[str], strangers: set[int], words: set[int]) -> None:
     held = Conversation()
-    held.add(asks("old"))
-    held.add(answers("old"))
-    held.add(asks(*"abcdef"))
+    held.add_message(asks("old"))
+    held.add_message(answers("old"))
+    held.add_message(asks(*"abcdef"))
     for number, call in enumerate(came):
         if number in strangers:
-            held.add(answers("old"))
+            held.add_message(answers("old"))
         if number in words:
-            held.add(Message("user", "and?"), by_user=True)
-        held.add(answers(call))
+            held.add_message(Message("user", "and?"), by_user=True)
+        held.add_message(answers(call))
     behind = held.messages[3:]
     run = [message.call for message in behind[: [*(message.role for message in behind), "user"].index("user")]]
     assert [call for call in run if call != "old"] == [*"abcdef"]
@@ -44,7 +44,7 @@ def test_answers_stand_in_the_order_of_their_calls(came: list[str], strangers: s
 def test_thousands_of_answers_find_their_places_without_looking_at_one_another() -> None:
     ids = [f"c{number}" for number in range(20_000)]
     held = Conversation()
-    held.add(asks(*ids))
+    held.add_message(asks(*ids))
     for id_ in reversed(ids):
-        held.add(answers(id_))
+        held.add_message(answers(id_))
     assert [message.call for message in held.messages[1:]] == ids

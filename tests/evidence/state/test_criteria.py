@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from foregate.evidence.state.criteria import looks_for, observed
+from foregate.evidence.state.criteria import build_observations, check_criterion
 from foregate.evidence.state.task import TaskState
 from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.evidence_record import Origin
@@ -72,19 +72,19 @@ HTTP = criterion("http_status", "https://example.org/x")
 def test_a_call_tells_of_a_criterion_what_it_observed_of_exactly_its_object(
     wanted: Criterion, body: ToolFinished, result: str | None
 ) -> None:
-    assert observed(wanted, body) == result
+    assert check_criterion(wanted, body) == result
 
 
 def test_a_file_named_like_a_command_does_not_stand_for_its_run() -> None:
-    assert observed(TEST, finished("read_file", "make test")) is None
+    assert check_criterion(TEST, finished("read_file", "make test")) is None
 
 
 def test_what_a_look_can_settle_is_looked_for_once_and_what_needs_a_run_never() -> None:
     task = TaskState(1, 0, "")
     criteria = (criterion("file_exists", "a.txt"), CAT, TEST, HTTP, criterion(None, None))
     task.plan = PlanInForce(1, "go", (), criteria=criteria)
-    assert [(call.name, dict(call.arguments or {})) for call in looks_for(task)] == [
+    assert [(call.name, dict(call.arguments or {})) for call in build_observations(task)] == [
         ("read_file", {"path": "a.txt"}),
         ("http_request", {"method": "GET", "url": "https://example.org/x"}),
     ]
-    assert looks_for(TaskState(1, 0, "")) == []
+    assert build_observations(TaskState(1, 0, "")) == []

@@ -9,37 +9,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.evidence.state.placeholders import filled, named, steps_in
+from foregate.evidence.state.placeholders import fill_placeholders, find_placeholder_texts, find_steps
 from foregate.schemas.errors import InvalidJson
 
 RESULTS = {1: "plain", 2: '{"items": [{"id": 7, "tags": ["x"]}], "ok": true}', 3: "$result_of_step_1"}
 
 
 def test_steps_are_found_in_strings_at_any_depth_and_not_in_keys() -> None:
-    assert steps_in({"$result_of_step_9": ["a $result_of_step_1", {"b": "$result_of_step_2.items[0]"}], "n": 3}) == {
+    assert find_steps({"$result_of_step_9": ["a $result_of_step_1", {"b": "$result_of_step_2.items[0]"}], "n": 3}) == {
         1,
         2,
     }
 
 
 def test_a_string_that_is_one_place_with_a_path_takes_the_value_with_its_type() -> None:
-    assert filled("$result_of_step_2.items[0].id", RESULTS) == 7
-    assert filled("$result_of_step_2.items[0].tags", RESULTS) == ["x"]
+    assert fill_placeholders("$result_of_step_2.items[0].id", RESULTS) == 7
+    assert fill_placeholders("$result_of_step_2.items[0].tags", RESULTS) == ["x"]
 
 
 def test_among_other_words_a_value_is_written_as_text() -> None:
-    assert filled("id=$result_of_step_2.items[0].id; $result_of_step_1!", RESULTS) == "id=7; plain!"
+    assert fill_placeholders("id=$result_of_step_2.items[0].id; $result_of_step_1!", RESULTS) == "id=7; plain!"
 
 
 def test_a_place_named_often_is_told_of_once() -> None:
-    assert list(named(["$result_of_step_1 $result_of_step_1", "$result_of_step_2.ok"], RESULTS)) == [
+    assert list(find_placeholder_texts(["$result_of_step_1 $result_of_step_1", "$result_of_step_2.ok"], RESULTS)) == [
         (1, "plain"),
         (2, "true"),
     ]
 
 
 def test_what_was_put_in_is_never_searched_for_places() -> None:
-    assert filled({"a": "$result_of_step_3 and $result_of_step_3"}, RESULTS) == {
+    assert fill_placeholders({"a": "$result_of_step_3 and $result_of_step_3"}, RESULTS) == {
         "a": "$result_of_step_1 and $result_of_step_1"
     }
 
@@ -62,22 +62,22 @@ def test_what_was_put_in_is_never_searched_for_places() -> None:
 )
 def test_a_place_that_leads_nowhere_is_an_error_that_says_what_there_is(text: str, says: str) -> None:
     with pytest.raises(InvalidJson, match=re.escape(says)):
-        filled({"a": [text]}, RESULTS)
+        fill_placeholders({"a": [text]}, RESULTS)
     with pytest.raises(InvalidJson):
-        list(named({"a": [text]}, RESULTS))
+        list(find_placeholder_texts({"a": [text]}, RESULTS))
 
 
 @pytest.mark.parametrize(
     "text", ["$result_of_step_1x", "$result_of_step_1_2", "$result_of_stepx_1", "result_of_step_1", "$result_of_step_"]
 )
 def test_what_only_looks_like_a_place_stays_text(text: str) -> None:
-    assert steps_in(text) == set()
-    assert filled(text, RESULTS) == text
+    assert find_steps(text) == set()
+    assert fill_placeholders(text, RESULTS) == text
 
 
 def test_arguments_that_results_make_too_long_are_refused() -> None:
     with pytest.raises(InvalidJson, match="pass on less"):
-        filled(["$result_of_step_1"] * 5, {1: "x" * 1_000_000})
+        fill_placeholders(["$result_of_step_1"] * 5, {1: "x" * 1_000_000})
 
 
 @pytest.mark.parametrize("place", ["$result_of_step_1", "$result_of_step_1.a"])
@@ -87,7 +87,7 @@ def test_results_named_without_end_are_refused_before_they_are_put_in(place: str
     arguments = {"text": f"{place}{between}" * 30_000 if between else [place] * 30_000}
     tracemalloc.start()
     with pytest.raises(InvalidJson, match="pass on less"):
-        filled(arguments, {1: result})
+        fill_placeholders(arguments, {1: result})
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 64_000_000
@@ -99,5 +99,5 @@ def test_results_named_without_end_are_refused_before_they_are_put_in(place: str
     )
 )
 def test_values_without_places_are_left_as_they_are(value: object) -> None:
-    if not steps_in(value):
-        assert filled(value, RESULTS) == value
+    if not find_steps(value):
+        assert fill_placeholders(value, RESULTS) == value

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from foregate.agent.effects.undo import undo
-from foregate.agent.planning.ask.proposal import propose
+from foregate.agent.planning.ask.proposal import record_proposal
 from foregate.agent.planning.confirm.control import (
-    decline,
-    follow,
-    look_ahead,
+    end_declined,
+    follow_plan,
+    get_plan_state,
+    preview_open_tasks,
     record_confirmation,
-    roll_back,
-    standing,
+    roll_back_plans,
 )
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState
-from foregate.evidence.state.plan_history import PlanEntry, plans_in
+from foregate.evidence.state.plan_history import PlanEntry, read_plans
 from foregate.schemas.task_plan import TaskPlan
 from tests.agent.planning.plans import CONFIGURATION, call, edit, plan, task
 from tests.agent.world import World
@@ -25,21 +25,21 @@ READ, FIX = task(1, call("read_file", path="a.txt")), edit("a.txt", "teh", "the"
 
 async def proposed(session: Session, wanted: TaskPlan, *, run: bool) -> PlanState:
     """Propose a plan, and confirm and run it or decline it."""
-    state = await standing(session)
+    state = await get_plan_state(session)
     with session.subscribe(state.apply):
-        await propose(session, wanted)
-        looked = await look_ahead(session, state)
+        await record_proposal(session, wanted)
+        looked = await preview_open_tasks(session, state)
         if run:
             await record_confirmation(session, state, looked, wanted.digest, seen=True)
             await PlanRun(session, state, CONFIGURATION).run()
         else:
-            await decline(session)
+            await end_declined(session)
     return state
 
 
 async def told(session: Session) -> list[PlanEntry]:
     """Return the plans of a session from its log."""
-    return plans_in(await session.log.read())
+    return read_plans(await session.log.read())
 
 
 async def test_each_plan_keeps_its_own_tasks_results_and_name() -> None:
@@ -48,7 +48,7 @@ async def test_each_plan_keeps_its_own_tasks_results_and_name() -> None:
     await proposed(session, plan(READ), run=False)
     await proposed(session, plan(READ), run=True)
     found = await told(session)
-    assert [(entry.name, entry.standing, entry.count("done")) for entry in found] == [
+    assert [(entry.name, entry.standing, entry.count_tasks("done")) for entry in found] == [
         ("s/1", "completed", 2),
         ("s/2", "not confirmed", 0),
         ("s", "completed", 1),
@@ -70,15 +70,15 @@ async def test_what_is_undone_later_is_told_to_the_plan_that_did_it() -> None:
 async def test_a_plan_that_was_taken_back_says_so() -> None:
     session = await World().open([])
     await proposed(session, plan(READ, task(2, FIX, after=(1,))), run=True)
-    await roll_back(session, await follow(session))
+    await roll_back_plans(session, await follow_plan(session))
     assert [entry.standing for entry in await told(session)] == ["rolled back"]
 
 
 async def test_a_plan_that_waits_says_for_what_until_it_goes_on() -> None:
     session = await World().open([])
-    state = await follow(session)
-    await propose(session, plan(READ))
-    looked = await look_ahead(session, state)
+    state = await follow_plan(session)
+    await record_proposal(session, plan(READ))
+    looked = await preview_open_tasks(session, state)
     await record_confirmation(session, state, looked, state.digest, seen=True)
     assert [entry.standing for entry in await told(session)] == ["under way"]
     run = PlanRun(session, state, CONFIGURATION)
@@ -91,9 +91,9 @@ async def test_a_plan_that_waits_says_for_what_until_it_goes_on() -> None:
 
 async def test_a_plan_under_way_that_another_takes_the_place_of_is_replaced() -> None:
     session = await World().open([])
-    state = await follow(session)
-    await propose(session, plan(READ))
-    looked = await look_ahead(session, state)
+    state = await follow_plan(session)
+    await record_proposal(session, plan(READ))
+    looked = await preview_open_tasks(session, state)
     await record_confirmation(session, state, looked, state.digest, seen=True)
-    await propose(session, plan(READ))
+    await record_proposal(session, plan(READ))
     assert [entry.standing for entry in await told(session)] == ["replaced", "not confirmed"]

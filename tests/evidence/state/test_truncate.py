@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.evidence.state.truncate import cut, joined, line
+from foregate.evidence.state.truncate import format_line, is_one_grapheme, truncate_text
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 FLAG = "\U0001f1e9\U0001f1ea"
@@ -18,7 +18,7 @@ GRAPHEMES = st.sampled_from(
 
 @given(st.text(max_size=300), st.integers(0, 200))
 def test_what_is_kept_is_a_head_and_a_tail_and_the_rest_is_counted(text: str, limit: int) -> None:
-    shown, missing = cut(text, limit)
+    shown, missing = truncate_text(text, limit)
     if len(text) <= limit:
         assert (shown, missing) == (text, 0)
         return
@@ -32,7 +32,7 @@ def test_what_is_kept_is_a_head_and_a_tail_and_the_rest_is_counted(text: str, li
 @given(st.lists(GRAPHEMES, max_size=60), st.integers(0, 80))
 def test_no_grapheme_is_cut(graphemes: list[str], limit: int) -> None:
     text = "".join(graphemes)
-    shown, missing = cut(text, limit)
+    shown, missing = truncate_text(text, limit)
     if missing:
         head = shown.partition(f"\n[... {missing} characters")[0]
         borders = {0}
@@ -44,13 +44,13 @@ def test_no_grapheme_is_cut(graphemes: list[str], limit: int) -> None:
 
 @given(st.text(max_size=300), st.integers(3, 60))
 def test_a_line_is_one_line_and_no_longer_than_it_may_be(text: str, limit: int) -> None:
-    shown = line(text, limit)
+    shown = format_line(text, limit)
     assert len(shown) <= limit
     assert len(shown.splitlines()) <= 1
 
 
 def test_a_letter_with_endless_marks_is_cut_all_the_same() -> None:
-    shown, missing = cut("a" + "\u0301" * 10_000, 100)
+    shown, missing = truncate_text("a" + "\u0301" * 10_000, 100)
     assert missing > 9_000
     assert len(shown) < 200
 
@@ -59,4 +59,4 @@ def test_a_letter_with_endless_marks_is_cut_all_the_same() -> None:
     "pair", ["\r\n", "e\u0301", "\u200da", "\U0001f1e9\U0001f1ea", "\u0e01\u0e33", "\u094d\u0937", "🏴\U000e0067"]
 )
 def test_such_a_pair_is_one_character(pair: str) -> None:
-    assert joined(f"x{pair}", 2)
+    assert is_one_grapheme(f"x{pair}", 2)

@@ -11,12 +11,12 @@ import sys
 import time
 from typing import Any
 
-from foregate.gates.prelude import prelude
-from foregate.gates.replay.redecide import decide
+from foregate.gates.prelude import build_prelude
+from foregate.gates.replay.redecide import judge_any_turn
 from foregate.policy.policy import Policy
 from foregate.schemas import codec, strict_json
 from foregate.schemas.judgement import Judgement
-from foregate.schemas.tool_spec import ToolSpec, catalogue_of
+from foregate.schemas.tool_spec import ToolSpec, build_catalogue
 from foregate.schemas.turn_record import import_turn
 
 LINES = [json.loads(line) for line in sys.stdin]
@@ -32,8 +32,8 @@ def main() -> None:
     cases = []
     for line in LINES:
         policy = Policy.model_validate_json(json.dumps(line["policy"]))
-        catalogue = catalogue_of([codec.load(ToolSpec, spec) for spec in line["catalogue"]])
-        cases.append((import_turn(line["turn"]), policy, prelude(policy, catalogue)))
+        catalogue = build_catalogue([codec.load(ToolSpec, spec) for spec in line["catalogue"]])
+        cases.append((import_turn(line["turn"]), policy, build_prelude(policy, catalogue)))
     codec.dump(Judgement((), ()))
     for module, names in (
         (builtins, ("open",)),
@@ -45,7 +45,7 @@ def main() -> None:
         for name in names:
             setattr(module, name, forbidden)
     for turn, policy, bench in cases:
-        judgement = decide(turn, policy, bench)
+        judgement = judge_any_turn(turn, policy, bench)
         assert isinstance(judgement, Judgement), "a recorded answer was not found"
         sys.stdout.write(strict_json.encode_record(codec.dump(judgement)).decode() + "\n")
 

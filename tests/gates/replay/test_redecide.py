@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from foregate.gates.replay.deciding_keys import Comparison
+from foregate.gates.replay.deciding_keys import PolicyComparison
 from foregate.gates.replay.redecide import Redecision
-from foregate.policy.source.record import validated
-from foregate.schemas.tool_spec import catalogue_of
-from foregate.telemetry.audit.rebuild_turn import recorded
+from foregate.policy.source.record import validate_policy
+from foregate.schemas.tool_spec import build_catalogue
+from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent.corpus import (
     STORIES,
     Story,
@@ -28,9 +28,9 @@ from tests.policies import policy_with
 async def again(story: Story, changes: dict[str, Any] | None = None) -> list[Redecision]:
     """Return a story's turns judged again, under its own policy with changes."""
     results = []
-    for turn in recorded(await events_of(story)):
-        own = validated(turn.in_force.policy)
-        comparison = Comparison(own, policy_with(changes, own), catalogue_of(turn.in_force.catalogue or ()))
+    for turn in read_judged_turns(await events_of(story)):
+        own = validate_policy(turn.in_force.policy)
+        comparison = PolicyComparison(own, policy_with(changes, own), build_catalogue(turn.in_force.catalogue or ()))
         results.append(comparison.redecide(turn.turn, turn.judgement))
     return results
 
@@ -38,7 +38,7 @@ async def again(story: Story, changes: dict[str, Any] | None = None) -> list[Red
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 async def test_under_its_own_policy_no_recorded_turn_comes_out_differently(story: Story) -> None:
     results = await again(story)
-    assert all(result.unchanged and not result.spared for result in results)
+    assert all(result.is_unchanged and not result.spared for result in results)
     assert all(result.calls for result in results)
 
 
@@ -54,7 +54,7 @@ async def test_a_hold_that_falls_away_may_leave_a_question_nobody_answered() -> 
 
 async def test_recorded_answers_are_used_whatever_policy_they_were_given_under() -> None:
     (only,) = await again(plan_accepted, {"approval.expires": 60})
-    assert only.unchanged
+    assert only.is_unchanged
 
 
 async def test_a_question_that_falls_away_is_spared() -> None:

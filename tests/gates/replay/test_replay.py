@@ -15,7 +15,7 @@ from foregate.schemas.codes import CODES
 from foregate.schemas.event import Event
 from foregate.schemas.judging_events import NeedRaised, TurnJudged
 from foregate.schemas.turn_record import export_turn
-from foregate.telemetry.audit.rebuild_turn import recorded
+from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent.corpus import STORIES, Story, events_of
 
 JUDGE = Path(__file__).with_name("judge_elsewhere.py")
@@ -56,7 +56,7 @@ async def exported() -> tuple[list[str], list[str]]:
     """Return the corpus' turns as JSON lines without their decisions, and the judgements of the log."""
     lines, expected = [], []
     for story in STORIES:
-        for turn in recorded(await events_of(story)):
+        for turn in read_judged_turns(await events_of(story)):
             content = {
                 "turn": export_turn(turn.turn),
                 "policy": turn.in_force.policy,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.policy.policy import CommandEntry
-from foregate.policy.risk.commands import bare_words, effect_of, only_observes
+from foregate.policy.risk.commands import effect_of_command, find_operands, is_observation
 from foregate.policy.source.load import default_policy
 from foregate.schemas.effect import Effect
 from foregate.schemas.survey import Command
@@ -16,7 +16,7 @@ POLICY = default_policy()
 
 
 def effect(*argv: str) -> Effect:
-    return effect_of(Command(tuple(argv)), POLICY)
+    return effect_of_command(Command(tuple(argv)), POLICY)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_everything_else_is_a_change(argv: list[str]) -> None:
     "command", [Command(), Command(("ls",), problem="?"), Command(("ls",), shell="ls"), Command(shell="ls")]
 )
 def test_a_shell_line_or_a_command_without_a_shape_is_a_change(command: Command) -> None:
-    assert effect_of(command, POLICY) is Effect.EXECUTE
+    assert effect_of_command(command, POLICY) is Effect.EXECUTE
 
 
 GIT = CommandEntry(options=("--stat", "--"), valued=("--max-count", "-n"), subcommands=("log", "status"))
@@ -167,7 +167,7 @@ GIT = CommandEntry(options=("--stat", "--"), valued=("--max-count", "-n"), subco
     ],
 )
 def test_a_program_with_subcommands_needs_a_listed_one_first(line: str, answer: bool) -> None:
-    assert only_observes(GIT, line.split()) is answer
+    assert is_observation(GIT, line.split()) is answer
 
 
 FD = CommandEntry(options=("-r",), valued=("-e",), beneath=("-r",))
@@ -185,20 +185,20 @@ FD = CommandEntry(options=("-r",), valued=("-e",), beneath=("-r",))
     ],
 )
 def test_without_a_listed_end_of_options_what_follows_it_still_counts_as_options(line: str, answer: bool) -> None:
-    assert only_observes(FD, line.split()) is answer
-    assert only_observes(FD.model_copy(update={"options": ("-r", "--")}), line.split())
+    assert is_observation(FD, line.split()) is answer
+    assert is_observation(FD.model_copy(update={"options": ("-r", "--")}), line.split())
 
 
 def test_options_behind_an_end_of_options_nobody_listed_name_nothing_to_search() -> None:
     listed = POLICY.commands.model_copy(update={"read_only": {"fd": FD}})
     policy = POLICY.model_copy(update={"commands": listed})
-    assert bare_words(Command(("fd", "--", "-r", "-e", "x", "a")), policy) == ["a"]
-    assert bare_words(Command(("grep", "--", "-r", "x")), POLICY) == ["-r", "x"]
+    assert find_operands(Command(("fd", "--", "-r", "-e", "x", "a")), policy) == ["a"]
+    assert find_operands(Command(("grep", "--", "-r", "x")), POLICY) == ["-r", "x"]
 
 
 def test_a_path_is_never_a_listed_program_even_where_somebody_listed_it() -> None:
     listed = POLICY.commands.model_copy(update={"read_only": {"./ls": POLICY.commands.read_only["ls"]}})
-    assert effect_of(Command(("./ls",)), POLICY.model_copy(update={"commands": listed})) is Effect.EXECUTE
+    assert effect_of_command(Command(("./ls",)), POLICY.model_copy(update={"commands": listed})) is Effect.EXECUTE
 
 
 @given(st.lists(st.text(max_size=8), min_size=1, max_size=6))

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.policy.risk.contract import Contract, contract_of
+from foregate.policy.risk.contract import RequestContract, read_contract
 from foregate.policy.source.load import default_policy
 from foregate.schemas.turn import Said
 
 POLICY = default_policy()
 
 
-def said(*texts: str) -> Contract:
-    return contract_of([Said(number, text) for number, text in enumerate(texts)], POLICY)
+def said(*texts: str) -> RequestContract:
+    return read_contract([Said(number, text) for number, text in enumerate(texts)], POLICY)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_newest_message_that_matches_decides() -> None:
 
 
 def test_only_the_user_makes_a_contract() -> None:
-    assert contract_of([Said(1, "just tell me why", "parent")], POLICY).text_only == "unknown"
+    assert read_contract([Said(1, "just tell me why", "parent")], POLICY).text_only == "unknown"
 
 
 def test_the_reason_names_the_phrase() -> None:

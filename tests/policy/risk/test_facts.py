@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.policy.risk import scores
-from foregate.policy.risk.facts import capabilities_in_force, facts_of_turn
+from foregate.policy.risk.facts import compute_turn_facts, merge_capabilities
 from foregate.policy.source.load import default_policy
 from foregate.schemas.capabilities import OBSERVER, UNDECLARED
 from foregate.schemas.effect import Effect
@@ -21,28 +21,28 @@ def test_facts_that_cannot_be_computed_hold_the_call_and_count_as_the_worst(monk
 
     monkeypatch.setattr(scores, "risk", broken)
     of = turn(call("edit_file"))
-    facts = facts_of_turn(of, default_policy(), CATALOGUE)["c1"]
+    facts = compute_turn_facts(of, default_policy(), CATALOGUE)["c1"]
     assert (facts.effect, facts.risk.value, facts.irreversible) == (Effect.UNKNOWN, 1000, True)
     assert judged(of).verdicts[0].standing is Standing.HOLD
 
 
 def test_what_a_foreign_tool_says_of_itself_never_lowers_a_risk() -> None:
     spec = replace(CATALOGUE["read_file"], provenance="mcp:server")
-    assert capabilities_in_force(spec, None) == UNDECLARED
+    assert merge_capabilities(spec, None) == UNDECLARED
     mild = policy_with({"tools.read_file": {"read_only": True, "external_side_effect": False}}).tools["read_file"]
-    assert capabilities_in_force(spec, mild).read_only
+    assert merge_capabilities(spec, mild).read_only
     loud = replace(spec, capabilities=replace(OBSERVER, external_side_effect=True))
-    assert capabilities_in_force(loud, mild).external_side_effect
+    assert merge_capabilities(loud, mild).external_side_effect
 
 
 def test_the_operators_entry_beats_the_declaration() -> None:
     policy = policy_with({"tools.read_file": {"effect": "send"}})
-    facts = facts_of_turn(turn(call("read_file")), policy, CATALOGUE)["c1"]
+    facts = compute_turn_facts(turn(call("read_file")), policy, CATALOGUE)["c1"]
     assert (facts.effect, facts.external) == (Effect.SEND, True)
 
 
 def test_a_foreign_tool_that_calls_its_text_a_harmless_command_is_not_believed() -> None:
     foreign = {**CATALOGUE, "run_command": replace(CATALOGUE["run_command"], provenance="mcp:server")}
     looking = turn(call("run_command", "ls"))
-    assert facts_of_turn(looking, default_policy(), CATALOGUE)["c1"].effect is Effect.OBSERVATION
-    assert facts_of_turn(looking, default_policy(), foreign)["c1"].effect is Effect.UNKNOWN
+    assert compute_turn_facts(looking, default_policy(), CATALOGUE)["c1"].effect is Effect.OBSERVATION
+    assert compute_turn_facts(looking, default_policy(), foreign)["c1"].effect is Effect.UNKNOWN

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.http import effect_of_method, host_allowed, host_matches, host_of, is_private
+from foregate.policy.risk.http import effect_of_method, is_allowed_host, is_host_match, is_private, read_host
 from foregate.policy.source.load import default_policy
 from foregate.schemas.effect import Effect
 
@@ -44,7 +44,7 @@ def test_every_other_method_sends(method: str) -> None:
     ],
 )
 def test_a_url_names_its_host(url: str, host: str) -> None:
-    assert host_of(url) == host
+    assert read_host(url) == host
 
 
 @pytest.mark.parametrize(
@@ -78,23 +78,23 @@ def test_a_url_names_its_host(url: str, host: str) -> None:
     ],
 )
 def test_a_url_that_two_readers_could_read_differently_names_no_host(url: str) -> None:
-    assert host_of(url) == ""
+    assert read_host(url) == ""
 
 
 def test_only_listed_hosts_are_allowed_by_whole_labels() -> None:
     policy = allowing("example.org", "*.internal.example")
-    assert host_allowed("EXAMPLE.org.", policy)
-    assert host_allowed("a.b.internal.example", policy)
+    assert is_allowed_host("EXAMPLE.org.", policy)
+    assert is_allowed_host("a.b.internal.example", policy)
     for host in ("www.example.org", "example.org.evil.net", "xexample.org", "internal.example", "example", "", "a b"):
-        assert not host_allowed(host, policy)
-    assert not host_allowed("example.org", default_policy())
+        assert not is_allowed_host(host, policy)
+    assert not is_allowed_host("example.org", default_policy())
 
 
 def test_a_star_means_every_name_but_only_when_it_stands_alone() -> None:
-    assert host_matches("*", "a.org")
-    assert not host_matches("*", "")
-    assert not host_matches("a.*", "a.org")
-    assert not host_matches("*.0.0.1", "127.0.0.1")
+    assert is_host_match("*", "a.org")
+    assert not is_host_match("*", "")
+    assert not is_host_match("a.*", "a.org")
+    assert not is_host_match("*.0.0.1", "127.0.0.1")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_an_address_inside_another_is_never_freer_than_itself(inner: IPv4Address
 
 @given(st.text(max_size=60))
 def test_any_text_as_a_url_or_host_is_answered(text: str) -> None:
-    assert isinstance(host_of(text), str)
-    assert isinstance(host_of(f"http://{text}"), str)
-    assert host_matches(text, text) in (True, False)
+    assert isinstance(read_host(text), str)
+    assert isinstance(read_host(f"http://{text}"), str)
+    assert is_host_match(text, text) in (True, False)
     assert is_private(text) in (True, False)

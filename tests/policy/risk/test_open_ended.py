@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.policy.risk.open_ended import is_open_ended, leaves_open
+from foregate.policy.risk.open_ended import is_left_open, is_open_ended
 from foregate.policy.source.load import default_policy
 
 POLICY = default_policy()
@@ -131,7 +131,7 @@ def test_with_an_empty_list_no_words_leave_anything_open() -> None:
 @given(st.lists(st.sampled_from(["a", "a b", "a -x", "a b ...", "a ...", "b -x -y"]), max_size=4), WORDS)
 def test_a_further_entry_never_makes_fewer_words_open(entries: list[str], words: list[str]) -> None:
     """So a workspace's own file can only tighten."""
-    answers = [any(leaves_open(entry, words) for entry in entries[:count]) for count in range(len(entries) + 1)]
+    answers = [any(is_left_open(entry, words) for entry in entries[:count]) for count in range(len(entries) + 1)]
     assert answers == sorted(answers)
 
 
@@ -140,5 +140,5 @@ def test_words_that_may_yet_go_on_to_open_ones_are_open_or_name_another_command(
     words: list[str], more: list[str]
 ) -> None:
     """What an item covers goes on from its words, so where they are not open, nothing they go on to may be."""
-    if not leaves_open("a b ...", words):
-        assert not leaves_open("a b ...", [*words, *more])
+    if not is_left_open("a b ...", words):
+        assert not is_left_open("a b ...", [*words, *more])

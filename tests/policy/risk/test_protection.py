@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.protection import off_limits, protection
+from foregate.policy.risk.protection import find_protection, is_off_limits
 from tests.policies import policy_with
 
 
@@ -25,27 +25,27 @@ from tests.policies import policy_with
     ],
 )
 def test_a_path_is_protected_by_itself_or_by_what_is_above_it(policy: Policy, path: str, why: str) -> None:
-    assert protection(path, policy) == why
+    assert find_protection(path, policy) == why
 
 
 @pytest.mark.parametrize("path", ["x.key", "a/b/x.KEY", "a/x.key/inner"])
 def test_a_glob_about_a_bare_name_protects_it_at_every_depth(path: str) -> None:
-    assert off_limits(path, policy_with({"files.protected": ["*.key"]}))
+    assert is_off_limits(path, policy_with({"files.protected": ["*.key"]}))
 
 
 def test_a_plain_name_protects_the_path_of_that_name_only() -> None:
     policy = policy_with({"files.protected": ["vendor"]})
-    assert off_limits("vendor/x", policy)
-    assert not off_limits("src/vendor", policy)
+    assert is_off_limits("vendor/x", policy)
+    assert not is_off_limits("src/vendor", policy)
 
 
 def test_patterns_are_read_in_linear_time() -> None:
     policy = policy_with({"files.secret": ["*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b"]})
-    assert protection("a" * 4000, policy) == ""
+    assert find_protection("a" * 4000, policy) == ""
 
 
 def test_a_glob_that_cannot_be_compared_protects_everything() -> None:
-    assert off_limits("a.txt", policy_with().model_copy(update={"files": huge()}))
+    assert is_off_limits("a.txt", policy_with().model_copy(update={"files": huge()}))
 
 
 def huge() -> object:

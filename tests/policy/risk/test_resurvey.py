@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.policy.risk.resurvey import resurvey
-from foregate.policy.source.difference import with_values
+from foregate.policy.source.difference import replace_values
 from foregate.policy.source.load import default_policy
 from foregate.schemas.effect import Effect
 from foregate.schemas.resource import ResourceKind
@@ -89,7 +89,7 @@ def test_where_the_world_would_have_to_be_looked_at_again_the_key_is_named(
 ) -> None:
     after = policy_with(changes)
     if key == "commands.read_only.tree":
-        after = with_values(after, {("commands", "read_only", "tree"): {"options": ["-a"]}})
+        after = replace_values(after, {("commands", "read_only", "tree"): {"options": ["-a"]}})
     assert resurvey(CALL, survey, SPEC, default_policy(), after) == key
 
 
@@ -111,7 +111,7 @@ def test_protection_follows_from_a_name_and_takes_effect_both_ways() -> None:
 
 
 def test_a_command_that_no_longer_observes_stands_for_itself() -> None:
-    without = with_values(default_policy(), {("commands", "read_only", "cat"): None})
+    without = replace_values(default_policy(), {("commands", "read_only", "cat"): None})
     found = resurvey(CALL, CAT, SPEC, default_policy(), without)
     assert isinstance(found, Survey)
     assert [r.kind for r in found.resources] == [ResourceKind.PROCESS]

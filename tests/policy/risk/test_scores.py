@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.policy.risk.scores import noisy_or
+from foregate.policy.risk.scores import combine_reasons
 from foregate.policy.source.load import default_policy
 from foregate.schemas.call_facts import CallFacts, Reason
 from foregate.schemas.effect import Effect
@@ -24,7 +24,7 @@ WEIGHTS = st.lists(st.integers(0, 1000), max_size=12)
 
 
 def score(weights: list[int]) -> int:
-    return noisy_or([Reason(f"r{n}", weight, "") for n, weight in enumerate(weights)]).value
+    return combine_reasons([Reason(f"r{n}", weight, "") for n, weight in enumerate(weights)]).value
 
 
 def doubts(call: CallFacts) -> set[str]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.policy.source.difference import beside, difference, values, with_values
+from foregate.policy.source.difference import compare_policies, is_outside_judging, list_values, replace_values
 from foregate.policy.source.load import default_policy
 from tests.policies import policy_with
 
@@ -23,36 +23,36 @@ CHANGES: list[tuple[str, Any]] = [
 
 
 def test_a_policy_does_not_differ_from_itself() -> None:
-    assert difference(default_policy(), policy_with()) == {}
+    assert compare_policies(default_policy(), policy_with()) == {}
 
 
 @given(st.lists(st.sampled_from(CHANGES), unique_by=lambda change: change[0]))
 def test_replacing_what_differs_gives_the_other_policy_and_back(changes: list[tuple[str, Any]]) -> None:
     before, after = default_policy(), policy_with(dict(changes))
-    found = difference(before, after)
+    found = compare_policies(before, after)
     assert bool(found) == bool(changes)
-    assert with_values(before, {path: new for path, (_, new) in found.items()}).hash == after.hash
-    back = with_values(after, {path: old for path, (old, _) in found.items()})
-    assert difference(before, back) == {}
+    assert replace_values(before, {path: new for path, (_, new) in found.items()}).hash == after.hash
+    back = replace_values(after, {path: old for path, (old, _) in found.items()})
+    assert compare_policies(before, back) == {}
 
 
 def test_a_rule_stands_under_its_id_and_can_be_added_replaced_and_taken_out() -> None:
     path = ("rules", "list", "mine")
-    added = with_values(default_policy(), {path: RULE})
-    assert difference(default_policy(), added) == {path: (None, RULE)}
-    replaced = with_values(added, {path: RULE | {"then": "ask"}})
-    assert values(replaced)[path]["then"] == "ask"
-    assert with_values(replaced, {path: None}).hash == default_policy().hash
+    added = replace_values(default_policy(), {path: RULE})
+    assert compare_policies(default_policy(), added) == {path: (None, RULE)}
+    replaced = replace_values(added, {path: RULE | {"then": "ask"}})
+    assert list_values(replaced)[path]["then"] == "ask"
+    assert replace_values(replaced, {path: None}).hash == default_policy().hash
 
 
 def test_an_entry_of_a_command_is_one_value() -> None:
-    after = with_values(default_policy(), {("commands", "read_only", "tree"): {"options": ["-a"]}})
-    assert list(difference(default_policy(), after)) == [("commands", "read_only", "tree")]
+    after = replace_values(default_policy(), {("commands", "read_only", "tree"): {"options": ["-a"]}})
+    assert list(compare_policies(default_policy(), after)) == [("commands", "read_only", "tree")]
 
 
 def test_values_that_make_no_policy_are_refused() -> None:
     with pytest.raises(ValueError, match="threshold"):
-        with_values(default_policy(), {("uncertainty", "threshold"): 2000})
+        replace_values(default_policy(), {("uncertainty", "threshold"): 2000})
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_values_that_make_no_policy_are_refused() -> None:
     ],
 )
 def test_what_judging_again_cannot_tell_of_is_known_by_its_key(key: str, expected: bool) -> None:
-    assert beside(tuple(key.split("."))) is expected
+    assert is_outside_judging(tuple(key.split("."))) is expected

@@ -10,16 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foregate.policy.policy import CommandEntry, Policy, Rule, ToolEntry
-from foregate.policy.section import Section
+from foregate.policy.section import PolicySection
 from foregate.policy.source.load import (
     SHIPPED,
     LoadedPolicy,
-    check,
+    check_policy_file,
     default_data,
     default_policy,
-    file_of,
-    load,
-    surprises,
+    list_surprises,
+    load_policy_layers,
+    resolve_policy_file,
 )
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.strict_json import canonical
@@ -32,7 +32,7 @@ def file(tmp_path: Path) -> Path:
 
 def user(file: Path, text: str) -> LoadedPolicy:
     file.write_text(text, "utf-8")
-    return load(file)
+    return load_policy_layers(file)
 
 
 def refused(file: Path, text: str) -> str:
@@ -40,12 +40,12 @@ def refused(file: Path, text: str) -> str:
         user(file, text)
     sentence = str(caught.value)
     assert "\n" not in sentence
-    assert sentence in check(file) or any(sentence.startswith(found) for found in check(file))
+    assert sentence in check_policy_file(file) or any(sentence.startswith(found) for found in check_policy_file(file))
     return sentence.removeprefix(str(file))
 
 
 def test_without_files_the_defaults_hold() -> None:
-    loaded = load()
+    loaded = load_policy_layers()
     assert loaded.policy is default_policy()
     assert set(loaded.provenance.values()) == {"default"}
     assert loaded.sources == ("default.yaml",)
@@ -145,10 +145,10 @@ def test_a_mistake_is_told_with_file_line_key_and_what_is_allowed(file: Path, te
 
 def test_all_mistakes_of_a_file_are_listed_by_check_in_the_order_of_lines(file: Path) -> None:
     file.write_text("uncertainty: {threshold: x}\nlimits:\n  turns: y\n  tokens: z\n")
-    assert [problem.removeprefix(f"{file}:")[0] for problem in check(file)] == ["1", "3", "4"]
+    assert [problem.removeprefix(f"{file}:")[0] for problem in check_policy_file(file)] == ["1", "3", "4"]
     assert "and 2 more" in refused(file, file.read_text())
     file.write_text("limits: {turns: 5}\n")
-    assert check(file) == []
+    assert check_policy_file(file) == []
 
 
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
@@ -162,8 +162,8 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     }
     for name, says in cases.items():
         with pytest.raises(PolicyError, match=says):
-            load(tmp_path / name)
-        assert len(check(tmp_path / name)) == 1
+            load_policy_layers(tmp_path / name)
+        assert len(check_policy_file(tmp_path / name)) == 1
 
 
 def test_a_name_that_is_nearly_a_shipped_policys_is_answered_with_it(
@@ -172,11 +172,11 @@ def test_a_name_that_is_nearly_a_shipped_policys_is_answered_with_it(
     monkeypatch.chdir(tmp_path)
     for named in ("clasic", "Classic", "classic.yaml"):
         with pytest.raises(PolicyError, match="did you mean `classic`"):
-            file_of(named)
-    assert file_of("mine.yaml") == Path("mine.yaml")
-    assert file_of("./clasic") == Path("clasic")
+            resolve_policy_file(named)
+    assert resolve_policy_file("mine.yaml") == Path("mine.yaml")
+    assert resolve_policy_file("./clasic") == Path("clasic")
     Path("clasic").write_text("")
-    assert file_of("clasic") == Path("clasic")
+    assert resolve_policy_file("clasic") == Path("clasic")
 
 
 KEYS = st.sampled_from([*default_data(), "turns", "list", "id", "effect", "ls", "x"])
@@ -195,7 +195,7 @@ def test_any_file_is_a_policy_or_one_sentence(file: Path, content: Any) -> None:
     for user_file, workspace in ((file, None), (None, workspace_with(file))):
         said = ""
         try:
-            assert isinstance(load(user_file, workspace).policy, Policy)
+            assert isinstance(load_policy_layers(user_file, workspace).policy, Policy)
         except PolicyError as error:
             said = str(error)
         assert "\n" not in said
@@ -206,11 +206,11 @@ def workspace_with(file: Path) -> Path:
     return file.parent
 
 
-def models(model: type[Section]) -> list[type[Section]]:
+def models(model: type[PolicySection]) -> list[type[PolicySection]]:
     found = [model]
     for field in model.model_fields.values():
         kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Section):
+        if isinstance(kind, type) and issubclass(kind, PolicySection):
             found.extend(models(kind))
     return found
 
@@ -229,21 +229,21 @@ def test_every_key_of_a_shipped_file_is_explained_by_the_comment_above_it(name: 
     from importlib import resources
 
     from foregate.policy.source.keys import POLICY
-    from foregate.policy.source.strict_yaml import dotted, read, walk
+    from foregate.policy.source.strict_yaml import format_path, parse_yaml, walk_values
 
     text = resources.files("foregate.policy").joinpath(f"{name}.yaml").read_text("utf-8")
-    data, positions = read(text, f"{name}.yaml")
+    data, positions = parse_yaml(text, f"{name}.yaml")
     lines = text.splitlines()
     unexplained = []
-    for path, _ in walk(data):
-        around = POLICY.node_at(path[:-1]) or {}
+    for path, _ in walk_values(data):
+        around = POLICY.find_node(path[:-1]) or {}
         if not path or any(isinstance(step, int) for step in path) or path[-1] not in around.get("properties", {}):
             continue
         if path[:2] == ("commands", "read_only") and len(path) > 2:
             continue
-        line = positions[dotted(path)]
+        line = positions[format_path(path)]
         if not lines[line - 2].strip().startswith("# "):
-            unexplained.append(f"{line}: {dotted(path)}")
+            unexplained.append(f"{line}: {format_path(path)}")
     assert not unexplained
 
 
@@ -257,7 +257,7 @@ def test_the_policy_in_a_log_reads_back_as_the_same_policy() -> None:
 def test_the_example_of_the_documentation_can_be_used(file: Path) -> None:
     text = (Path(__file__).parents[3] / "docs" / "how-to" / "write-a-policy.md").read_text("utf-8")
     loaded = user(file, text.partition("```yaml\n")[2].partition("```")[0])
-    assert check(file) == []
+    assert check_policy_file(file) == []
     assert loaded.policy.rules.list[-1].id == "migrations"
 
 
@@ -276,12 +276,12 @@ def test_brackets_that_only_elsewhere_mean_a_choice_are_named_and_the_file_stays
     file: Path, text: str, key: str, literal: str
 ) -> None:
     user(file, text)
-    assert check(file) == []
-    (warning,) = surprises(file)
+    assert check_policy_file(file) == []
+    (warning,) = list_surprises(file)
     assert warning.startswith(f"{file}:2: `{key}`: `{literal}` in ")
     assert "write a pattern for each" in warning
 
 
 def test_brackets_that_mean_themselves_anywhere_are_no_surprise(file: Path) -> None:
     user(file, 'files: {secret: ["a[", "a]", "[]", "{x}", "x{", "a,b"]}\nhttp: {hosts: ["[::1]"]}')
-    assert surprises(file) == []
+    assert list_surprises(file) == []

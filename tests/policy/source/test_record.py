@@ -9,15 +9,22 @@ import pytest
 from pydantic import ValidationError
 
 from foregate.policy.source.layers import read_layer
-from foregate.policy.source.load import default_policy, load
-from foregate.policy.source.record import narrowed, origin_of, over, record, recorded_policy, with_protected
+from foregate.policy.source.load import default_policy, load_policy_layers
+from foregate.policy.source.record import (
+    add_protected_globs,
+    describe_origin,
+    narrow_limits,
+    record_layers,
+    replace_user_layer,
+    restore_policy,
+)
 
 SPENT = {"limits": {"turns": 50, "tokens": 9}, "safety": {"model_calls": 15, "rounds": 20}}
 
 
 def test_a_session_of_the_defaults_records_nothing_and_gets_them_again() -> None:
-    assert record(load()) == {}
-    assert over(None, {}) is default_policy()
+    assert record_layers(load_policy_layers()) == {}
+    assert replace_user_layer(None, {}) is default_policy()
 
 
 def test_the_same_file_over_what_was_recorded_gives_the_recorded_policy(tmp_path: Path) -> None:
@@ -28,24 +35,24 @@ def test_the_same_file_over_what_was_recorded_gives_the_recorded_policy(tmp_path
     own.write_text(
         "uncertainty: {threshold: 400}\nfiles: {secret: [y]}\ncommands: {read_only: {tree: {options: []}, ls: null}}\n"
     )
-    loaded = load(mine, tmp_path)
-    layers = {**record(loaded, ["state"]), "spent": [SPENT]}
+    loaded = load_policy_layers(mine, tmp_path)
+    layers = {**record_layers(loaded, ["state"]), "spent": [SPENT]}
     assert layers["from"]["uncertainty.threshold"] == "workspace .foregate.yaml:1"
     user = read_layer(mine, "mine.yaml", trusted=True)
     said = copy.deepcopy(user.data)
-    wanted = narrowed(with_protected(loaded.policy, ["state"]), SPENT)
-    assert [over(user, layers).hash for _ in range(2)] == [wanted.hash] * 2
+    wanted = narrow_limits(add_protected_globs(loaded.policy, ["state"]), SPENT)
+    assert [replace_user_layer(user, layers).hash for _ in range(2)] == [wanted.hash] * 2
     assert user.data == said
 
 
 def test_another_file_keeps_what_the_workspace_tightened(tmp_path: Path) -> None:
     (tmp_path / ".foregate.yaml").write_text("uncertainty: {threshold: 400}\n")
-    layers = record(load(None, tmp_path))
+    layers = record_layers(load_policy_layers(None, tmp_path))
     other = tmp_path / "other.yaml"
     other.write_text("uncertainty: {threshold: 300}\nlimits: {turns: 5}\n")
-    found = over(read_layer(other, "other.yaml", trusted=True), layers)
+    found = replace_user_layer(read_layer(other, "other.yaml", trusted=True), layers)
     assert (found.uncertainty.threshold, found.limits.turns) == (300, 5)
-    assert over(None, layers).uncertainty.threshold == 400
+    assert replace_user_layer(None, layers).uncertainty.threshold == 400
 
 
 def test_a_policy_recorded_by_an_earlier_version_has_the_defaults_of_what_it_did_not_know() -> None:
@@ -53,19 +60,19 @@ def test_a_policy_recorded_by_an_earlier_version_has_the_defaults_of_what_it_did
     del data["uncertainty"]
     del data["plan"]["due"]
     data["plan"]["mode"] = "off"
-    found = recorded_policy(data)
+    found = restore_policy(data)
     assert (found.plan.due, found.plan.mode) == ("risky", "off")
     assert found.uncertainty == default_policy().uncertainty
     for wrong in (3, None, {"nope": 1}, data | {"holds": 3}):
         with pytest.raises(ValidationError):
-            recorded_policy(wrong)
+            restore_policy(wrong)
 
 
 def test_a_session_that_knew_no_open_ended_commands_is_judged_without_them() -> None:
     data = default_policy().model_dump(mode="json")
     del data["commands"]["open_ended"]
-    assert recorded_policy(data).commands.open_ended == ()
-    assert recorded_policy(data).commands.timeout == default_policy().commands.timeout
+    assert restore_policy(data).commands.open_ended == ()
+    assert restore_policy(data).commands.timeout == default_policy().commands.timeout
     assert default_policy().commands.open_ended
 
 
@@ -85,4 +92,4 @@ def test_a_session_that_knew_no_open_ended_commands_is_judged_without_them() -> 
 def test_the_origin_of_a_value_is_told_as_far_as_the_log_knows(
     key: str, layers: dict[str, object] | None, default: bool, words: str
 ) -> None:
-    assert origin_of(key, layers, default) == words
+    assert describe_origin(key, layers, default) == words

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.policy.source.strict_yaml import dotted, read, walk
+from foregate.policy.source.strict_yaml import format_path, parse_yaml, walk_values
 from foregate.schemas.errors import PolicyError
 
 
 def test_values_mean_what_yaml_1_2_says() -> None:
     text = "a: 1\nb: [yes, on, true, null, ~, '1', 0x1F, 0o17, -3, 010, 1_000, 2026-01-01, 1:30]\nc: {d: off}\n"
-    data, _ = read(text, "f")
+    data, _ = parse_yaml(text, "f")
     assert data["a"] == 1
     assert data["b"] == ["yes", "on", True, None, None, "1", 31, 15, -3, 10, "1_000", "2026-01-01", "1:30"]
     assert data["c"] == {"d": "off"}
@@ -20,13 +20,13 @@ def test_values_mean_what_yaml_1_2_says() -> None:
 
 
 def test_every_path_has_its_line() -> None:
-    _, lines = read('# c\na:\n  b: 1\n  c:\n    - x\n    - y: 2\n"d.e": 3\n"7": 4\n', "f")
+    _, lines = parse_yaml('# c\na:\n  b: 1\n  c:\n    - x\n    - y: 2\n"d.e": 3\n"7": 4\n', "f")
     assert lines == {"a": 2, "a.b": 3, "a.c": 4, "a.c.0": 5, "a.c.1": 6, "a.c.1.y": 6, '"d.e"': 7, '"7"': 8}
 
 
 @pytest.mark.parametrize("text", ["", "\n\n# only a comment\n", "---\n", "null", "\ufeff"])
 def test_an_empty_document_is_an_empty_mapping(text: str) -> None:
-    assert read(text, "f")[0] == {}
+    assert parse_yaml(text, "f")[0] == {}
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_an_empty_document_is_an_empty_mapping(text: str) -> None:
 )
 def test_a_surprise_is_refused_with_file_and_line(text: str, line: int, says: str) -> None:
     with pytest.raises(PolicyError) as caught:
-        read(text, "policy.yaml")
+        parse_yaml(text, "policy.yaml")
     assert str(caught.value).startswith(f"policy.yaml:{line}: ")
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -78,19 +78,19 @@ def test_a_surprise_is_refused_with_file_and_line(text: str, line: int, says: st
 
 def test_a_large_file_is_refused_by_its_bytes() -> None:
     with pytest.raises(PolicyError, match="larger than 262144 bytes"):
-        read("#" + "\u00e9" * 131072, "f")
-    assert read("#" + "x" * 262143, "f")[0] == {}
+        parse_yaml("#" + "\u00e9" * 131072, "f")
+    assert parse_yaml("#" + "x" * 262143, "f")[0] == {}
 
 
 def test_thirty_two_levels_and_4300_digits_are_allowed() -> None:
-    data, _ = read("[" * 32 + "]" * 32, "f")
-    assert sum(1 for _ in walk(data)) == 32
-    assert read("a: " + "9" * 4300, "f")[0]["a"] == int("9" * 4300)
+    data, _ = parse_yaml("[" * 32 + "]" * 32, "f")
+    assert sum(1 for _ in walk_values(data)) == 32
+    assert parse_yaml("a: " + "9" * 4300, "f")[0]["a"] == int("9" * 4300)
 
 
 def test_paths_are_written_so_that_no_two_are_the_same() -> None:
-    assert dotted(("a", "b", 0)) == "a.b.0"
-    assert len({dotted(p) for p in [("a", "b"), ("a.b",), ("a", "0"), ("a", 0)]}) == 4
+    assert format_path(("a", "b", 0)) == "a.b.0"
+    assert len({format_path(p) for p in [("a", "b"), ("a.b",), ("a", "0"), ("a", 0)]}) == 4
 
 
 YAMLISH = st.text(st.sampled_from(list("ab:-[]{},&*!|>'\"%@`#?\\ \n\t~<0123.xuU\u00e9\ud800\ufeff\x85")), max_size=120)
@@ -99,13 +99,13 @@ YAMLISH = st.text(st.sampled_from(list("ab:-[]{},&*!|>'\"%@`#?\\ \n\t~<0123.xuU\
 @given(st.one_of(st.text(max_size=200), YAMLISH, st.text(st.characters(), max_size=80)))
 def test_any_text_is_plain_data_or_one_sentence(text: str) -> None:
     try:
-        data, lines = read(text, "f")
+        data, lines = parse_yaml(text, "f")
     except PolicyError as error:
         sentence = str(error)
     else:
-        for path, value in walk(data):
+        for path, value in walk_values(data):
             assert isinstance(value, (dict, list, str, int, bool, type(None)))
-            assert not path or dotted(path) in lines
+            assert not path or format_path(path) in lines
         return
     assert sentence.startswith("f:")
     assert sentence.isprintable()
@@ -113,19 +113,19 @@ def test_any_text_is_plain_data_or_one_sentence(text: str) -> None:
 
 def test_what_does_not_print_is_written_as_escapes() -> None:
     with pytest.raises(PolicyError) as caught:
-        read('"\\e[31m\\u202e": 1\n"\\e[31m\\u202e": 2\n', "f")
+        parse_yaml('"\\e[31m\\u202e": 1\n"\\e[31m\\u202e": 2\n', "f")
     assert str(caught.value).isprintable()
     assert "\\x1b[31m" in str(caught.value)
 
 
 @pytest.mark.parametrize(("text", "number"), [("0.3", 0.3), ("-.5", -0.5), ("1.", 1.0), ("1e3", 1000.0)])
 def test_decimal_numbers_are_read_only_where_they_are_allowed(text: str, number: float) -> None:
-    assert read(f"a: {text}\n", "f", decimals=True)[0] == {"a": number}
+    assert parse_yaml(f"a: {text}\n", "f", decimals=True)[0] == {"a": number}
     with pytest.raises(PolicyError, match="not a whole number"):
-        read(f"a: {text}\n", "f")
+        parse_yaml(f"a: {text}\n", "f")
 
 
 @pytest.mark.parametrize("text", [".inf", "-.Inf", ".nan", "1e999"])
 def test_a_number_that_is_not_finite_is_refused_everywhere(text: str) -> None:
     with pytest.raises(PolicyError, match="no finite number"):
-        read(f"a: {text}\n", "f", decimals=True)
+        parse_yaml(f"a: {text}\n", "f", decimals=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from foregate.policy.source.keys import POLICY
-from foregate.policy.source.load import LoadedPolicy, default_policy, load
+from foregate.policy.source.load import LoadedPolicy, default_policy, load_policy_layers
 from foregate.policy.source.tighten import TIGHTER
 from foregate.schemas.errors import PolicyError
 
@@ -16,7 +16,7 @@ from foregate.schemas.errors import PolicyError
 def both(folder: Path, workspace: str, user: str = "{}") -> LoadedPolicy:
     (folder / "policy.yaml").write_text(user)
     (folder / ".foregate.yaml").write_text(workspace)
-    return load(folder / "policy.yaml", folder)
+    return load_policy_layers(folder / "policy.yaml", folder)
 
 
 def refused(folder: Path, workspace: str, user: str = "{}") -> str:
@@ -29,7 +29,7 @@ def refused(folder: Path, workspace: str, user: str = "{}") -> str:
 
 
 def test_a_workspace_without_a_file_changes_nothing(tmp_path: Path) -> None:
-    assert load(None, tmp_path).policy is default_policy()
+    assert load_policy_layers(None, tmp_path).policy is default_policy()
 
 
 def test_a_tighter_value_holds_and_says_where_it_comes_from(tmp_path: Path) -> None:
@@ -138,17 +138,17 @@ def test_a_link_or_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> N
     (tmp_path / "elsewhere.yaml").write_text("approval: {mode: each}")
     (tmp_path / ".foregate.yaml").symlink_to("elsewhere.yaml")
     with pytest.raises(PolicyError, match="cannot be read"):
-        load(None, tmp_path)
+        load_policy_layers(None, tmp_path)
     (tmp_path / ".foregate.yaml").unlink()
     (tmp_path / ".foregate.yaml").mkdir()
     with pytest.raises(PolicyError, match=r"not a regular file|cannot be read"):
-        load(None, tmp_path)
+        load_policy_layers(None, tmp_path)
 
 
 @pytest.mark.parametrize("key", TIGHTER)
 def test_every_key_of_the_table_is_a_key_of_the_policy_and_takes_what_is_in_force(key: str, tmp_path: Path) -> None:
     path = tuple(key.replace("*", "ls" if key.startswith("commands") else "x").split("."))
-    assert POLICY.node_at(path) is not None
+    assert POLICY.find_node(path) is not None
     value = default_policy().model_dump(mode="json")
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None

@@ -16,7 +16,7 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.standing import Standing
 from foregate.schemas.turn_record import TurnRecord
-from foregate.telemetry.audit.decisions import chosen, decision_points
+from foregate.telemetry.audit.decisions import filter_decisions, read_decisions
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.conftest import OpenSession
 from tests.telemetry.made import NOW, event
@@ -49,7 +49,7 @@ async def test_a_held_edit_is_a_row_with_tool_target_and_ruling(
     session = await open_session(calls(EDIT), calls(EDIT), says("done"), log=log)
     await run(session, "fix the typo in a.txt")
     await session.close()
-    points = list(decision_points(log.events("s", kinds=("turn_judged",))))
+    points = list(read_decisions(log.events("s", kinds=("turn_judged",))))
     log.close()
     held = [point for point in points if point.code == "missing_pre_execution_evidence"]
     assert [(p.gate, p.tool, p.target, p.severity, p.actor, p.turn) for p in held] == [
@@ -65,10 +65,12 @@ def test_filters_join_and_an_empty_one_lets_all_through() -> None:
     event = judged(
         Decision("evidence", "stale_evidence"), Decision("rules", "rules_passed"), Decision("plan", "gate_error")
     )
-    points = list(decision_points([event]))
-    assert len(list(chosen(points))) == 3
-    assert [point.gate for point in chosen(points, gate=["evidence", "rules"], severity=["warning"])] == ["evidence"]
-    assert [point.gate for point in chosen(points, code=["gate_error"])] == ["plan"]
+    points = list(read_decisions([event]))
+    assert len(list(filter_decisions(points))) == 3
+    assert [point.gate for point in filter_decisions(points, gate=["evidence", "rules"], severity=["warning"])] == [
+        "evidence"
+    ]
+    assert [point.gate for point in filter_decisions(points, code=["gate_error"])] == ["plan"]
 
 
 @pytest.mark.parametrize(
@@ -81,17 +83,17 @@ def test_filters_join_and_an_empty_one_lets_all_through() -> None:
 )
 def test_a_name_nobody_gives_is_refused_with_the_nearest(wanted: dict[str, list[str]], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        chosen([], **wanted)  # type: ignore[arg-type]
+        filter_decisions([], **wanted)  # type: ignore[arg-type]
 
 
 def test_a_row_as_json_has_every_column() -> None:
-    (point,) = decision_points([judged(Decision("rules", "rules_passed"))])
+    (point,) = read_decisions([judged(Decision("rules", "rules_passed"))])
     assert set(point.to_json()) == set(point.__slots__)
 
 
 def test_rulings_are_kept_call_by_call() -> None:
     rulings = (CallRuling("c3.1", Standing.ALLOW, "rules_passed"), CallRuling("c3.2", Standing.DENY, "denied_by_rule"))
-    (point,) = decision_points([judged(Decision("rules", "denied_by_rule", rulings=rulings))])
+    (point,) = read_decisions([judged(Decision("rules", "denied_by_rule", rulings=rulings))])
     assert point.rulings == rulings
 
 
@@ -103,5 +105,5 @@ async def test_decisions_that_cannot_be_read_are_one_clear_error(tmp_path: Path)
     with sqlite3.connect(tmp_path / "log.db") as connection:
         connection.execute("UPDATE events SET text = replace(text, '\"rules\"', '3')")
     with pytest.raises(LogError, match=r"event 1 cannot be read \(its turn_judged cannot be read: .*gate"):
-        list(decision_points(log.events("s", kinds=("turn_judged",))))
+        list(read_decisions(log.events("s", kinds=("turn_judged",))))
     log.close()

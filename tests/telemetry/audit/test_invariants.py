@@ -27,7 +27,7 @@ from foregate.schemas.response_events import (
     Continuation,
     ModelResponded,
     RecordedCall,
-    RecordedProgram,
+    RecordedDataflow,
     RecordedUsage,
 )
 from foregate.schemas.ruling import Ruling
@@ -38,7 +38,7 @@ from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import Change
 from foregate.schemas.turn import TurnActor
 from foregate.schemas.turn_record import TurnRecord
-from foregate.telemetry.audit.invariants import Meaning
+from foregate.telemetry.audit.invariants import InvariantChecker
 from tests.telemetry.made import ended, event
 
 READ = RecordedCall(id="c1.1", name="read_file", arguments='{"path":"a"}')
@@ -49,8 +49,10 @@ A = Resource(ResourceKind.FILE, "a")
 
 def names(*bodies: Body) -> list[tuple[int, str]]:
     """Return number and name of what is wrong with a log of these events."""
-    meaning = Meaning()
-    return [(seq, code) for seq, body in enumerate(bodies, start=1) for code, _ in meaning.check(event(body, seq))]
+    meaning = InvariantChecker()
+    return [
+        (seq, code) for seq, body in enumerate(bodies, start=1) for code, _ in meaning.check_event(event(body, seq))
+    ]
 
 
 def response(*calls: RecordedCall, **more: Any) -> ModelResponded:
@@ -272,7 +274,7 @@ def test_only_an_unknown_outcome_is_resolved_and_only_once() -> None:
 
 
 LATER = RecordedCall(id="c1.2", name="read_file", arguments='{"path":"$result_of_step_1"}')
-FIRST = response(READ, program=RecordedProgram(calls=(READ, LATER), deferred=(1,), places=(0,)))
+FIRST = response(READ, program=RecordedDataflow(calls=(READ, LATER), deferred=(1,), places=(0,)))
 LATER_ANSWERED = not_run("c1.2")
 
 
@@ -311,7 +313,7 @@ def test_a_judgement_of_a_call_that_still_waits_is_found() -> None:
 
 def test_a_call_that_cannot_be_read_has_the_digest_the_session_gave_it() -> None:
     broken = replace(READ, defect="it is cut off")
-    digest = ToolCall.broken("read_file", READ.arguments, "it is cut off").digest
+    digest = ToolCall.from_defect("read_file", READ.arguments, "it is cut off").digest
     assert digest != DIGEST
     held = turn_judged(turn_of(1), verdict(standing=Standing.HOLD, digest=digest))
     assert names(response(broken), held) == []

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from foregate.schemas.codes import CODES
 from foregate.schemas.decision import CallRuling, Decision
 from foregate.schemas.standing import Standing
-from foregate.telemetry.audit.decisions import DecisionPoint, decision_points
-from foregate.telemetry.audit.replay_notes import ReplayNote, notes, notes_of
+from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
+from foregate.telemetry.audit.replay_notes import ReplayNote, build_notes, build_session_notes
 from tests.telemetry.audit.test_decisions import judged
 from tests.telemetry.made import ended, sealed
 
@@ -34,13 +34,13 @@ EXPECTED = {
 
 def point(gate: str, code: str, tool: str = "edit_file", target: str = "a.txt", **more: object) -> DecisionPoint:
     """Return the row of one decision."""
-    (row,) = decision_points([judged(Decision(gate, code, tool=tool, target=target, **more))])  # type: ignore[arg-type]
+    (row,) = read_decisions([judged(Decision(gate, code, tool=tool, target=target, **more))])  # type: ignore[arg-type]
     return row
 
 
 @pytest.mark.parametrize(("gate", "code"), [(gate, code) for gate, codes in CODES.items() for code in codes])
 def test_each_code_leaves_exactly_its_notes(gate: str, code: str) -> None:
-    found = notes([point(gate, code)])
+    found = build_notes([point(gate, code)])
     assert {(note.category, note.blocking) for note in found} == EXPECTED.get(code, set())
     for note in found:
         assert note.summary.endswith(".")
@@ -50,29 +50,29 @@ def test_each_code_leaves_exactly_its_notes(gate: str, code: str) -> None:
 
 def test_the_same_note_is_kept_once_and_order_is_that_of_the_decisions() -> None:
     rows = [point("evidence", "stale_evidence"), point("plan", "plan_accepted"), point("evidence", "stale_evidence")]
-    assert [(note.category, note.code) for note in notes(rows)] == [
+    assert [(note.category, note.code) for note in build_notes(rows)] == [
         ("evidence_gate", "stale_evidence"),
         ("retry_reason", "stale_evidence"),
         ("plan_revision", "plan_accepted"),
     ]
     other = replace(rows[0], target="b.txt")
-    assert len(notes([*rows, other])) == 5
+    assert len(build_notes([*rows, other])) == 5
 
 
 def test_a_shadow_decision_leaves_no_note() -> None:
-    assert notes([point("evidence", "stale_evidence", mode="shadow")]) == ()
+    assert build_notes([point("evidence", "stale_evidence", mode="shadow")]) == ()
 
 
 def test_the_reason_of_a_rejected_plan_is_in_its_notes() -> None:
     ruling = CallRuling("c3.1", Standing.HOLD, "plan_rejected", reason="missing_goal")
-    for note in notes([point("plan", "plan_rejected", rulings=(ruling,))]):
+    for note in build_notes([point("plan", "plan_rejected", rulings=(ruling,))]):
         assert "(missing_goal)" in note.summary
 
 
 def test_a_task_that_ran_out_of_its_budget_leaves_a_note() -> None:
     note = "the task has used 60 of 60 (turns, policy limits.turns)"
     events = sealed(ended("budget_exhausted", note), ended())
-    assert notes_of([judged(Decision("plan", "plan_drift")), *events])[-1] == ReplayNote(
+    assert build_session_notes([judged(Decision("plan", "plan_drift")), *events])[-1] == ReplayNote(
         "validation_failure",
         "execution_budget_exhausted",
         "A task ran out of its budget: the task has used 60 of 60 (turns, policy limits.turns).",

@@ -24,7 +24,7 @@ def counted(*worlds: World) -> Statistics:
     """Return the statistics of worlds' sessions."""
     found = Statistics()
     for world in worlds:
-        found.take("s", world.log.events("s", kinds=KINDS))
+        found.add_session("s", world.log.events("s", kinds=KINDS))
     return found
 
 
@@ -54,7 +54,7 @@ async def test_the_counts_agree_with_the_decisions_of_every_story() -> None:
     for story in STORIES:
         events = await events_of(story)
         found = Statistics()
-        found.take("s", events)
+        found.add_session("s", events)
         judgements = [body.judgement for body in bodies(events, TurnJudged)]
         rows = [row for judgement in judgements for row in judgement.decisions]
         for gate, counts in found.gates.items():
@@ -139,4 +139,4 @@ async def test_an_event_that_cannot_be_counted_is_one_clear_error() -> None:
     events = list(world.log.events("s", kinds=KINDS))
     odd = replace(events[0], body=PolicyChanged(policy={"rules": {"list": [3]}}))
     with pytest.raises(LogError, match=r"event 1 of session `s` cannot be counted"):
-        Statistics().take("s", [odd, *events[1:]])
+        Statistics().add_session("s", [odd, *events[1:]])

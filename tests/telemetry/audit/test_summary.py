@@ -14,7 +14,7 @@ from foregate.schemas.event import Draft
 from foregate.schemas.judging_events import NeedAnswered
 from foregate.schemas.need import Answer
 from foregate.schemas.task_events import TaskPaused, TaskStarted
-from foregate.telemetry.audit.summary import TaskSummary, summarise, summary_of
+from foregate.telemetry.audit.summary import TaskSummary, build_summary, summarise
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.conftest import OpenSession
@@ -65,7 +65,7 @@ def test_a_task_that_waits_shows_for_what_until_it_goes_on() -> None:
         Draft(NeedAnswered(answer=Answer("approval", "person", "k", (), "", "")), "person"),
     ]
     events = sealed(*drafts)
-    shown = [summary_of("s", events[: count + 1], count + 1, events[count]).tasks[0] for count in range(len(events))]
+    shown = [build_summary("s", events[: count + 1], count + 1, events[count]).tasks[0] for count in range(len(events))]
     assert [task.status for task in shown] == [
         "running",
         "running",

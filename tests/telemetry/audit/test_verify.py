@@ -19,7 +19,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import GENESIS, Draft, Event
 from foregate.schemas.session_events import SessionEnded
-from foregate.telemetry.audit.verify import Verification, parse_head, verify, verify_session
+from foregate.telemetry.audit.verify import Verification, parse_head, verify_rows, verify_session
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.conftest import OpenSession
@@ -161,12 +161,12 @@ async def test_a_kept_head_proves_the_tail_and_finds_a_cut_or_rewritten_one(tmp_
     log = await write(tmp_path / "log.db")
     rows = list(log.lines("s"))
     log.close()
-    head = parse_head(verify(rows, "s").head)
-    assert verify(rows, "s", head).sentence == f"verified: {COUNT} events"
-    assert verify(rows, "s", (2, rows[1][2])).proven
-    cut = verify(rows[:-2], "s", head)
+    head = parse_head(verify_rows(rows, "s").head)
+    assert verify_rows(rows, "s", head).sentence == f"verified: {COUNT} events"
+    assert verify_rows(rows, "s", (2, rows[1][2])).proven
+    cut = verify_rows(rows[:-2], "s", head)
     assert (cut.proven, first_bad(cut), cut.defects[0].code) == (False, COUNT - 1, "cut_tail")
-    other = verify(rows, "s", (2, rows[2][2]))
+    other = verify_rows(rows, "s", (2, rows[2][2]))
     assert (other.proven, first_bad(other), other.defects[0].code) == (False, 2, "other_head")
 
 
@@ -208,7 +208,7 @@ async def session_events(folder: Path, open_session: OpenSession, tmp_path: Path
 
 def told(events: Sequence[Event], change: Callable[[Lines], None]) -> list[tuple[int, str]]:
     """Return number and name of the defects in a log written anew by somebody who can also compute hashes."""
-    lines: Lines = [json.loads(strict_json.encode_record(chain.header(event))) for event in events]
+    lines: Lines = [json.loads(strict_json.encode_record(chain.build_header(event))) for event in events]
     change(lines)
     for seq, line in enumerate(lines, start=1):
         assert line["kind"] != "model_response" or line["seq"] == seq, "the change moved a response"
@@ -220,7 +220,7 @@ def told(events: Sequence[Event], change: Callable[[Lines], None]) -> list[tuple
         text = strict_json.encode_record({**line, "seq": seq, "prev": prev}).decode()
         prev = strict_json.sha256(text.encode())
         rows.append((seq, text, prev))
-    return [(defect.seq, defect.code) for defect in verify(rows, "s").defects]
+    return [(defect.seq, defect.code) for defect in verify_rows(rows, "s").defects]
 
 
 def place(lines: Lines, kind: str, number: int = 0) -> int:

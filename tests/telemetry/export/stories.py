@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.reconcile import resolve
+from foregate.agent.effects.reconcile import record_outcome
 from foregate.agent.effects.undo import undo
-from foregate.agent.loop.runner import go_on, run, step
+from foregate.agent.loop.runner import run, run_to_outcome, take_step
 from foregate.agent.planning.run.step_change import decide
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, calls, says
@@ -116,14 +116,14 @@ async def unknown(world: World) -> Session:
     except Killed:
         await world.kill(session)
     session = await world.open([says("I do not know")], resume=True)
-    await go_on(session)
+    await run_to_outcome(session)
     return session
 
 
 async def resolved(world: World) -> Session:
     """A change of which a person says later that it took effect."""
     session = await unknown(world)
-    await resolve(session, next(iter(session.state.parked)), "done")
+    await record_outcome(session, next(iter(session.state.parked)), "done")
     return session
 
 
@@ -135,7 +135,7 @@ async def looked_again(world: World) -> Session:
     except Killed:
         await world.kill(session)
     session = await world.open([says("teh cat")], resume=True)
-    await go_on(session)
+    await run_to_outcome(session)
     return session
 
 
@@ -241,7 +241,7 @@ async def stepped(world: World) -> Session:
     """A session in which the first response was recorded and not judged."""
     session = await world.open([calls(READ)])
     await session.record_message("read a.txt")
-    await step(session)
+    await take_step(session)
     return session
 
 

@@ -9,24 +9,24 @@ import pytest
 from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.event import Event
 from foregate.schemas.session_events import SessionStarted
-from foregate.telemetry.export.bare import OTHER, Bare
-from foregate.telemetry.export.fold import trajectory_of
-from foregate.telemetry.export.hiding import masked
-from foregate.telemetry.log.chain import header, read_event
+from foregate.telemetry.export.bare import OTHER, TextRemover
+from foregate.telemetry.export.fold import fold_trajectory
+from foregate.telemetry.export.hiding import mask_event
+from foregate.telemetry.log.chain import build_header, read_event
 from tests.agent import corpus
 from tests.telemetry.export.stories import STORIES, Story, child, logged, told
 
 
 def read_again(event: Event) -> Event:
     """Return the event that the recorded form of one is read as."""
-    return read_event(json.loads(json.dumps(header(event))), event.hash)
+    return read_event(json.loads(json.dumps(build_header(event))), event.hash)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 async def test_an_event_without_words_is_an_event_of_its_kind(story: Story) -> None:
     world, _ = await told(story)
     for name in await world.log.sessions():
-        bare = Bare()
+        bare = TextRemover()
         for event in logged(world.log, name):
             left = bare(event)
             assert (left.kind, left.seq, left.hash) == (event.kind, event.seq, event.hash)
@@ -37,7 +37,7 @@ async def test_without_words_a_tool_has_its_name_only_where_the_catalogue_has_it
     world, _ = await told(corpus.validity)
     first, *rest = logged(world.log, "s")
     finished = next(event for event in rest if isinstance(event.body, ToolFinished))
-    bare, strange = Bare(), Bare()
+    bare, strange = TextRemover(), TextRemover()
     bare(first)
     names = [left.body.tool for left in (bare(finished), strange(finished)) if isinstance(left.body, ToolFinished)]
     assert names == ["read_file", OTHER]
@@ -48,15 +48,15 @@ async def test_a_pattern_masks_texts_and_no_word_of_a_closed_list(pattern: str) 
     for story in STORIES:
         world, _ = await told(story)
         for event in logged(world.log, "s"):
-            left = masked(event, (pattern,))
+            left = mask_event(event, (pattern,))
             assert left.kind == event.kind
             assert read_again(left) == left
 
 
 async def test_a_task_that_ended_has_ended_where_a_pattern_matches_how() -> None:
     world, _ = await told(child)
-    events = [masked(event, ("completed|what does",)) for event in logged(world.log, "s")]
-    trajectory = trajectory_of(events)
+    events = [mask_event(event, ("completed|what does",)) for event in logged(world.log, "s")]
+    trajectory = fold_trajectory(events)
     assert [task.status for task in trajectory.tasks] == ["completed", "completed"]
     assert next(step.message for step in trajectory.steps if step.source == "user").startswith("[masked ")
 
@@ -64,7 +64,7 @@ async def test_a_task_that_ended_has_ended_where_a_pattern_matches_how() -> None
 async def test_the_patterns_of_a_policy_stay_where_they_match_themselves() -> None:
     world, _ = await told(corpus.validity)
     first = logged(world.log, "s")[0]
-    left = masked(first, (".+",))
+    left = mask_event(first, (".+",))
     assert isinstance(first.body, SessionStarted)
     assert isinstance(left.body, SessionStarted)
     assert left.body.system.startswith("[masked ")

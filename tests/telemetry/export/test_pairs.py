@@ -9,8 +9,8 @@ import pytest
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.export.fold import trajectory_of
-from foregate.telemetry.export.pairs import pairs_of
+from foregate.telemetry.export.fold import fold_trajectory
+from foregate.telemetry.export.pairs import find_pairs
 from tests.agent import corpus
 from tests.agent.corpus import ASK_EDITS, EDIT, READ, TALK, rules
 from tests.agent.world import World
@@ -21,7 +21,7 @@ Found = list[tuple[str, str, str, str]]
 
 def found(world: World, name: str = "s") -> Found:
     """Return kind, code and both calls of the pairs of a session."""
-    pairs = pairs_of(trajectory_of(logged(world.log, name)))
+    pairs = find_pairs(fold_trajectory(logged(world.log, name)))
     return [(pair.kind, pair.held.code, pair.held.name, pair.better.name) for pair in pairs]
 
 
@@ -72,7 +72,7 @@ async def test_what_a_person_said_in_between_could_not_be_known_so_nothing_is_pr
     session = await world.open([calls(vague), calls(("note", {"key": "b"}), text=TALK), says("noted")])
     assert (await run(session, "clean this up")).status == "needs_input"
     await run(session, "note b")
-    rulings = [action.standing for step in trajectory_of(logged(world.log, "s")).steps for action in step.actions]
+    rulings = [action.standing for step in fold_trajectory(logged(world.log, "s")).steps for action in step.actions]
     assert rulings == ["hold", "allow"]
     assert found(world) == []
 
@@ -89,8 +89,8 @@ async def test_a_call_that_was_held_again_replaces_nothing() -> None:
 
 async def test_the_pairs_of_a_document_name_both_calls_where_they_stand() -> None:
     world, _ = await told(approved)
-    trajectory = trajectory_of(logged(world.log, "s"))
-    (pair,) = [pair.to_json() for pair in pairs_of(trajectory)]
+    trajectory = fold_trajectory(logged(world.log, "s"))
+    (pair,) = [pair.to_json() for pair in find_pairs(trajectory)]
     for side in ("preferred", "non_preferred"):
         step = trajectory.steps[pair[side]["step_id"] - 1]
         assert [action.id for action in step.actions] == [pair[side]["tool_call_id"]]

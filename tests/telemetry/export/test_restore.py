@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.agent.loop.runner import go_on, run
+from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.errors import UsageError
@@ -20,11 +20,11 @@ from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.protocols import Reply
 from foregate.schemas.session_events import PolicyChanged
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.audit.rebuild_turn import recorded
-from foregate.telemetry.export.atif import document, validate
-from foregate.telemetry.export.export import Export, Family, Wanted
-from foregate.telemetry.export.fold import trajectory_of
-from foregate.telemetry.export.restore import Restored, read, restored
+from foregate.telemetry.audit.rebuild_turn import read_judged_turns
+from foregate.telemetry.export.atif import build_document, validate_document
+from foregate.telemetry.export.export import Export, ExportOptions, Family
+from foregate.telemetry.export.fold import fold_trajectory
+from foregate.telemetry.export.restore import RestoredSession, parse_document, restore_sessions
 from tests.agent.loop.test_stages import ASKS, EDIT, READ_B, TALK, Killed, Mortal
 from tests.agent.world import World
 from tests.telemetry.export.stories import STORIES, Story, approved, dry, logged, told
@@ -34,14 +34,14 @@ SECRET = f"sk-{'a1B2' * 8}"
 
 def exported(world: World, *names: str, **how: Any) -> Iterator[dict[str, Any]]:
     """Yield the documents of sessions of a world."""
-    export = Export(world.log, world.blobs, Wanted(**how))
-    yield from export.lines(Family(names or ["s"]))
+    export = Export(world.log, world.blobs, ExportOptions(**how))
+    yield from export.export_family(Family(names or ["s"]))
     assert export.tally.skipped == {}
 
 
-def back(documents: Iterator[dict[str, Any]]) -> list[Restored]:
+def back(documents: Iterator[dict[str, Any]]) -> list[RestoredSession]:
     """Return the sessions of documents that went through a file."""
-    return [session for made in documents for session in restored(read(json.dumps(made)))]
+    return [session for made in documents for session in restore_sessions(parse_document(json.dumps(made)))]
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
@@ -52,7 +52,7 @@ async def test_every_kind_of_session_reads_back_into_the_same_events_and_turns(s
     for session in sessions:
         events = logged(world.log, session.session)
         assert list(session.events) == events
-        assert list(session.turns()) == list(recorded(events))
+        assert list(session.read_turns()) == list(read_judged_turns(events))
         assert (session.altered, session.whole) == ((), True)
 
 
@@ -73,7 +73,7 @@ async def test_a_session_whose_process_ended_after_any_event_reads_back_when_it_
         done = sum(kind == "model_response" for kind in await world.kinds())
         again = await world.open(model[done:], resume=True)
         if again.state.task is not None:
-            await go_on(again)
+            await run_to_outcome(again)
         (back_again,) = back(exported(world, check=True))
         assert list(back_again.events) == logged(world.log, "s"), last
         assert (back_again.altered, back_again.whole) == ((), True)
@@ -124,7 +124,7 @@ def test_whatever_is_said_and_called_reads_back(responses: list[Any], replies: l
     (session,) = back(exported(world))
     events = logged(world.log, "s")
     assert list(session.events) == events
-    assert list(session.turns()) == list(recorded(events))
+    assert list(session.read_turns()) == list(read_judged_turns(events))
     assert session.altered == ()
 
 
@@ -136,7 +136,7 @@ async def test_a_document_with_a_field_this_version_does_not_know_is_refused_in_
     (rest,) = [rest for rest in document["steps"][1]["extra"]["foregate"]["events"] if rest["kind"] == "user_message"]
     rest["body"][more] = "user_message"
     with pytest.raises(UsageError, match="its events cannot be read") as refused:
-        next(restored(document))
+        next(restore_sessions(document))
     assert len(str(refused.value).splitlines()) == 1
 
 
@@ -148,11 +148,11 @@ async def test_what_was_masked_at_the_export_or_changed_since_is_named() -> None
     assert {kinds[seq] for seq in hidden.altered} >= {"need_answered", "model_response"}
     (made,) = exported(world)
     made["steps"][1]["message"] = "fix b.txt"
-    (changed,) = restored(made)
+    (changed,) = restore_sessions(made)
     assert [event.kind for event in changed.events if event.seq in changed.altered] == ["user_message"]
     (made,) = exported(world)
     del made["steps"][-1]
-    assert not next(restored(made)).whole
+    assert not next(restore_sessions(made)).whole
 
 
 async def test_the_dialect_stays_where_content_is_left_out_and_comes_back_where_not() -> None:
@@ -165,7 +165,7 @@ async def test_the_dialect_stays_where_content_is_left_out_and_comes_back_where_
     for content in (True, False):
         last = next(exported(world, content=content))["steps"][-1]
         assert last["message"] == "The policy or a switch changed: dialect action_tags."
-    (again,) = restored(next(exported(world)))
+    (again,) = restore_sessions(next(exported(world)))
     assert again.events[-1].body == PolicyChanged(dialect="action_tags")
 
 
@@ -173,33 +173,33 @@ async def test_a_document_of_another_program_or_without_content_is_refused_in_on
     world, _ = await told(approved)
     bare = next(exported(world, content=False))
     foreign = {"schema_version": "ATIF-v1.8", "agent": {"name": "x", "version": "1"}, "steps": []}
-    validate(foreign)
+    validate_document(foreign)
     with pytest.raises(UsageError, match="only what `foregate trajectories export` wrote"):
-        next(restored(foreign))
+        next(restore_sessions(foreign))
     with pytest.raises(UsageError, match="--content off"):
-        next(restored(bare))
+        next(restore_sessions(bare))
     with pytest.raises(UsageError, match="layout 99"):
-        next(restored({"extra": {"foregate": {"layout": 99, "content": True}}}))
+        next(restore_sessions({"extra": {"foregate": {"layout": 99, "content": True}}}))
 
 
 @pytest.mark.parametrize("line", ["", "[]", "3", '{"a": NaN}', '{"a": 1, "a": 2}', "[" * 300, "\x00"])
 def test_a_line_that_is_no_document_is_refused_in_one_sentence(line: str) -> None:
     with pytest.raises(UsageError, match="it holds no ATIF document"):
-        read(line)
+        parse_document(line)
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_a_document_that_was_tampered_with_anywhere_never_passes_for_what_was_recorded(data: st.DataObject) -> None:
     world, _ = asyncio.run(told(approved))
-    made = document(trajectory_of(logged(world.log, "s")))
+    made = build_document(fold_trajectory(logged(world.log, "s")))
     steps = made["steps"]
     rest = data.draw(st.sampled_from([rest for step in steps for rest in step["extra"]["foregate"]["events"]]))
     key = data.draw(st.sampled_from(sorted(rest)))
     rest[key] = data.draw(JSON.filter(lambda value: json.dumps(value) != json.dumps(rest[key])))
     try:
-        (session,) = restored(json.loads(json.dumps(made)))
-        list(session.turns())
+        (session,) = restore_sessions(json.loads(json.dumps(made)))
+        list(session.read_turns())
     except UsageError:
         return
     same = list(session.events) == logged(world.log, "s")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.workspace.plugin_loader import function_of
+from foregate.agent.workspace.plugin_loader import load_function
 from foregate.schemas.errors import UsageError
-from foregate.telemetry.export.atif import validate
-from foregate.telemetry.export.fold import trajectory_of
-from foregate.telemetry.export.reward import Reward, rewards_of
+from foregate.telemetry.export.atif import validate_document
+from foregate.telemetry.export.fold import fold_trajectory
+from foregate.telemetry.export.reward import Reward, compute_rewards
 from foregate.telemetry.export.trajectory import Trajectory
 from tests.telemetry.export.stories import approved, logged, told
 
@@ -23,15 +23,15 @@ from tests.telemetry.export.stories import approved, logged, told
 async def trajectory() -> Trajectory:
     """A session of four responses."""
     world, _ = await told(approved)
-    return trajectory_of(logged(world.log, "s"))
+    return fold_trajectory(logged(world.log, "s"))
 
 
 def load(named: str) -> Reward:
     """Return the reward function `MODULE:FUNCTION` names."""
-    return function_of(named, "a trajectory")
+    return load_function(named, "a trajectory")
 
 
-def test_a_function_of_a_file_is_loaded_under_a_name_nothing_imports(tmp_path: Path, trajectory: Trajectory) -> None:
+def test_a_load_function_a_file_is_loaded_under_a_name_nothing_imports(tmp_path: Path, trajectory: Trajectory) -> None:
     for name in ("json", "foregate", "telemetry"):
         file = tmp_path / f"{name}.py"
         file.write_text(
@@ -41,7 +41,7 @@ def test_a_function_of_a_file_is_loaded_under_a_name_nothing_imports(tmp_path: P
             "    held = Held(sum(a.standing == 'deny' for s in trajectory.steps for a in s.actions))\n"
             "    return json.loads('1.5') - held.count\n"
         )
-        assert rewards_of(load(f"{file}:score"), trajectory) == [0, 0, 0, 0.5]
+        assert compute_rewards(load(f"{file}:score"), trajectory) == [0, 0, 0, 0.5]
     assert json.__file__ != str(tmp_path / "json.py")
     assert "telemetry" not in sys.modules
 
@@ -56,7 +56,7 @@ def test_a_module_is_imported_but_never_from_the_current_folder(
     (here / "only_here.py").write_text("def score(trajectory):\n    return 3\n")
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", ["", str(here), *sys.path, str(installed)])
-    assert rewards_of(load("worth_of_it:score"), trajectory)[-1] == 1
+    assert compute_rewards(load("worth_of_it:score"), trajectory)[-1] == 1
     with pytest.raises(UsageError, match=r"`only_here` cannot be imported .* write `only_here.py:FUNCTION`"):
         load("only_here:score")
     assert sys.path[0] == ""
@@ -69,8 +69,8 @@ def test_a_file_of_the_current_folder_stands_in_for_no_module_also_when_python_w
     for name in ("atif.py", "tomllib.py"):
         (tmp_path / name).write_text("raise SystemExit('shadowed')\n")
     code = (
-        "import sys; sys.path.insert(0, ''); from foregate.agent.workspace.plugin_loader import function_of; "
-        "print(function_of('rewards.py:score', 'a trajectory')(None))"
+        "import sys; sys.path.insert(0, ''); from foregate.agent.workspace.plugin_loader import load_function; "
+        "print(load_function('rewards.py:score', 'a trajectory')(None))"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("1\n", "")
@@ -120,23 +120,23 @@ def test_what_is_no_reward_is_refused_in_one_sentence(value: Any, why: str, traj
         return value
 
     with pytest.raises(UsageError, match=why):
-        rewards_of(score, trajectory)
+        compute_rewards(score, trajectory)
 
 
 def test_numbers_for_each_response_are_taken_as_they_are(trajectory: Trajectory) -> None:
-    assert rewards_of(lambda _: (1, 0.5, True, 0), trajectory) == [1, 0.5, 1, 0]
+    assert compute_rewards(lambda _: (1, 0.5, True, 0), trajectory) == [1, 0.5, 1, 0]
 
 
 def test_the_page_s_example_is_a_reward(tmp_path: Path, trajectory: Trajectory) -> None:
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "export-trajectories.md").read_text("utf-8")
     (tmp_path / "rewards.py").write_text(page.split("```python\n")[1].split("```")[0])
-    assert rewards_of(load(f"{tmp_path / 'rewards.py'}:score"), trajectory) == [0, 0, 0, 0.9]
+    assert compute_rewards(load(f"{tmp_path / 'rewards.py'}:score"), trajectory) == [0, 0, 0, 0.9]
 
 
 def test_the_page_s_step_is_atif() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "trajectories.md").read_text("utf-8")
     step = json.loads(page.split("```json\n")[1].split("```")[0])
     agent = {"name": "foregate", "version": "1"}
-    validate({"schema_version": "ATIF-v1.8", "agent": agent, "steps": [{**step, "step_id": 1}]})
+    validate_document({"schema_version": "ATIF-v1.8", "agent": agent, "steps": [{**step, "step_id": 1}]})
     with pytest.raises(UsageError, match="not sequential"):
-        validate({"schema_version": "ATIF-v1.8", "agent": agent, "steps": [step]})
+        validate_document({"schema_version": "ATIF-v1.8", "agent": agent, "steps": [step]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foregate.evidence.state.session import SessionState
-from foregate.telemetry.export.states import Heard, asked
+from foregate.telemetry.export.states import ModelConversation, read_sent_requests
 from tests.telemetry.export.stories import (
     STORIES,
     Noting,
@@ -23,10 +23,10 @@ from tests.telemetry.export.stories import (
 async def test_the_conversation_is_the_session_s_own_after_every_event(story: Story) -> None:
     world, _ = await told(story)
     for name in await world.log.sessions():
-        state, heard = SessionState(), Heard()
+        state, heard = SessionState(), ModelConversation()
         for event in logged(world.log, name):
             state.apply(event)
-            heard.take(event)
+            heard.apply(event)
             assert heard.messages == state.messages
 
 
@@ -34,7 +34,7 @@ async def test_the_conversation_is_the_session_s_own_after_every_event(story: St
 async def test_each_state_is_what_the_model_was_asked(story: Story) -> None:
     world, session = await told(story)
     assert isinstance(session.model, Noting)
-    states = list(asked(logged(world.log, "s"), world.blobs, lambda data: data))
+    states = list(read_sent_requests(logged(world.log, "s"), world.blobs, lambda data: data))
     if story is plan_filled:
         assert [state.apart for state in states] == [False, True]
         states = [state for state in states if state.apart]
@@ -46,7 +46,7 @@ async def test_each_state_is_what_the_model_was_asked(story: Story) -> None:
 async def test_a_child_has_states_of_its_own() -> None:
     world, _ = await told(child)
     (name,) = [name for name in await world.log.sessions() if "." in name]
-    first = next(asked(logged(world.log, name), world.blobs, lambda data: data))
+    first = next(read_sent_requests(logged(world.log, name), world.blobs, lambda data: data))
     assert [message.text for message in first.messages][1:] == [
         "what does a.txt say?",
         "read a.txt and say what it says",

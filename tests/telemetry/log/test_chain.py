@@ -16,14 +16,14 @@ from tests.telemetry.made import CHECKPOINT, NOW, said
 def lines(count: int = 6) -> list[tuple[int, str, str]]:
     """Return the rows of an honest log of `count` events."""
     drafts = [said(f"message {number}") for number in range(count)]
-    sealed = chain.seal(drafts, session="s", after=0, prev=GENESIS, policy="p", time=NOW)
+    sealed = chain.seal_drafts(drafts, session="s", after=0, prev=GENESIS, policy="p", time=NOW)
     return [(event.seq, text, event.hash) for event, text in sealed]
 
 
 def first_bad(rows: list[tuple[int, str, str]]) -> int:
     """Return the number the verifier names, 0 when it finds nothing."""
     try:
-        list(chain.verified(rows, "s"))
+        list(chain.verify_lines(rows, "s"))
     except TamperedLog as error:
         return error.seq
     return 0
@@ -65,7 +65,7 @@ def test_a_duplicated_event_is_found(index: int) -> None:
 
 
 def test_an_event_of_another_session_is_found_even_with_a_right_hash() -> None:
-    sealed = chain.seal([CHECKPOINT], session="t", after=0, prev=GENESIS, policy="p", time=NOW)
+    sealed = chain.seal_drafts([CHECKPOINT], session="t", after=0, prev=GENESIS, policy="p", time=NOW)
     assert first_bad([(1, sealed[0][1], sealed[0][0].hash)]) == 1
 
 
@@ -74,4 +74,4 @@ def test_a_body_that_is_not_the_logs_json_is_refused_before_anything_is_stored(v
     body = FillRequest(notice="", about={"x": value}, request="")  # type: ignore[dict-item]
     draft = Draft(PlanStepChanged(plan="p", step=1, status="running", ask=body), "foregate")
     with pytest.raises(InvalidJson, match="an event of kind `plan_step_changed` cannot be written"):
-        chain.seal([draft], session="s", after=0, prev="", policy="", time="")
+        chain.seal_drafts([draft], session="s", after=0, prev="", policy="", time="")

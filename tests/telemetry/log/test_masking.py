@@ -15,7 +15,7 @@ from foregate.schemas.errors import PolicyError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import KINDS
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.log.masking import mask, masked
+from foregate.telemetry.log.masking import mask_draft, mask_value
 from tests.schemas.made_bodies import Same, body_of
 
 KEY = "AKIA" + "ABCDEFGH12345678"
@@ -24,28 +24,28 @@ MARK = f"[masked {hashlib.sha256(KEY.encode()).hexdigest()[:8]}]"
 
 
 def test_every_match_is_replaced_by_a_mark_of_its_hash() -> None:
-    assert mask(f"é {KEY}, ☃{KEY}.", PATTERNS) == f"é {MARK}, ☃{MARK}."
+    assert mask_value(f"é {KEY}, ☃{KEY}.", PATTERNS) == f"é {MARK}, ☃{MARK}."
 
 
 def test_texts_are_masked_at_any_depth_and_keys_and_numbers_kept() -> None:
     value = {"a": [KEY, {"b": (KEY, 3, None, True)}], KEY: 1}
-    assert mask(value, PATTERNS) == {"a": [MARK, {"b": [MARK, 3, None, True]}], KEY: 1}
+    assert mask_value(value, PATTERNS) == {"a": [MARK, {"b": [MARK, 3, None, True]}], KEY: 1}
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v)))
 def test_what_holds_no_secret_is_the_same_object(value: object) -> None:
-    assert mask(value, PATTERNS) is value
+    assert mask_value(value, PATTERNS) is value
 
 
 @given(st.text(), st.text())
 def test_the_text_around_a_secret_stays_as_it_was(before: str, after: str) -> None:
     scrubbed = (before + "|", "|" + after)
-    assert mask(KEY.join(scrubbed), PATTERNS) == MARK.join(scrubbed)
+    assert mask_value(KEY.join(scrubbed), PATTERNS) == MARK.join(scrubbed)
 
 
 def test_the_default_patterns_mask_common_keys(policy: Policy) -> None:
     for secret in (KEY, "sk-" + "a1" * 15, "ghp_" + "x" * 36, "-----BEGIN RSA PRIVATE KEY-----"):
-        assert secret not in mask(f"token: {secret}\n", policy.sensitive.patterns)
+        assert secret not in mask_value(f"token: {secret}\n", policy.sensitive.patterns)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_the_default_patterns_mask_common_keys(policy: Policy) -> None:
 @pytest.mark.parametrize("end", ["-----END EC PRIVATE KEY-----", ""])
 def test_of_a_private_key_nothing_is_left_but_what_stands_around_it(policy: Policy, body: str, end: str) -> None:
     key = f"-----BEGIN EC PRIVATE KEY-----\n{body}\n{end}"
-    left = mask(f"before {key}, after - all", policy.sensitive.patterns)
+    left = mask_value(f"before {key}, after - all", policy.sensitive.patterns)
     assert (left.startswith("before [masked "), left.endswith(", after - all")) == (True, True)
     assert left.count("masked") == 1
     assert end == "" or "abc" not in left
@@ -83,7 +83,7 @@ def test_what_tools_showed_and_the_model_reasoned_is_masked_and_nothing_that_is_
     kind: str,
 ) -> None:
     draft = Draft(body_of(kind, Same(KEY)), "tool")
-    before, after = dict(texts(codec.dump(draft.body))), dict(texts(codec.dump(masked(draft, PATTERNS).body)))
+    before, after = dict(texts(codec.dump(draft.body))), dict(texts(codec.dump(mask_draft(draft, PATTERNS).body)))
     assert {path for path, text in before.items() if after[path] != text} == MASKED.get(kind, set())
     assert all(after[path] == MARK for path in MASKED.get(kind, ()))
 
@@ -91,25 +91,25 @@ def test_what_tools_showed_and_the_model_reasoned_is_masked_and_nothing_that_is_
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_draft_without_a_secret_is_the_same_object(kind: str) -> None:
     draft = Draft(body_of(kind, Same("harmless words")), "tool")
-    assert masked(draft, PATTERNS) is draft
+    assert mask_draft(draft, PATTERNS) is draft
 
 
 def test_without_patterns_nothing_is_searched() -> None:
     draft = Draft(body_of("tool_finished", Same(KEY)), "tool")
-    assert masked(draft, ()) is draft
-    assert mask(KEY, ()) is KEY
+    assert mask_draft(draft, ()) is draft
+    assert mask_value(KEY, ()) is KEY
 
 
 def test_patterns_with_groups_of_the_same_name_and_flags_work_together() -> None:
     patterns = ("(?P<k>alphaone)", "(?i)(?P<k>betatwo)")
-    assert "[masked" in mask("so ALPHAONE and BETATWO", patterns)
-    assert "ALPHAONE" in mask("so ALPHAONE and BETATWO", patterns)
+    assert "[masked" in mask_value("so ALPHAONE and BETATWO", patterns)
+    assert "ALPHAONE" in mask_value("so ALPHAONE and BETATWO", patterns)
 
 
 def test_a_pattern_that_matches_nothing_at_all_changes_nothing() -> None:
-    assert mask("some text that is long", ("z*",)) == "some text that is long"
+    assert mask_value("some text that is long", ("z*",)) == "some text that is long"
 
 
 def test_a_pattern_re2_cannot_read_is_one_clear_error() -> None:
     with pytest.raises(PolicyError, match="is no RE2 expression"):
-        mask("some text that is long", ("a(?=b)",))
+        mask_value("some text that is long", ("a(?=b)",))

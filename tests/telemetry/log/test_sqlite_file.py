@@ -83,7 +83,7 @@ async def test_a_log_of_the_first_version_is_written_and_read_as_any_other(path:
     log = SqliteLog(path)
     await say(log)
     assert [event.seq for event in log.events("s", kinds=("checkpoint",))] == [2]
-    assert [event.seq for event in chain.verified(log.lines("s"), "s")] == [1, 2]
+    assert [event.seq for event in chain.verify_lines(log.lines("s"), "s")] == [1, 2]
     log.close()
 
 

@@ -51,7 +51,7 @@ async def test_what_is_settled_is_there_after_opening_again(log: SqliteLog, path
     events = await other.read("s")
     other.close()
     assert [body.text for body in bodies(events, UserMessage)] == ["one", "zwei ☃"]
-    assert [event.seq for event in chain.verified(log.lines("s"), "s")] == [1, 2]
+    assert [event.seq for event in chain.verify_lines(log.lines("s"), "s")] == [1, 2]
 
 
 async def test_events_nobody_settles_are_written_before_the_log_is_closed(path: Path) -> None:
@@ -74,7 +74,7 @@ async def test_a_chain_goes_on_where_the_last_holder_left_it(log: SqliteLog, pat
     assert second.fence == lease.fence + 1
     await say(other, second, "two")
     await other.settle(second)
-    assert len(list(chain.verified(log.lines("s"), "s"))) == 2
+    assert len(list(chain.verify_lines(log.lines("s"), "s"))) == 2
     other.close()
 
 
@@ -212,7 +212,7 @@ def test_a_full_disk_stops_the_session_and_keeps_what_was_acknowledged(log: Sqli
     child = subprocess.run(command, capture_output=True, text=True, check=True)
     stored, newlines, advice = child.stdout.split()
     assert (newlines, advice) == ("0", "True")
-    assert 0 < int(stored) <= len(list(chain.verified(log.lines("s"), "s"))) < 100
+    assert 0 < int(stored) <= len(list(chain.verify_lines(log.lines("s"), "s"))) < 100
 
 
 async def test_a_session_whose_last_events_are_gone_is_not_written_to_again(log: SqliteLog, path: Path) -> None:
@@ -238,14 +238,14 @@ async def test_sessions_that_settle_together_share_a_commit(log: SqliteLog) -> N
 
     await asyncio.gather(*map(turn, leases))
     assert len(commits) <= 3
-    assert [log.kept_head(f"s{number}")[0] for number in range(20)] == [1] * 20
+    assert [log.head_anchor(f"s{number}")[0] for number in range(20)] == [1] * 20
 
 
 async def test_an_event_nobody_waits_for_is_written_soon_all_the_same(log: SqliteLog) -> None:
     lease = await log.claim("s", create=True)
     await say(log, lease, "one")
     async with asyncio.timeout(60):
-        while log.kept_head("s")[0] == 0:  # noqa: ASYNC110 - nobody waits, so nobody is told
+        while log.head_anchor("s")[0] == 0:  # noqa: ASYNC110 - nobody waits, so nobody is told
             await asyncio.sleep(0)
 
 
@@ -263,7 +263,7 @@ async def test_while_another_process_writes_a_settling_session_waits_and_its_loo
     other.execute("ROLLBACK")
     other.close()
     await settling
-    assert log.kept_head("s")[0] == 1
+    assert log.head_anchor("s")[0] == 1
 
 
 async def test_no_event_is_lost_or_doubled_when_two_loops_append_at_once(log: SqliteLog) -> None:
@@ -286,7 +286,7 @@ async def test_no_event_is_lost_or_doubled_when_two_loops_append_at_once(log: Sq
     await asyncio.to_thread(elsewhere.join)
     wanted = [f"{turn} {half}" for turn in range(60) for half in "ab"]
     for name in names:
-        assert [body.text for body in bodies(chain.verified(log.lines(name), name), UserMessage)] == wanted
+        assert [body.text for body in bodies(chain.verify_lines(log.lines(name), name), UserMessage)] == wanted
 
 
 async def test_a_backlog_waits_for_the_disk_instead_of_growing(log: SqliteLog) -> None:
@@ -304,7 +304,7 @@ async def test_an_event_that_cannot_be_written_leaves_the_chain_as_it_was(log: S
         await log.append(lease, [said("fine"), said("\ud800")], policy="p", time=NOW)
     await say(log, lease, "one")
     await log.settle(lease)
-    assert len(list(chain.verified(log.lines("s"), "s"))) == 1
+    assert len(list(chain.verify_lines(log.lines("s"), "s"))) == 1
 
 
 async def test_a_closed_log_says_so(path: Path) -> None:

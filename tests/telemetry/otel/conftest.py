@@ -10,8 +10,8 @@ import pytest
 
 from foregate.telemetry.log.secret import Secret
 from foregate.telemetry.otel import exporting
-from foregate.telemetry.otel.environment import Wanted
-from foregate.telemetry.otel.exporting import Telemetry, exporter
+from foregate.telemetry.otel.environment import TelemetryOptions
+from foregate.telemetry.otel.exporting import Telemetry, build_telemetry
 from tests.telemetry.otel.receiver import Receiver
 
 Receive = Callable[..., Receiver]
@@ -44,4 +44,6 @@ def telemetry(receiver: Receiver) -> Telemetry:
 
 def to(receiver: Receiver, secrets: tuple[Secret, ...] = (), **more: Any) -> Telemetry:
     """Return telemetry that exports to a receiver."""
-    return exporter(Wanted(f"{receiver.url}/v1/traces", f"{receiver.url}/v1/metrics", **more), "custom", secrets)
+    return build_telemetry(
+        TelemetryOptions(f"{receiver.url}/v1/traces", f"{receiver.url}/v1/metrics", **more), "custom", secrets
+    )

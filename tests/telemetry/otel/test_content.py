@@ -12,7 +12,7 @@ from foregate.agent.testing.model import calls
 from foregate.schemas.model_response import ModelResponse
 from foregate.telemetry.log.secret import Secret
 from foregate.telemetry.otel import names
-from foregate.telemetry.otel.content import SHOWN, arguments, shown
+from foregate.telemetry.otel.content import SHOWN, format_arguments, mask_and_cut
 from tests.agent.world import World
 from tests.telemetry.otel.conftest import Receive, to
 from tests.telemetry.otel.receiver import Receiver
@@ -35,7 +35,7 @@ async def told(receiver: Receiver, *, content: bool) -> Session:
         calls(("read_file", {"path": f"no-{path}"})),
         ModelResponse(f"done with {MARK} and {SECRET}", finish_reason=MARK),
     ]
-    session = await world.open(model, listeners=[telemetry.hear])
+    session = await world.open(model, listeners=[telemetry.take_event])
     assert (await run(session, f"fix the {MARK} with {SECRET} in {path}")).status == "completed"
     await telemetry.close()
     assert receiver.spans
@@ -69,7 +69,7 @@ async def test_with_content_what_was_said_is_exported_and_what_the_policy_calls_
 
 async def test_a_secret_of_whoever_exports_is_masked_by_its_value(receiver: Receiver) -> None:
     telemetry = to(receiver, (Secret("DB_PASSWORD", "correct.horse"),), content=True)
-    session = await World().open([ModelResponse("it is correct.horse")], listeners=[telemetry.hear])
+    session = await World().open([ModelResponse("it is correct.horse")], listeners=[telemetry.take_event])
     await run(session, "is it correct.horse?")
     await telemetry.close()
     assert b"correct.horse" not in b"".join(body for _, body in receiver.bodies)
@@ -91,7 +91,7 @@ async def test_the_question_a_task_pauses_with_is_content(receive: Receive) -> N
         receiver = receive()
         telemetry = to(receiver, content=content)
         send = calls(("send", {"to": "x@example.org"}), text="I will tidy up as you asked me to.")
-        session = await world.open([send], name=str(content), listeners=[telemetry.hear])
+        session = await world.open([send], name=str(content), listeners=[telemetry.take_event])
         assert (await run(session, "clean this up")).status == "needs_input"
         await telemetry.close()
         said = receiver.spans[0].about.get(names.OUTPUT_MESSAGES)
@@ -109,13 +109,13 @@ async def test_the_question_a_task_pauses_with_is_content(receive: Receive) -> N
     ids=["value", "key", "escaped", "unreadable"],
 )
 def test_no_spelling_of_arguments_hides_a_secret(raw: str) -> None:
-    text = arguments(raw, PATTERNS)
+    text = format_arguments(raw, PATTERNS)
     assert "[masked" in text
     assert SECRET not in text
 
 
 def test_a_text_is_masked_before_it_is_cut() -> None:
-    text = shown("x" * (SHOWN - 10) + SECRET, PATTERNS)
+    text = mask_and_cut("x" * (SHOWN - 10) + SECRET, PATTERNS)
     assert SECRET[:8] not in text
     assert len(text) <= SHOWN + len(" [cut]")
 
@@ -123,7 +123,7 @@ def test_a_text_is_masked_before_it_is_cut() -> None:
 async def test_what_was_seen_early_is_told_once_and_within_the_request_it_was_seen_in(receiver: Receiver) -> None:
     telemetry = to(receiver, content=True)
     model = [calls(("read_file", {"path": "a.txt"})), ModelResponse("ok")]
-    session = await World().open(model, listeners=[telemetry.hear], prefetch=True)
+    session = await World().open(model, listeners=[telemetry.take_event], prefetch=True)
     await run(session, "what does a.txt say?")
     await telemetry.close()
     first, second = [span for span in receiver.spans if span.name.startswith("chat")]

@@ -19,7 +19,7 @@ from foregate import Agent
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.assembly.open import open_session
-from foregate.assembly.setting import Setting
+from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.session_events import SessionEnded
@@ -59,7 +59,7 @@ async def through(folder: Path, endpoint: str, **more: str) -> tuple[str, Memory
     (folder / "a.txt").write_text("teh cat")
     log, model = MemoryLog(), ScriptedModel([calls(READ), says("teh cat")])
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, **more}
-    opened = await open_session(Setting(workspace=folder, model=model, log=log, environ=environ))
+    opened = await open_session(SessionOptions(workspace=folder, model=model, log=log, environ=environ))
     assert opened.notes == ()
     outcome = await run(opened.session, "what does a.txt say?")
     await opened.close()
@@ -101,7 +101,7 @@ async def test_a_session_opened_again_is_linked_to_what_it_exported_before(folde
     first, second, log = receive(), receive(), MemoryLog()
     tidy = calls(("run_shell", {"command": "rm -rf logs"}), text="I will tidy up as you asked me to.")
     for receiver, step, resume in ((first, tidy, ""), (second, says("ok"), "last")):
-        setting = Setting(
+        setting = SessionOptions(
             workspace=folder,
             model=ScriptedModel([step]),
             log=log,
@@ -144,7 +144,7 @@ async def test_turns_are_taken_and_the_session_closes_while_the_endpoint_hangs(r
     receiver, world = receive(hangs=True), World()
     telemetry = to(receiver)
     model = [says("one"), calls(READ), says("two")]
-    session = await world.open(model, listeners=[telemetry.hear])
+    session = await world.open(model, listeners=[telemetry.take_event])
     await run(session, "first")
     assert receiver.asked.wait(60)
     assert (await run(session, "what does a.txt say?")).status == "completed"
@@ -160,7 +160,7 @@ async def test_what_waits_for_a_hanging_endpoint_is_bounded(
     monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")
     receiver, world = receive(hangs=True), World()
     telemetry = to(receiver)
-    session = await world.open([says(str(number)) for number in range(20)], listeners=[telemetry.hear])
+    session = await world.open([says(str(number)) for number in range(20)], listeners=[telemetry.take_event])
     await run(session, "0")
     assert receiver.asked.wait(60)
     for number in range(1, 20):
@@ -186,7 +186,7 @@ class Raises(SpanExporter):
 @pytest.mark.usefixtures("noted")
 async def test_an_exporter_that_raises_reaches_nobody(capfd: pytest.CaptureFixture[str]) -> None:
     telemetry, world = Telemetry(Raises(), None, "custom"), World()
-    session = await world.open([says("hello")], listeners=[telemetry.hear])
+    session = await world.open([says("hello")], listeners=[telemetry.take_event])
     assert (await run(session, "hello")).status == "completed"
     await telemetry.close()
     (line,) = capfd.readouterr().err.splitlines()
@@ -199,10 +199,10 @@ async def test_an_event_that_cannot_be_projected_is_noted_once_and_left_out(
 ) -> None:
     odd = Event(1, "0", 1, "odd", "not a time", "foregate", "", GENESIS, SessionEnded(events=1), "1")
     for _ in range(3):
-        telemetry.hear(odd)
+        telemetry.take_event(odd)
     telemetry.recall([odd])
     world = World()
-    session = await world.open([says("hello")], listeners=[telemetry.hear])
+    session = await world.open([says("hello")], listeners=[telemetry.take_event])
     await run(session, "hello")
     await telemetry.close()
     (line,) = capfd.readouterr().err.splitlines()
@@ -246,6 +246,6 @@ async def test_a_session_that_cannot_be_opened_leaves_no_exporter_behind(folder:
     before, unwritable = set(threading.enumerate()), ScriptedModel([], name="\ud800")
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}
     with pytest.raises(InvalidJson):
-        await open_session(Setting(workspace=folder, model=unwritable, log=MemoryLog(), environ=environ))
+        await open_session(SessionOptions(workspace=folder, model=unwritable, log=MemoryLog(), environ=environ))
     left = {thread.name for thread in set(threading.enumerate()) - before}
     assert not [name for name in left if name.startswith(("Otel", "foregate-telemetry"))]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.loop.runner import go_on, run
+from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import answers, calls, says
 from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.event import Event
@@ -16,10 +16,10 @@ from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.decisions import decision_points
+from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.otel import names
 from foregate.telemetry.otel.exporting import Telemetry
-from foregate.telemetry.otel.views import nanoseconds
+from foregate.telemetry.otel.views import read_time
 from tests.agent.corpus import stages
 from tests.agent.planning.plans import call, carried_out, plan, task
 from tests.agent.world import ACCEPT, World, plan_json
@@ -51,7 +51,7 @@ async def test_a_task_is_one_trace_with_a_span_for_each_request_prelude_and_tool
     receiver: Receiver, telemetry: Telemetry
 ) -> None:
     world = World()
-    session = await world.open([calls(READ, text=TALK), calls(EDIT), says("fixed")], listeners=[telemetry.hear])
+    session = await world.open([calls(READ, text=TALK), calls(EDIT), says("fixed")], listeners=[telemetry.take_event])
     await run(session, "fix the typo in a.txt")
     await telemetry.close()
     task, *rest = receiver.spans
@@ -91,11 +91,11 @@ async def test_each_row_of_decisions_in_the_log_is_one_event_of_a_prelude(
     receiver: Receiver, telemetry: Telemetry
 ) -> None:
     world = World()
-    session = await world.open([calls(EDIT, text=TALK), calls(EDIT), says("fixed")], listeners=[telemetry.hear])
+    session = await world.open([calls(EDIT, text=TALK), calls(EDIT), says("fixed")], listeners=[telemetry.take_event])
     await run(session, "fix the typo in a.txt")
     await telemetry.close()
     told = [event.about for span in receiver.spans for event in span.told if event.name == names.DECISION]
-    points = list(decision_points(await world.log.read("s")))
+    points = list(read_decisions(await world.log.read("s")))
     assert [(t[names.ADDRESS], t[names.CODE], t[names.SEVERITY], t[names.MODE]) for t in told] == [
         (p.address, p.code, p.severity, p.mode) for p in points
     ]
@@ -107,7 +107,7 @@ async def test_each_row_of_decisions_in_the_log_is_one_event_of_a_prelude(
 
 async def test_a_held_call_is_no_error_and_never_a_tool_that_ran(receiver: Receiver, telemetry: Telemetry) -> None:
     world = World()
-    session = await world.open([calls(EDIT, text=TALK), says("I could not")], listeners=[telemetry.hear])
+    session = await world.open([calls(EDIT, text=TALK), says("I could not")], listeners=[telemetry.take_event])
     await run(session, "fix the typo in a.txt")
     await telemetry.close()
     assert [span.name for span in named(receiver.spans, "execute_tool")] == ["execute_tool read_file"]
@@ -120,11 +120,11 @@ async def test_a_held_call_is_no_error_and_never_a_tool_that_ran(receiver: Recei
 async def test_the_metrics_agree_with_the_log(receiver: Receiver, telemetry: Telemetry) -> None:
     world = World(policy=asking())
     used = ModelResponse("done", usage=Usage(100, 7))
-    session = await world.open([calls(EDIT, text=TALK), calls(EDIT), used], ["yes"], listeners=[telemetry.hear])
+    session = await world.open([calls(EDIT, text=TALK), calls(EDIT), used], ["yes"], listeners=[telemetry.take_event])
     await run(session, "fix the typo in a.txt")
     await telemetry.close()
     events, metrics = await world.log.read("s"), receiver.metrics
-    points = list(decision_points(events))
+    points = list(read_decisions(events))
     counted = {(a[names.GATE], a[names.CODE], a[names.RULING]): n for a, n in metrics[names.DECISIONS]}
     assert sum(counted.values()) == len(points)
     assert counted["evidence", "missing_pre_execution_evidence", "hold"] == 1
@@ -146,7 +146,7 @@ async def test_time_a_person_takes_is_no_time_of_the_gates(receiver: Receiver, t
         return Reply("yes")
 
     model = [calls(READ, text=TALK), calls(EDIT), says("done")]
-    session = await world.open(model, [after_half_an_hour], listeners=[telemetry.hear])
+    session = await world.open(model, [after_half_an_hour], listeners=[telemetry.take_event])
     await run(session, "fix the typo in a.txt")
     await telemetry.close()
     ((_, (_, seconds)),) = receiver.metrics[names.PRELUDE_DURATION]
@@ -154,7 +154,7 @@ async def test_time_a_person_takes_is_no_time_of_the_gates(receiver: Receiver, t
     kinds = ("model_response", "need_raised", "need_answered", "turn_judged")
     steps = [event for event in await world.log.read("s") if event.kind in kinds]
     gates = sum(
-        nanoseconds(after) - nanoseconds(before)
+        read_time(after) - read_time(before)
         for before, after in pairwise(steps)
         if before.kind in ("model_response", "need_answered")
     )
@@ -167,7 +167,7 @@ async def test_planner_and_critic_are_requests_inside_the_prelude_that_asked_the
 ) -> None:
     world = World()
     model = [calls(SEND, text=GREET), answers(plan_json("send", "bob@example.org")), answers(ACCEPT)]
-    session = await world.open([*model, says("sent")], ["yes"], listeners=[telemetry.hear])
+    session = await world.open([*model, says("sent")], ["yes"], listeners=[telemetry.take_event])
     assert (await run(session, "send a greeting to bob@example.org")).status == "completed"
     await telemetry.close()
     (prelude,) = named(receiver.spans, "prelude")
@@ -181,7 +181,7 @@ async def test_planner_and_critic_are_requests_inside_the_prelude_that_asked_the
 async def test_advice_that_could_not_be_used_is_a_failed_request(receiver: Receiver, telemetry: Telemetry) -> None:
     world = World()
     model = [calls(SEND, text=GREET), says("no plan"), says("no critique"), says("could not")]
-    session = await world.open(model, ["no", "no"], listeners=[telemetry.hear])
+    session = await world.open(model, ["no", "no"], listeners=[telemetry.take_event])
     await run(session, "send a greeting to bob@example.org")
     await telemetry.close()
     failed = [span for span in receiver.spans if span.failed]
@@ -194,7 +194,7 @@ async def test_a_tool_that_fails_says_of_what_sort_only_in_words_of_ours(receive
     receiver = receive()
     telemetry, world = to(receiver), World()
     missing = ("read_file", {"path": "no-such-file.txt"})
-    session = await world.open([calls(missing), says("it is not there")], listeners=[telemetry.hear])
+    session = await world.open([calls(missing), says("it is not there")], listeners=[telemetry.take_event])
     await run(session, "read no-such-file.txt")
     await telemetry.close()
     (tool,) = named(receiver.spans, "execute_tool")
@@ -206,7 +206,7 @@ async def test_a_child_task_stands_under_the_call_that_started_it(receiver: Rece
     world = World()
     delegate = ("delegate", {"task": "read a.txt and say what it says"})
     model = [calls(delegate), calls(READ), says("it says teh cat"), says("teh cat, I hear")]
-    session = await world.open(model, listeners=[telemetry.hear])
+    session = await world.open(model, listeners=[telemetry.take_event])
     await run(session, "what does a.txt say?")
     await telemetry.close()
     (call,) = named(receiver.spans, "execute_tool delegate")
@@ -221,14 +221,14 @@ async def test_a_child_that_waited_goes_on_under_its_parents_new_trace(receive: 
     delegate = ("delegate", {"task": "fix the typo in a.txt"})
     before = to(first)
     model = [calls(delegate), calls(READ, text=TALK), calls(EDIT)]
-    session = await world.open(model, [None], listeners=[before.hear])
+    session = await world.open(model, [None], listeners=[before.take_event])
     assert (await run(session, "fix the typo in a.txt")).status == "awaiting_approval"
     await before.close()
     await world.kill(session)
     after = to(second)
     after.recall(await world.log.read("s"))
-    again = await world.open([says("fixed"), says("done")], ["yes"], resume=True, listeners=[after.hear])
-    assert (await go_on(again)).status == "completed"
+    again = await world.open([says("fixed"), says("done")], ["yes"], resume=True, listeners=[after.take_event])
+    assert (await run_to_outcome(again)).status == "completed"
     await after.close()
     assert {span.about[names.STATUS] for span in named(first.spans, "invoke_agent")} == {"awaiting_approval"}
     parent, child = sorted(named(second.spans, "invoke_agent"), key=lambda span: span.about[names.DEPTH])
@@ -247,12 +247,12 @@ async def waiting(world: World, *listeners: Any) -> None:
 async def test_a_task_that_goes_on_in_another_process_is_a_trace_linked_to_the_first(receive: Receive) -> None:
     world, first, second = World(policy=asking()), receive(), receive()
     before = to(first)
-    await waiting(world, before.hear)
+    await waiting(world, before.take_event)
     await before.close()
     after = to(second)
     after.recall(await world.log.read("s"))
-    session = await world.open([says("done")], ["yes"], resume=True, listeners=[after.hear])
-    assert (await go_on(session)).status == "completed"
+    session = await world.open([says("done")], ["yes"], resume=True, listeners=[after.take_event])
+    assert (await run_to_outcome(session)).status == "completed"
     await after.close()
     began, (goes_on,) = named(first.spans, "invoke_agent")[0], named(second.spans, "invoke_agent")
     assert began.about[names.STATUS] == "awaiting_approval"
@@ -262,7 +262,7 @@ async def test_a_task_that_goes_on_in_another_process_is_a_trace_linked_to_the_f
     assert not {span.id for span in first.spans} & {span.id for span in second.spans}
     assert names.DECISIONS in second.metrics
     told = [addresses(first.spans), addresses(second.spans)]
-    assert told[0] + told[1] == [point.address for point in decision_points(await world.log.read("s"))]
+    assert told[0] + told[1] == [point.address for point in read_decisions(await world.log.read("s"))]
     assert told[1]
 
 
@@ -276,10 +276,10 @@ async def test_a_task_that_goes_on_in_the_same_process_leaves_the_wait_out(
 ) -> None:
     world = World(policy=asking())
     model = [calls(READ, text=TALK), calls(EDIT), says("done")]
-    session = await world.open(model, [None, "yes"], listeners=[telemetry.hear])
+    session = await world.open(model, [None, "yes"], listeners=[telemetry.take_event])
     await run(session, "fix the typo in a.txt")
     world.clock.seconds += 3600
-    await go_on(session)
+    await run_to_outcome(session)
     await telemetry.close()
     first, second = named(receiver.spans, "invoke_agent")
     assert second.links == [(first.trace, first.id)]
@@ -303,8 +303,8 @@ async def test_an_effect_of_a_process_that_died_is_told_of_by_the_next(receive: 
         await world.kill(session)
     telemetry = to(receiver)
     telemetry.recall(await world.log.read("s"))
-    again = await world.open([says("unknown")], resume=True, listeners=[telemetry.hear])
-    await go_on(again)
+    again = await world.open([says("unknown")], resume=True, listeners=[telemetry.take_event])
+    await run_to_outcome(again)
     await telemetry.close()
     (tool,) = named(receiver.spans, "execute_tool")
     assert (tool.about[names.ERROR_TYPE], tool.failed) == ("outcome_unknown", True)
@@ -313,11 +313,11 @@ async def test_an_effect_of_a_process_that_died_is_told_of_by_the_next(receive: 
 async def test_projecting_a_log_again_gives_the_same_spans(receive: Receive) -> None:
     world, live, later = World(), receive(), receive()
     hearing, reading = to(live), to(later)
-    session = await world.open([calls(READ, text=TALK), calls(EDIT), says("ok")], listeners=[hearing.hear])
+    session = await world.open([calls(READ, text=TALK), calls(EDIT), says("ok")], listeners=[hearing.take_event])
     await run(session, "fix the typo in a.txt")
     await hearing.close()
     for event in await world.log.read("s"):
-        reading.hear(event)
+        reading.take_event(event)
     await reading.close()
     assert live.spans == later.spans != []
 
@@ -329,7 +329,7 @@ async def test_a_clock_that_is_set_back_ends_no_span_before_it_began(receiver: R
     def back(event: Event) -> None:
         world.clock.seconds = 0 if event.kind == "model_response" else world.clock.seconds
 
-    session = await world.open([calls(READ), says("teh cat")], listeners=[back, telemetry.hear])
+    session = await world.open([calls(READ), says("teh cat")], listeners=[back, telemetry.take_event])
     await run(session, "what does a.txt say?")
     await telemetry.close()
     assert all(span.start <= span.end for span in receiver.spans)
@@ -339,7 +339,7 @@ async def test_the_calls_of_a_plan_are_tool_spans_and_no_request_to_a_model(
     receiver: Receiver, telemetry: Telemetry
 ) -> None:
     world = World()
-    session = await world.open([], listeners=[telemetry.hear])
+    session = await world.open([], listeners=[telemetry.take_event])
     await carried_out(session, plan(task(1, call("read_file", path="a.txt"))))
     await telemetry.close()
     assert [span.name for span in receiver.spans] == ["invoke_agent foregate", "prelude", "execute_tool read_file"]
@@ -355,7 +355,7 @@ async def test_a_response_that_is_judged_in_stages_is_one_request_and_a_prelude_
         opened = world.open
 
         async def listened(*given: Any, opened: Any = opened, telemetry: Any = telemetry) -> Any:
-            return await opened(*given, listeners=[telemetry.hear])
+            return await opened(*given, listeners=[telemetry.take_event])
 
         world.open = listened  # type: ignore[method-assign,assignment]
         await stages(world)

@@ -10,10 +10,10 @@ import pytest
 
 from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.agent.testing.model import ScriptedModel
-from foregate.assembly.open import choose_model, open_session, provider_of
-from foregate.assembly.setting import Setting
+from foregate.assembly.open import choose_model, name_provider, open_session
+from foregate.assembly.setting import SessionOptions
 from foregate.telemetry.log.memory_log import MemoryLog
-from foregate.telemetry.otel.environment import CONTENT, Wanted, variables, wanted
+from foregate.telemetry.otel.environment import CONTENT, TelemetryOptions, filter_variables, read_environment
 from foregate.telemetry.otel.switch import MISSING, open_telemetry
 
 COMMON, TRACES = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
@@ -23,23 +23,23 @@ URL = "http://127.0.0.1:4318"
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
-        ({}, Wanted()),
-        ({COMMON: " "}, Wanted()),
-        ({COMMON: URL}, Wanted(f"{URL}/v1/traces", f"{URL}/v1/metrics")),
-        ({COMMON: f"{URL}/otlp/"}, Wanted(f"{URL}/otlp/v1/traces", f"{URL}/otlp/v1/metrics")),
-        ({TRACES: f"{URL}/here"}, Wanted(f"{URL}/here")),
-        ({COMMON: URL, TRACES: f"{URL}/here"}, Wanted(f"{URL}/here", f"{URL}/v1/metrics")),
-        ({COMMON: URL, "OTEL_METRICS_EXPORTER": "none"}, Wanted(f"{URL}/v1/traces")),
-        ({COMMON: URL, "OTEL_SDK_DISABLED": "true"}, Wanted()),
-        ({TRACES: URL, CONTENT: "true"}, Wanted(URL, content=True)),
-        ({TRACES: URL, CONTENT: "SPAN_ONLY"}, Wanted(URL, content=True)),
-        ({TRACES: URL, CONTENT: "event_only"}, Wanted(URL)),
-        ({TRACES: URL, CONTENT: "yes please"}, Wanted(URL)),
-        ({TRACES: URL, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, Wanted(URL)),
+        ({}, TelemetryOptions()),
+        ({COMMON: " "}, TelemetryOptions()),
+        ({COMMON: URL}, TelemetryOptions(f"{URL}/v1/traces", f"{URL}/v1/metrics")),
+        ({COMMON: f"{URL}/otlp/"}, TelemetryOptions(f"{URL}/otlp/v1/traces", f"{URL}/otlp/v1/metrics")),
+        ({TRACES: f"{URL}/here"}, TelemetryOptions(f"{URL}/here")),
+        ({COMMON: URL, TRACES: f"{URL}/here"}, TelemetryOptions(f"{URL}/here", f"{URL}/v1/metrics")),
+        ({COMMON: URL, "OTEL_METRICS_EXPORTER": "none"}, TelemetryOptions(f"{URL}/v1/traces")),
+        ({COMMON: URL, "OTEL_SDK_DISABLED": "true"}, TelemetryOptions()),
+        ({TRACES: URL, CONTENT: "true"}, TelemetryOptions(URL, content=True)),
+        ({TRACES: URL, CONTENT: "SPAN_ONLY"}, TelemetryOptions(URL, content=True)),
+        ({TRACES: URL, CONTENT: "event_only"}, TelemetryOptions(URL)),
+        ({TRACES: URL, CONTENT: "yes please"}, TelemetryOptions(URL)),
+        ({TRACES: URL, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, TelemetryOptions(URL)),
     ],
 )
-def test_the_environment_says_where_each_signal_goes(environ: dict[str, str], expected: Wanted) -> None:
-    assert wanted(environ) == expected
+def test_the_environment_says_where_each_signal_goes(environ: dict[str, str], expected: TelemetryOptions) -> None:
+    assert read_environment(environ) == expected
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_missing_libraries_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatc
 async def test_settings_the_libraries_refuse_stop_no_session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
     opened = await open_session(
-        Setting(workspace=folder, model=ScriptedModel([]), log=MemoryLog(), environ={TRACES: f"{URL}/v1/traces"})
+        SessionOptions(workspace=folder, model=ScriptedModel([]), log=MemoryLog(), environ={TRACES: f"{URL}/v1/traces"})
     )
     await opened.close()
     assert opened.notes == (
@@ -89,10 +89,10 @@ def test_without_an_endpoint_nothing_of_opentelemetry_is_imported(tmp_path: Path
 
 def test_the_provider_is_the_wire_that_is_spoken() -> None:
     model, _ = choose_model("big", {"OPENAI_BASE_URL": f"{URL}/v1"})
-    assert provider_of(model) == "openai"
-    assert provider_of(RehearsalModel()) == "foregate"
-    assert provider_of(ScriptedModel([])) == "custom"
+    assert name_provider(model) == "openai"
+    assert name_provider(RehearsalModel()) == "foregate"
+    assert name_provider(ScriptedModel([])) == "custom"
 
 
 def test_only_variables_of_opentelemetry_are_passed_on() -> None:
-    assert variables({COMMON: URL, "OPENAI_API_KEY": "k", "PATH": "/bin"}) == {COMMON: URL}
+    assert filter_variables({COMMON: URL, "OPENAI_API_KEY": "k", "PATH": "/bin"}) == {COMMON: URL}

@@ -11,7 +11,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from foregate.agent.workspace.workspace import Workspace
-from foregate.cli.terminal.visible import hidden, shortened
+from foregate.cli.terminal.visible import is_hidden, shorten_text
 from foregate.schemas.errors import ForegateError
 
 LOOKED_AT = 2000
@@ -37,10 +37,10 @@ class Completions(Completer):
         """Yield what is known without waiting: commands and paths; see Completer."""
         text = document.text_before_cursor
         if text.startswith("/") and not re.search(r"\s", text):
-            yield from begun(text, self._commands)
+            yield from complete_choices(text, self._commands)
         else:
             found = _WORD.search(text)
-            yield from self._paths(found[0] if found else "")
+            yield from self._complete_paths(found[0] if found else "")
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
@@ -48,36 +48,36 @@ class Completions(Completer):
         """Yield what the text before the cursor may go on with; see Completer."""
         command, space, rest = document.text_before_cursor.partition(" ")
         if command in self._commands and space and "\n" not in rest:
-            for completion in begun(rest, await self._arguments(command)):
+            for completion in complete_choices(rest, await self._arguments(command)):
                 yield completion
             return
         for completion in self.get_completions(document, complete_event):
             yield completion
 
-    def _paths(self, word: str) -> Iterator[Completion]:
+    def _complete_paths(self, word: str) -> Iterator[Completion]:
         folder, slash, name = word.rpartition("/")
         try:
             there = self._workspace.resolve(f"{folder}{slash}" or ".")
-            found = self._entries(there)
+            found = self._list_entries(there)
         except (ForegateError, OSError):
             return
         offered = (entry for entry in found if entry.startswith(name) and (name or not entry.startswith(".")))
         for entry in islice(offered, OFFERED):
             yield Completion(entry, start_position=-len(name))
 
-    def _entries(self, folder: str) -> Sequence[str]:
+    def _list_entries(self, folder: str) -> Sequence[str]:
         """Return the names in a folder of the workspace that can be typed, folders with a slash, links not followed."""
         with self._workspace.directory(folder) as fd, os.scandir(fd) as entries:
             some = islice(entries, LOOKED_AT)
             return sorted(
                 f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
                 for entry in some
-                if not any(map(hidden, entry.name))
+                if not any(map(is_hidden, entry.name))
             )
 
 
-def begun(typed: str, choices: Choices) -> Iterator[Completion]:
+def complete_choices(typed: str, choices: Choices) -> Iterator[Completion]:
     """Yield the choices that begin with what was typed."""
     for choice, what in choices.items():
         if choice.startswith(typed):
-            yield Completion(choice, start_position=-len(typed), display_meta=shortened(what, _META))
+            yield Completion(choice, start_position=-len(typed), display_meta=shorten_text(what, _META))

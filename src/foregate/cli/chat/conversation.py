@@ -6,49 +6,51 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
-from foregate.agent.loop.runner import go_on, run
-from foregate.cli.chat.slash import COMMANDS, Slash, is_command
+from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.cli.chat.slash import COMMANDS, SlashCommands, is_command
 from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.terminal.colours import BAD, CARE
 from foregate.cli.terminal.interrupting import interruptible, pause
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.terminal import Terminal, unechoed
+from foregate.cli.terminal.terminal import Terminal, suppress_echo
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.version import __version__
-from foregate.telemetry.log.masking import mask
+from foregate.telemetry.log.masking import mask_value
 
 if TYPE_CHECKING:
     from foregate.agent.session.result import RunResult
-    from foregate.assembly.open import Opened
+    from foregate.assembly.open import OpenSession
     from foregate.cli.terminal.person import PersonAtTerminal
 
 
-class Conversation:
+class ChatSession:
     """One session at one terminal, from the greeting to the end of input."""
 
-    def __init__(self, opened: Opened, terminal: Terminal, screen: Screen, person: PersonAtTerminal | None) -> None:
+    def __init__(
+        self, opened: OpenSession, terminal: Terminal, screen: Screen, person: PersonAtTerminal | None
+    ) -> None:
         self.opened, self.session = opened, opened.session
         self.terminal, self.screen, self.person = terminal, screen, person
         self.over = False
         self.outcome: RunResult | None = None
-        self._slash = Slash(self)
+        self._slash = SlashCommands(self)
         if person is not None:
             person.plans = PlanPerson(self.session, screen, terminal).answer
 
-    async def talk(self) -> None:
+    async def run_chat(self) -> None:
         """Read and act until the person quits or the input ends."""
         self.prepare()
         self.greet()
         if self.opened.resumed:
-            await self.pick_up()
+            await self.resume_open_task()
         while not self.over:
             try:
-                line = await self.terminal.line(self.prompt)
+                line = await self.terminal.read_line(self.prompt)
             except KeyboardInterrupt:
                 continue
             if line is None:
                 break
-            await self.take(line.strip())
+            await self.take_line(line.strip())
         self.farewell()
 
     def prepare(self) -> None:
@@ -61,18 +63,18 @@ class Conversation:
             from foregate.cli.chat.completion import Completions
 
             meanings = {name: command.meaning for name, command in COMMANDS.items()}
-            self.terminal.forgets = lambda text: mask(text, self.session.hidden) != text
-            self.terminal.completer = Completions(meanings, self.opened.workspace, self._slash.arguments)
+            self.terminal.forgets = lambda text: mask_value(text, self.session.hidden) != text
+            self.terminal.completer = Completions(meanings, self.opened.workspace, self._slash.list_arguments)
         if self.person is not None:
             self.person.reads_wait = self.session.policy.approval.reads == "ask"
 
-    async def take(self, line: str) -> None:
+    async def take_line(self, line: str) -> None:
         """Act on one line."""
         try:
             if is_command(line):
-                await self._slash.obey(line)
+                await self._slash.run_command(line)
             elif line:
-                await self.work(run(self.session, line))
+                await self.run_steps(run(self.session, line))
         except ForegateError as error:
             self.screen.idle()
             self.screen.row(f"foregate: {error}", BAD)
@@ -85,17 +87,17 @@ class Conversation:
         switches = planning + [name for name, on in (("auto", state.auto), ("dry run", state.dry_run)) if on]
         return f"you ({', '.join(switches)})> " if switches else "you> "
 
-    async def pick_up(self) -> None:
+    async def resume_open_task(self) -> None:
         """Go on with what a resumed session had open: a question, an approval, or an interrupted task."""
         task = self.session.state.task
         if task is None:
             return
         if task.paused == "needs_input":
-            self.screen.asks(task.question)
+            self.screen.show_question(task.question)
         else:
-            await self.work(go_on(self.session))
+            await self.run_steps(run_to_outcome(self.session))
 
-    async def work(self, steps: Coroutine[None, None, RunResult]) -> None:
+    async def run_steps(self, steps: Coroutine[None, None, RunResult]) -> None:
         """Run steps of the loop; Ctrl-C cancels them, and the loop then ends the task as cancelled.
 
         A plan that runs is paused by the first Ctrl-C, and cancelled by the second.
@@ -103,11 +105,11 @@ class Conversation:
         self.screen.busy("model")
         task = asyncio.ensure_future(steps)
         try:
-            with unechoed(), interruptible(task, lambda: pause(self.session.plan_driver, self.screen)):
+            with suppress_echo(), interruptible(task, lambda: pause(self.session.plan_driver, self.screen)):
                 self.outcome = await task
         finally:
             self.screen.idle()
-        self.screen.told(self.outcome)
+        self.screen.show_outcome(self.outcome)
 
     def greet(self) -> None:
         """Say which session this is and what a newcomer must know."""

@@ -6,47 +6,47 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from foregate.cli.chat.utterance import Misheard, Utterance, utterance
-from foregate.cli.terminal.diff import difference, unified
-from foregate.cli.terminal.pipe import Line, Pipe
-from foregate.cli.terminal.scripting import event_line, one_line
+from foregate.cli.chat.utterance import Misheard, Utterance, parse_utterance
+from foregate.cli.terminal.diff import diff_lines, format_unified
+from foregate.cli.terminal.pipe import InputLine, Pipe
+from foregate.cli.terminal.scripting import format_event_line, to_json_line
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
-from foregate.schemas.json_object import texts
+from foregate.schemas.json_object import as_texts
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
 
 if TYPE_CHECKING:
-    from foregate.agent.effects.preview import Prospect
+    from foregate.agent.effects.preview import Preview
     from foregate.agent.session.session import Session
 
 
-class Program:
+class ChatProgram:
     """Speaks JSON lines. As a Person it prints a question and waits for the one line that answers exactly that."""
 
     def __init__(self, pipe: Pipe) -> None:
         self.pipe, self._out = pipe, sys.stdout
         self.session: Session | None = None
 
-    def tell(self, value: Json) -> None:
+    def print_line(self, value: Json) -> None:
         """Print one line."""
-        print(one_line(value), file=self._out, flush=True)
+        print(to_json_line(value), file=self._out, flush=True)
 
-    def wrong(self, why: str) -> None:
+    def print_error(self, why: str) -> None:
         """Say in one sentence why nothing came of a line."""
-        self.tell({"error": why})
+        self.print_line({"error": why})
 
-    def hear(self, event: Event) -> None:
+    def print_event(self, event: Event) -> None:
         """Print an event as it was recorded; a listener of the session."""
-        print(event_line(event), file=self._out, flush=True)
+        print(format_event_line(event), file=self._out, flush=True)
 
     async def answer(self, need: Need) -> Reply | None:
         """Ask and return the reply; see Person. Another message, /quit and the end of input leave the question open."""
         asked = strict_json.digest(need.request)
-        choices = choices_of(need)
-        self.pipe.asked()
-        self.tell(
+        choices = list_choices(need)
+        self.pipe.count_question()
+        self.print_line(
             {
                 "asks": need.gate,
                 "code": need.code,
@@ -54,43 +54,45 @@ class Program:
                 "answers": choices,
                 "expires_at": need.expires_at,
                 "sheet": need.request,
-                "prospects": self.prospects(need),
+                "prospects": self.preview_calls(need),
             }
         )
-        while (line := await self.pipe.next()) is not None:
+        while (line := await self.pipe.next_line()) is not None:
             try:
-                said = utterance(line.text, need.gate)
+                said = parse_utterance(line.text, need.gate)
                 if said is None:
                     continue
                 if said.kind == "answer":
-                    return reply(said, line, choices, asked, self.pipe.questions)
+                    return build_reply(said, line, choices, asked, self.pipe.questions)
                 if said.kind == "message" or said.text == "/quit":
-                    self.pipe.put_back(line if said.kind == "command" else Line(one_line({"message": said.text})))
+                    self.pipe.put_back(
+                        line if said.kind == "command" else InputLine(to_json_line({"message": said.text}))
+                    )
                     return None
                 raise Misheard(f"a question is open; answer it first: {', '.join(choices)}")
             except Misheard as error:
-                self.wrong(str(error))
+                self.print_error(str(error))
         return None
 
-    def prospects(self, need: Need) -> Mapping[str, Json]:
+    def preview_calls(self, need: Need) -> Mapping[str, Json]:
         """Return what the calls of a sheet would do to the workspace as it is now, by call id."""
-        from foregate.agent.effects.preview import prospects
+        from foregate.agent.effects.preview import preview_calls
 
         if self.session is None or need.gate != "approval":
             return {}
-        return {call: described(prospect) for call, prospect in prospects(self.session, need).items()}
+        return {call: format_preview(prospect) for call, prospect in preview_calls(self.session, need).items()}
 
 
-def choices_of(need: Need) -> list[str]:
+def list_choices(need: Need) -> list[str]:
     """Return the words that answer a question; one about a plan names them itself."""
     if need.gate == "task_plan":
-        return list(texts(need.request["answers"], "answers"))
+        return list(as_texts(need.request["answers"], "answers"))
     if need.gate == "loop":
         return [*(["anyway"] if need.request.get("can_override") else []), "stop", "more"]
     return ["yes", *(["grant"] if need.request.get("grants") else []), "no"]
 
 
-def reply(said: Utterance, line: Line, choices: list[str], asked: str, questions: int) -> Reply:
+def build_reply(said: Utterance, line: InputLine, choices: list[str], asked: str, questions: int) -> Reply:
     """Return the reply an answer gives; raise Misheard for one to another question, or to one it cannot have read."""
     if said.request and said.request != asked:
         raise Misheard("this answers another request than the one that is open; nothing was decided")
@@ -103,14 +105,14 @@ def reply(said: Utterance, line: Line, choices: list[str], asked: str, questions
     return Reply(said.choice, said.text, by="program")
 
 
-def described(prospect: Prospect) -> Json:
+def format_preview(prospect: Preview) -> Json:
     """Return a prospect as JSON; there are no `changes` where no change of a file is known."""
     return {
         "changes": [
             {
                 "path": change.path,
                 "new": change.before is None,
-                "diff": unified(difference(change.before or b"", change.after)),
+                "diff": format_unified(diff_lines(change.before or b"", change.after)),
             }
             for change in prospect.changes
         ],

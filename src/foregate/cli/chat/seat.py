@@ -8,33 +8,35 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foregate.agent.effects.preview import prospects
-from foregate.agent.planning.confirm.control import standing
+from foregate.agent.effects.preview import preview_calls
+from foregate.agent.planning.confirm.control import get_plan_state
 from foregate.assembly.open import open_session
-from foregate.cli.chat.conversation import Conversation
-from foregate.cli.plan.plan_progress import Progress
-from foregate.cli.terminal.colours import console
+from foregate.cli.chat.conversation import ChatSession
+from foregate.cli.plan.plan_progress import PlanProgress
+from foregate.cli.terminal.colours import build_console
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.terminal import Terminal
 
 if TYPE_CHECKING:
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.setting import SessionOptions
 
 
 @asynccontextmanager
-async def seated(setting: Setting, history: Path | None = None) -> AsyncIterator[Conversation]:
+async def open_terminal_session(setting: SessionOptions, history: Path | None = None) -> AsyncIterator[ChatSession]:
     """Yield a conversation over the session of `setting`; typed lines are remembered in `history`."""
-    screen, terminal = Screen(console()), Terminal(history)
+    screen, terminal = Screen(build_console()), Terminal(history)
     person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
-    setting.person, setting.listeners, setting.on_text = person, [screen.hear], screen.stream
+    setting.person, setting.listeners, setting.on_text = person, [screen.show_event], screen.stream
     opened = await open_session(setting)
     try:
         if person is not None:
-            person.foresee = partial(prospects, opened.session)
-        progress = Progress(screen, opened.configuration.formatting, await standing(opened.session), ends=True)
-        with opened.session.subscribe(progress.hear):
-            yield Conversation(opened, terminal, screen, person)
+            person.foresee = partial(preview_calls, opened.session)
+        progress = PlanProgress(
+            screen, opened.configuration.formatting, await get_plan_state(opened.session), ends=True
+        )
+        with opened.session.subscribe(progress.show_event):
+            yield ChatSession(opened, terminal, screen, person)
     finally:
         screen.idle()
         await opened.close()

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 from rich.text import Text
 
-from foregate.agent.effects.undo import past
+from foregate.agent.effects.undo import read_undo_history
 from foregate.cli.terminal.colours import CARE, NAME
-from foregate.cli.terminal.layout import labelled
-from foregate.cli.terminal.visible import visible
+from foregate.cli.terminal.layout import format_labelled
+from foregate.cli.terminal.visible import make_visible
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.session_events import PolicyChanged
@@ -20,7 +20,7 @@ from foregate.schemas.session_events import PolicyChanged
 if TYPE_CHECKING:
     from foregate.agent.session.result import RunResult
     from foregate.agent.session.session import Session
-    from foregate.assembly.open import Opened
+    from foregate.assembly.open import OpenSession
     from foregate.cli.terminal.person import PersonAtTerminal
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.terminal import Terminal
@@ -31,7 +31,7 @@ MODES = ("direct", "plan", "auto")
 """What /mode takes: see the configuration's `mode`."""
 
 
-class Command(Struct, frozen=True):
+class SlashCommand(Struct, frozen=True):
     """What a command means, what may follow it as /help writes it, and those of it that Tab completes."""
 
     meaning: str
@@ -39,24 +39,30 @@ class Command(Struct, frozen=True):
     choices: tuple[str, ...] = ()
 
 
-COMMANDS: Mapping[str, Command] = {
-    "/help": Command("this list"),
-    "/undo": Command("take the last change back, or that of a call; shows it first, and asks", "[CALL]"),
-    "/resolve": Command("what came of a call with an unknown outcome; alone: which those are", "[CALL done|not-done]"),
-    "/history": Command("the conversation so far, with the calls that ran"),
-    "/decisions": Command("what was held, denied, asked or allowed; `all`: what passed too", "[all]", ("all",)),
-    "/plan": Command("the plan in force, and what of it is used; of a REQUEST, a plan to confirm and run", "[REQUEST]"),
-    "/evidence": Command("what this session has looked at and changed"),
-    "/policy": Command("the policy in force: where it comes from, and what each gate does"),
-    "/auto": Command("reads and reversible changes in the workspace do not ask; nothing else", "on|off", ("on", "off")),
-    "/mode": Command(
+COMMANDS: Mapping[str, SlashCommand] = {
+    "/help": SlashCommand("this list"),
+    "/undo": SlashCommand("take the last change back, or that of a call; shows it first, and asks", "[CALL]"),
+    "/resolve": SlashCommand(
+        "what came of a call with an unknown outcome; alone: which those are", "[CALL done|not-done]"
+    ),
+    "/history": SlashCommand("the conversation so far, with the calls that ran"),
+    "/decisions": SlashCommand("what was held, denied, asked or allowed; `all`: what passed too", "[all]", ("all",)),
+    "/plan": SlashCommand(
+        "the plan in force, and what of it is used; of a REQUEST, a plan to confirm and run", "[REQUEST]"
+    ),
+    "/evidence": SlashCommand("what this session has looked at and changed"),
+    "/policy": SlashCommand("the policy in force: where it comes from, and what each gate does"),
+    "/auto": SlashCommand(
+        "reads and reversible changes in the workspace do not ask; nothing else", "on|off", ("on", "off")
+    ),
+    "/mode": SlashCommand(
         "who plans changes: `direct` nobody, `plan` all of them, `auto` all but a single one",
         "[direct|plan|auto]",
         MODES,
     ),
-    "/dry-run": Command("calls are judged, changes are not made", "on|off", ("on", "off")),
-    "/execute": Command("show what waits for an answer again; reads that wait run, with N the next N", "[N]"),
-    "/quit": Command("leave; the session stays in the log"),
+    "/dry-run": SlashCommand("calls are judged, changes are not made", "on|off", ("on", "off")),
+    "/execute": SlashCommand("show what waits for an answer again; reads that wait run, with N the next N", "[N]"),
+    "/quit": SlashCommand("leave; the session stays in the log"),
 }
 KEYS = {
     "Enter": "sends the message",
@@ -78,28 +84,28 @@ def is_command(typed: str) -> bool:
 class Chat(Protocol):
     """The conversation whose commands these are: what they show and ask at, and what they act on."""
 
-    opened: Opened
+    opened: OpenSession
     session: Session
     screen: Screen
     terminal: Terminal
     person: PersonAtTerminal | None
     over: bool
 
-    async def work(self, steps: Coroutine[None, None, RunResult]) -> None:
+    async def run_steps(self, steps: Coroutine[None, None, RunResult]) -> None:
         """Run steps of the loop until they end or a person stops them."""
 
 
-class Slash:
+class SlashCommands:
     """Obeys a line that begins with a slash."""
 
     def __init__(self, chat: Chat) -> None:
         self.chat = chat
 
-    async def obey(self, typed: str) -> None:
+    async def run_command(self, typed: str) -> None:
         """Do what the command says, or say in one sentence why not."""
         name, _, rest = typed.partition(" ")
         if name not in COMMANDS:
-            why = "a command is one line" if "\n" in typed else f"there is no command `{visible(name)}`"
+            why = "a command is one line" if "\n" in typed else f"there is no command `{make_visible(name)}`"
             self._say(f"{why}; /help lists them", CARE)
             return
         await getattr(self, f"_{name[1:].replace('-', '_')}")(rest.strip())
@@ -113,15 +119,15 @@ class Slash:
         for heading, lines in (("At the prompt", usages), ("Keys", KEYS)):
             self._say(heading, "bold")
             for what, meaning in lines.items():
-                self.chat.screen.rows(labelled(what, meaning, width, label_style=NAME, room=_HELP))
+                self.chat.screen.rows(format_labelled(what, meaning, width, label_style=NAME, room=_HELP))
 
-    async def arguments(self, name: str) -> Mapping[str, str]:
+    async def list_arguments(self, name: str) -> Mapping[str, str]:
         """Return what may follow a command and what each is, for Tab; the newest call that can be undone first."""
         if name == "/resolve":
             return {call: f"{known.tool} {known.target}" for call, known in self.chat.session.state.parked.items()}
         if name != "/undo":
             return dict.fromkeys(COMMANDS[name].choices, COMMANDS[name].meaning)
-        left = past(await self.chat.session.log.read()).left
+        left = read_undo_history(await self.chat.session.log.read()).undoable_changes
         return {
             change.call: f"{change.tool} {', '.join(one.resource.id for one in change.changes)}"
             for change in reversed(left)
@@ -150,7 +156,7 @@ class Slash:
 
     async def _plan(self, rest: str) -> None:
         if rest:
-            await self._planned(rest)
+            await self._request_plan(rest)
             return
         task = self.chat.session.state.task
         plan = task.plan if task is not None else None
@@ -162,14 +168,14 @@ class Slash:
             used = f"{item.used} of {item.uses} used" + (f", in {item.folder}" if item.folder else "")
             self.chat.screen.row(f"  {number} {item.effect.value} {item.kind.value} {item.pattern} ({used})")
 
-    async def _planned(self, request: str) -> None:
-        from foregate.agent.loop.runner import go_on
+    async def _request_plan(self, request: str) -> None:
+        from foregate.agent.loop.runner import run_to_outcome
 
         session = self.chat.session
         if session.state.task is not None:
             raise UsageError("a task is still open here; answer it, or say something else first")
         await session.record_message(request, plan=True)
-        await self.chat.work(go_on(session))
+        await self.chat.run_steps(run_to_outcome(session))
 
     async def _mode(self, rest: str) -> None:
         session = self.chat.session
@@ -181,27 +187,27 @@ class Slash:
         self._say(f"/mode is {rest}", "dim")
 
     async def _decisions(self, rest: str) -> None:
-        from foregate.cli.terminal.rows import notable
-        from foregate.cli.terminal.timeline import rows_of
-        from foregate.telemetry.audit.decisions import decision_points
+        from foregate.cli.terminal.rows import is_notable
+        from foregate.cli.terminal.timeline import format_decision_rows
+        from foregate.telemetry.audit.decisions import read_decisions
 
         width = self.chat.screen.console.width
-        points = list(decision_points(await self.chat.session.log.read()))
-        shown = [point for point in points if rest == "all" or notable(point)]
-        self.chat.screen.rows(row for point in shown for row in rows_of(point, width))
+        points = list(read_decisions(await self.chat.session.log.read()))
+        shown = [point for point in points if rest == "all" or is_notable(point)]
+        self.chat.screen.rows(row for point in shown for row in format_decision_rows(point, width))
         if len(shown) < len(points):
             self._say(f"{len(points) - len(shown)} more decisions passed; /decisions all shows them", "dim")
 
     async def _history(self, rest: str) -> None:
-        from foregate.cli.terminal.timeline import messages_of
+        from foregate.cli.terminal.timeline import format_conversation
 
         screen = self.chat.screen
-        screen.rows(messages_of(await self.chat.session.log.read(), screen.console.width))
+        screen.rows(format_conversation(await self.chat.session.log.read(), screen.console.width))
 
     async def _undo(self, rest: str) -> None:
-        from foregate.agent.effects.preview import taken_back
+        from foregate.agent.effects.preview import preview_undo
         from foregate.agent.effects.undo import undo
-        from foregate.cli.terminal.diff import LINES, change_rows, difference
+        from foregate.cli.terminal.diff import LINES, diff_lines, format_change
 
         chat = self.chat
         before = await undo(chat.session, rest or None, preview=True)
@@ -210,14 +216,14 @@ class Slash:
             return
         width = chat.screen.console.width
         chat.screen.rows(
-            labelled("undo", f"{before.tool} {', '.join(before.resources)} ({before.call})", width, "bold")
+            format_labelled("undo", f"{before.tool} {', '.join(before.resources)} ({before.call})", width, "bold")
         )
-        chat.screen.rows(row for step in before.steps for row in labelled("would", step, width))
-        change = past(await chat.session.log.read()).finished[before.call]
-        for back in taken_back(chat.session, change):
-            lines = difference(back.before or b"", back.after)
-            chat.screen.rows(change_rows(lines, width, most=LINES))
-        if chat.terminal.interactive and not await self._sure("undo this? (y) "):
+        chat.screen.rows(row for step in before.steps for row in format_labelled("would", step, width))
+        change = read_undo_history(await chat.session.log.read()).finished[before.call]
+        for back in preview_undo(chat.session, change):
+            lines = diff_lines(back.before or b"", back.after)
+            chat.screen.rows(format_change(lines, width, most=LINES))
+        if chat.terminal.interactive and not await self._ask_to_confirm("undo this? (y) "):
             self._say("nothing was undone")
             return
         report = await undo(chat.session, before.call)
@@ -225,7 +231,7 @@ class Slash:
             chat.screen.row(sentence, CARE)
 
     async def _resolve(self, rest: str) -> None:
-        from foregate.agent.effects.reconcile import open_calls, settle
+        from foregate.agent.effects.reconcile import list_open_calls, resolve_outcomes
         from foregate.evidence.state.transcript import CAME
 
         ways: Mapping[str, KnownOutcome] = {"done": "done", "not-done": "not_done"}
@@ -234,27 +240,27 @@ class Slash:
             self._say("/resolve takes a call and done or not-done", CARE)
             return
         session = self.chat.session
-        for found in await settle(session, call.strip(), ways.get(word)):
+        for found in await resolve_outcomes(session, call.strip(), ways.get(word)):
             self._say(f"  {found.call} {CAME[found.outcome]}")
-        for known, what in (left := open_calls(session)).items():
+        for known, what in (left := list_open_calls(session)).items():
             self.chat.screen.row(f"  {known} {what}: nobody knows whether it took effect", CARE)
         if not (left or rest):
             self._say("the outcome of every call is known")
 
-    async def _sure(self, question: str) -> bool:
+    async def _ask_to_confirm(self, question: str) -> bool:
         try:
-            typed = await self.chat.terminal.answer(question)
+            typed = await self.chat.terminal.read_answer(question)
         except KeyboardInterrupt:
             return False
         return (typed or "").strip().lower() in ("y", "yes")
 
     async def _auto(self, rest: str) -> None:
-        await self._switch("auto", rest)
+        await self._set_switch("auto", rest)
 
     async def _dry_run(self, rest: str) -> None:
-        await self._switch("dry_run", rest)
+        await self._set_switch("dry_run", rest)
 
-    async def _switch(self, name: str, rest: str) -> None:
+    async def _set_switch(self, name: str, rest: str) -> None:
         session, label = self.chat.session, name.replace("_", "-")
         if rest not in ("on", "off"):
             self._say(f"/{label} is {'on' if getattr(session.state, name) else 'off'}; say /{label} on or /{label} off")
@@ -265,7 +271,7 @@ class Slash:
         self._say(f"/{label} is {rest}", "dim")
 
     async def _execute(self, rest: str) -> None:
-        from foregate.agent.loop.runner import go_on
+        from foregate.agent.loop.runner import run_to_outcome
 
         chat = self.chat
         task = chat.session.state.task
@@ -280,7 +286,7 @@ class Slash:
             return
         chat.person.reads_allowed = int(rest or 1)
         try:
-            await chat.work(go_on(chat.session))
+            await chat.run_steps(run_to_outcome(chat.session))
         finally:
             chat.person.reads_allowed = 0
 

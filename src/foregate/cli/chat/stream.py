@@ -7,11 +7,11 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from foregate.agent.effects.undo import undo
-from foregate.agent.loop.runner import go_on, run
+from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.assembly.open import open_session
-from foregate.cli.chat.program import Program
+from foregate.cli.chat.program import ChatProgram
 from foregate.cli.chat.slash import COMMANDS
-from foregate.cli.chat.utterance import Misheard, Utterance, utterance
+from foregate.cli.chat.utterance import Misheard, Utterance, parse_utterance
 from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
 from foregate.cli.terminal.interrupting import interruptible
 from foregate.schemas.errors import ForegateError
@@ -20,58 +20,58 @@ from foregate.schemas.session_events import PolicyChanged
 
 if TYPE_CHECKING:
     from foregate.agent.session.result import RunResult
-    from foregate.assembly.open import Opened
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.open import OpenSession
+    from foregate.assembly.setting import SessionOptions
 
 _FOR_PEOPLE = "shows something to a person; a program reads it from the events"
 
 
-async def stream(setting: Setting, program: Program) -> int:
+async def run_stream(setting: SessionOptions, program: ChatProgram) -> int:
     """Open the session and talk with a program; return the exit code, which tells whether something is left open."""
-    setting.person, setting.listeners = program, [program.hear]
+    setting.person, setting.listeners = program, [program.print_event]
     opened = await open_session(setting)
     program.session = opened.session
     try:
-        program.tell({"opened": opened.name, "resumed": opened.resumed, "notes": list(opened.notes)})
-        await Stream(opened, program).talk()
+        program.print_line({"opened": opened.name, "resumed": opened.resumed, "notes": list(opened.notes)})
+        await ChatStream(opened, program).run_chat()
         task = opened.session.state.task
         return STATUS[task.paused] if task is not None and task.paused else COMPLETED
     finally:
         await opened.close()
 
 
-class Stream:
+class ChatStream:
     """One session and the program it talks with."""
 
-    def __init__(self, opened: Opened, program: Program) -> None:
+    def __init__(self, opened: OpenSession, program: ChatProgram) -> None:
         self.session, self.program = opened.session, program
         self.over = False
 
-    async def talk(self) -> None:
+    async def run_chat(self) -> None:
         """Go on with what is open, then act on each line; a line that cannot be acted on is one error."""
         if (task := self.session.state.task) is not None and task.paused != "needs_input":
-            await self.work(go_on(self.session))
-        while not self.over and (line := await self.program.pipe.next()) is not None:
+            await self.run_steps(run_to_outcome(self.session))
+        while not self.over and (line := await self.program.pipe.next_line()) is not None:
             try:
-                said = utterance(line.text)
+                said = parse_utterance(line.text)
                 if said is not None:
-                    await self.take(said)
+                    await self.take_utterance(said)
             except ForegateError as error:
-                self.program.wrong(str(error))
+                self.program.print_error(str(error))
 
-    async def take(self, said: Utterance) -> None:
+    async def take_utterance(self, said: Utterance) -> None:
         """Act on what was said; raise Misheard where nothing can come of it."""
         if said.kind == "answer":
             raise Misheard("no question is open, so there is nothing to answer")
         if said.kind == "message":
-            await self.work(run(self.session, said.text))
+            await self.run_steps(run(self.session, said.text))
             return
         name, _, rest = said.text.partition(" ")
         match name, rest.strip():
             case "/quit", "":
                 self.over = True
             case "/undo", call:
-                await self.undo(call)
+                await self.undo_call(call)
             case "/auto", ("on" | "off") as switch:
                 await self.session.record(Draft(PolicyChanged(auto=switch == "on"), "person"))
             case "/dry-run", ("on" | "off") as switch:
@@ -80,33 +80,35 @@ class Stream:
                 await self.session.record(Draft(PolicyChanged(mode=mode), "person"))
             case "/plan", request if request and self.session.state.task is None:
                 await self.session.record_message(request, plan=True)
-                await self.work(go_on(self.session))
+                await self.run_steps(run_to_outcome(self.session))
             case "/execute", "":
-                await self.execute()
+                await self.ask_again()
             case _ if name in COMMANDS:
-                raise Misheard(f"`{name}` {_FOR_PEOPLE}" if not COMMANDS[name].more else f"say `{usage(name)}`")
+                raise Misheard(
+                    f"`{name}` {_FOR_PEOPLE}" if not COMMANDS[name].more else f"say `{describe_usage(name)}`"
+                )
             case _:
                 raise Misheard(f"there is no command `{name[:40]}`")
 
-    async def undo(self, call: str) -> None:
+    async def undo_call(self, call: str) -> None:
         """Take a change back, without asking again."""
         report = await undo(self.session, call or None)
         if not report.done:
             raise Misheard("; ".join(report.sentences))
 
-    async def execute(self) -> None:
+    async def ask_again(self) -> None:
         """Ask again what waits for an answer."""
         task = self.session.state.task
         if task is None or task.paused not in ("awaiting_approval", "paused"):
             raise Misheard("nothing waits for an answer")
-        await self.work(go_on(self.session))
+        await self.run_steps(run_to_outcome(self.session))
 
-    async def work(self, steps: Coroutine[None, None, RunResult]) -> None:
+    async def run_steps(self, steps: Coroutine[None, None, RunResult]) -> None:
         """Run steps of the loop; an interrupt ends their task as cancelled, and the chat goes on."""
         with interruptible(asyncio.ensure_future(steps)) as task:
             await task
 
 
-def usage(name: str) -> str:
+def describe_usage(name: str) -> str:
     """Return how a command is written."""
     return f"{name} {COMMANDS[name].more}"

@@ -38,7 +38,7 @@ class Utterance(Struct, frozen=True):
     request: str = ""
 
 
-def utterance(line: str, gate: str = "") -> Utterance | None:
+def parse_utterance(line: str, gate: str = "") -> Utterance | None:
     """Return what a line says, None for an empty one; `gate` is who asks a question now, "" for nobody.
 
     Raises Misheard with one sentence for anything that is not clearly one thing.
@@ -47,7 +47,7 @@ def utterance(line: str, gate: str = "") -> Utterance | None:
     if not line:
         return None
     if line.startswith("{"):
-        return from_json(line)
+        return parse_json_utterance(line)
     if is_command(line):
         return Utterance("command", line)
     if not gate:
@@ -59,7 +59,7 @@ def utterance(line: str, gate: str = "") -> Utterance | None:
     return Utterance("answer", words.strip(), choice)
 
 
-def from_json(line: str) -> Utterance:
+def parse_json_utterance(line: str) -> Utterance:
     """Return what a JSON object says."""
     try:
         said = as_object(strict_json.parse(line))

@@ -24,10 +24,10 @@ from foregate.cli.commands import (
     trajectories,
     undo,
 )
-from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, of_error
+from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.version import __version__
-from foregate.telemetry.diagnostics import diagnostics
+from foregate.telemetry.diagnostics import get_diagnostics
 
 app = typer.Typer(
     name="foregate",
@@ -52,7 +52,7 @@ app.add_typer(trajectories.app, name="trajectories")
 app.command("demo", short_help="Show a session with every ruling.")(demo_command.demo)
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"foregate {__version__}")
         raise typer.Exit
@@ -61,7 +61,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def about(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """An agent loop that checks before it acts."""
@@ -74,16 +74,16 @@ def main(arguments: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
     try:
-        diagnostics()
+        get_diagnostics()
         code = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()
     except ForegateError as error:
-        return _fail(str(error), of_error(error))
+        return _print_failure(str(error), exit_code_of(error))
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message(), err=True)
             return USAGE
-        return _fail(f"{error.format_message().rstrip('.')}; see `foregate --help`", USAGE)
+        return _print_failure(f"{error.format_message().rstrip('.')}; see `foregate --help`", USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return STATUS["cancelled"]
     except BrokenPipeError:
@@ -92,8 +92,8 @@ def main(arguments: list[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _fail(message: str, code: int) -> int:
-    from foregate.cli.terminal.visible import visible
+def _print_failure(message: str, code: int) -> int:
+    from foregate.cli.terminal.visible import make_visible
 
-    typer.echo(f"foregate: {visible(message)}", err=True)
+    typer.echo(f"foregate: {make_visible(message)}", err=True)
     return code

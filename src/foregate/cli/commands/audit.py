@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foregate.assembly.opened_log import opened_log
+from foregate.assembly.opened_log import open_home_log
 from foregate.cli.commands import options
-from foregate.cli.terminal.waiting import wait
+from foregate.cli.terminal.waiting import run_async
 
 if TYPE_CHECKING:
     from foregate.schemas.event import Event
@@ -25,18 +25,18 @@ Names = list[str]
 @app.command("list")
 def list_sessions(as_json: options.AsJson = False) -> None:
     """List the sessions of the log, newest first."""
-    from foregate.cli.terminal.scripting import one_line
-    from foregate.cli.terminal.visible import shortened, visible
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.visible import make_visible, shorten_text
 
-    with opened_log() as log:
-        names = wait(log.sessions())
+    with open_home_log() as log:
+        names = run_async(log.sessions())
         if as_json:
-            typer.echo(one_line([_about(log, name) for name in names]))
+            typer.echo(to_json_line([_summarise_session(log, name) for name in names]))
             return
         for name in names:
-            about = _about(log, name)
-            head = f"{visible(name):<22} {about['events']:>5} events  {about['state']:<18} "
-            typer.echo(head + shortened(str(about["asked"]), 48))
+            about = _summarise_session(log, name)
+            head = f"{make_visible(name):<22} {about['events']:>5} events  {about['state']:<18} "
+            typer.echo(head + shorten_text(str(about["asked"]), 48))
     if not names:
         typer.echo("there are no sessions yet; `foregate chat` begins one", err=True)
 
@@ -58,37 +58,37 @@ def show(
     from rich.console import Console
 
     from foregate.assembly.home import find_session
-    from foregate.cli.terminal.scripting import one_line
-    from foregate.cli.terminal.timeline import ASIDE, aside_rows, row_of
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.timeline import ASIDE, format_aside, format_decision
     from foregate.schemas import codec
-    from foregate.telemetry.audit.decisions import chosen, decision_points
-    from foregate.telemetry.audit.replay_notes import notes_of
+    from foregate.telemetry.audit.decisions import filter_decisions, read_decisions
+    from foregate.telemetry.audit.replay_notes import build_session_notes
 
     console = Console(highlight=False, emoji=False, markup=False)
-    with opened_log() as log:
-        name = wait(find_session(log, session))
+    with open_home_log() as log:
+        name = run_async(find_session(log, session))
         if notes:
-            found = notes_of(log.events(name))
+            found = build_session_notes(log.events(name))
             if as_json:
-                typer.echo(one_line([codec.dump(note) for note in found]))
+                typer.echo(to_json_line([codec.dump(note) for note in found]))
             for note in () if as_json else found:
-                typer.echo(_plain(f"{note.category:<18} {'blocking' if note.blocking else '':<8} {note.summary}"))
+                typer.echo(_make_plain(f"{note.category:<18} {'blocking' if note.blocking else '':<8} {note.summary}"))
             return
         width = console.width if console.is_terminal else 0
         filtered = bool(as_json or gate or code or severity)
 
         def passing(event: Event) -> Event:
-            for row in () if filtered else aside_rows(event, width):
+            for row in () if filtered else format_aside(event, width):
                 console.print(row, soft_wrap=True)
             return event
 
         events = map(passing, log.events(name, kinds=("turn_judged", *ASIDE)))
-        points = decision_points(events)
-        for point in chosen(points, gate=gate or (), code=code or (), severity=severity or ()):
+        points = read_decisions(events)
+        for point in filter_decisions(points, gate=gate or (), code=code or (), severity=severity or ()):
             if as_json:
-                typer.echo(one_line(point.to_json()))
+                typer.echo(to_json_line(point.to_json()))
             else:
-                console.print(row_of(point, width), soft_wrap=True)
+                console.print(format_decision(point, width), soft_wrap=True)
 
 
 @app.command("verify", short_help="Verify a session's log.")
@@ -102,21 +102,21 @@ def verify(
     """Verify a session's log: the chain, that nothing ran without a permit, and its tail. Exit code 8 when it fails."""
     from foregate.assembly.home import find_session
     from foregate.cli.terminal.exit_codes import NOT_VERIFIED
-    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.scripting import to_json_line
     from foregate.schemas import codec
     from foregate.telemetry.audit.verify import parse_head, verify_session
 
     kept = parse_head(head) if head else None
-    with opened_log() as log:
-        name = wait(find_session(log, session))
+    with open_home_log() as log:
+        name = run_async(find_session(log, session))
         found = verify_session(log, name, kept)
     if as_json:
-        typer.echo(one_line({"ok": found.ok, "proven": found.proven, "head": found.head, **codec.dump(found)}))
+        typer.echo(to_json_line({"ok": found.ok, "proven": found.proven, "head": found.head, **codec.dump(found)}))
     else:
-        typer.echo(_plain(found.sentence))
+        typer.echo(_make_plain(found.sentence))
         typer.echo(f"head {found.head}")
         for defect in found.defects[1:]:
-            typer.echo(_plain(defect.message), err=True)
+            typer.echo(_make_plain(defect.message), err=True)
     if not found.ok:
         raise typer.Exit(NOT_VERIFIED)
 
@@ -134,16 +134,16 @@ def explain(
 
     from foregate.audit.explanation import explain as explained
     from foregate.audit.explanation import find_decision
-    from foregate.cli.commands.explain import lines_of
-    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.commands.explain import format_explanation
+    from foregate.cli.terminal.scripting import to_json_line
 
     console = Console(highlight=False, emoji=False, markup=False)
-    with opened_log() as log:
-        found = explained(log, *wait(find_decision(log, decision)))
+    with open_home_log() as log:
+        found = explained(log, *run_async(find_decision(log, decision)))
     if as_json:
-        typer.echo(one_line(found.to_json()))
+        typer.echo(to_json_line(found.to_json()))
         return
-    for line in lines_of(found, min(console.width, 100) if console.is_terminal else 80):
+    for line in format_explanation(found, min(console.width, 100) if console.is_terminal else 80):
         typer.echo(line)
 
 
@@ -154,27 +154,27 @@ def stats(
 ) -> None:
     """Count over sessions how often gates were asked, fired and were overridden, what advice cost, who said yes."""
     from foregate.assembly.home import find_sessions
-    from foregate.cli.commands.stats import lines_of
-    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.commands.stats import format_statistics
+    from foregate.cli.terminal.scripting import to_json_line
     from foregate.telemetry.audit.statistics import KINDS, Statistics
 
     found = Statistics()
-    with opened_log() as log:
-        for name in wait(find_sessions(log, sessions or ())):
-            found.take(name, log.events(name, kinds=KINDS))
+    with open_home_log() as log:
+        for name in run_async(find_sessions(log, sessions or ())):
+            found.add_session(name, log.events(name, kinds=KINDS))
     if as_json:
-        typer.echo(one_line(found.to_json()))
+        typer.echo(to_json_line(found.to_json()))
         return
-    for line in lines_of(found):
+    for line in format_statistics(found):
         typer.echo(line)
 
 
-def _about(log: SqliteLog, name: str) -> dict[str, Json]:
+def _summarise_session(log: SqliteLog, name: str) -> dict[str, Json]:
     """Return what a list says of a session: events, state, first words, tasks and where it worked."""
     from foregate.schemas.session_events import SessionStarted
     from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 
-    about: dict[str, Json] = {"session": name, "events": log.kept_head(name)[0], "tasks": 0, "state": "open"}
+    about: dict[str, Json] = {"session": name, "events": log.head_anchor(name)[0], "tasks": 0, "state": "open"}
     about |= {"asked": "", "started": "", "workspace": "", "model": ""}
     tasks = 0
     for event in log.events(
@@ -197,7 +197,7 @@ def _about(log: SqliteLog, name: str) -> dict[str, Json]:
     return about
 
 
-def _plain(text: str) -> str:
-    from foregate.cli.terminal.visible import visible
+def _make_plain(text: str) -> str:
+    from foregate.cli.terminal.visible import make_visible
 
-    return visible(text)
+    return make_visible(text)

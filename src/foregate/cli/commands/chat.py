@@ -10,15 +10,15 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.session_options import opens_session
-from foregate.cli.terminal.waiting import wait
+from foregate.cli.terminal.waiting import run_async
 
 if TYPE_CHECKING:
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.setting import SessionOptions
 
 
 @opens_session()
 def chat(
-    setting: Setting,
+    setting: SessionOptions,
     resume: Annotated[
         str, typer.Option("--resume", metavar="SESSION", help="Go on with a session of the log; `last` is the newest.")
     ] = "",
@@ -32,23 +32,23 @@ def chat(
     setting.resume = resume
     setting.dry_run = dry_run
     if as_json:
-        raise typer.Exit(wait(_stream(setting)))
-    wait(_chat(setting))
+        raise typer.Exit(run_async(_run_stream(setting)))
+    run_async(_run_chat(setting))
 
 
-async def _stream(setting: Setting) -> int:
-    from foregate.cli.chat.program import Program
-    from foregate.cli.chat.stream import stream
+async def _run_stream(setting: SessionOptions) -> int:
+    from foregate.cli.chat.program import ChatProgram
+    from foregate.cli.chat.stream import run_stream
     from foregate.cli.terminal.pipe import Pipe
 
-    program = Program(Pipe())
+    program = ChatProgram(Pipe())
     with redirect_stdout(sys.stderr):  # what a tool prints is no line of ours
-        return await stream(setting, program)
+        return await run_stream(setting, program)
 
 
-async def _chat(setting: Setting) -> None:
+async def _run_chat(setting: SessionOptions) -> None:
     from foregate.assembly.home import Home
-    from foregate.cli.chat.seat import seated
+    from foregate.cli.chat.seat import open_terminal_session
 
-    async with seated(setting, Home.open().history) as conversation:
-        await conversation.talk()
+    async with open_terminal_session(setting, Home.open().history) as conversation:
+        await conversation.run_chat()

@@ -27,18 +27,18 @@ def show(
     as_json: options.AsJson = False,
 ) -> None:
     """Show what your file changes in the default configuration, or with --effective everything."""
-    from foregate.agent.planning.format.configuration import configuration_file, laid
-    from foregate.cli.terminal.scripting import one_line
-    from foregate.cli.terminal.visible import visible
-    from foregate.policy.source.show import rows_of
+    from foregate.agent.planning.format.configuration import find_configuration_file, lay_over_defaults
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.visible import make_visible
+    from foregate.policy.source.show import build_rows
 
-    loaded = laid(configuration_file(config))
-    rows = rows_of(loaded.values, loaded.provenance, effective)
+    loaded = lay_over_defaults(find_configuration_file(config))
+    rows = build_rows(loaded.values, loaded.provenance, effective)
     if as_json:
-        typer.echo(one_line({"sources": list(loaded.sources), "values": rows}))
+        typer.echo(to_json_line({"sources": list(loaded.sources), "values": rows}))
         return
-    for line in lines_of(loaded, effective):
-        typer.echo(visible(line))
+    for line in format_configuration(loaded, effective):
+        typer.echo(make_visible(line))
     if not rows:
         typer.echo("nothing differs from the default configuration")
 
@@ -52,32 +52,32 @@ def check(
     as_json: options.AsJson = False,
 ) -> None:
     """Name the problems of a configuration file, one sentence each; exit code 2 where it cannot be used."""
-    from foregate.agent.planning.format.configuration import check as problems_of
-    from foregate.agent.planning.format.configuration import configuration_file
+    from foregate.agent.planning.format.configuration import check_configuration as problems_of
+    from foregate.agent.planning.format.configuration import find_configuration_file
     from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
-    from foregate.cli.terminal.scripting import one_line
-    from foregate.cli.terminal.visible import visible
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.visible import make_visible
 
-    named = configuration_file(file)
+    named = find_configuration_file(file)
     problems = problems_of(named) if named is not None else []
     if as_json:
-        typer.echo(one_line({"file": str(named) if named else None, "usable": not problems, "problems": problems}))
+        typer.echo(to_json_line({"file": str(named) if named else None, "usable": not problems, "problems": problems}))
     else:
         for sentence in problems:
-            typer.echo(f"foregate: {visible(sentence)}", err=True)
+            typer.echo(f"foregate: {make_visible(sentence)}", err=True)
         if not problems:
-            typer.echo(visible(f"{named}: usable") if named else "there is no file, so the defaults hold")
+            typer.echo(make_visible(f"{named}: usable") if named else "there is no file, so the defaults hold")
     raise typer.Exit(USAGE if problems else COMPLETED)
 
 
-def lines_of(loaded: LoadedConfiguration, effective: bool) -> Iterator[str]:
+def format_configuration(loaded: LoadedConfiguration, effective: bool) -> Iterator[str]:
     """Yield lines `key: value  # where from`, each of all of them below the comment that explains it."""
-    from foregate.agent.planning.format.configuration import explanations
-    from foregate.policy.source.show import lines_of as written
-    from foregate.policy.source.show import rows_of
+    from foregate.agent.planning.format.configuration import read_explanations
+    from foregate.policy.source.show import build_rows
+    from foregate.policy.source.show import format_rows as written
 
-    told = explanations() if effective else {}
-    rows = rows_of(loaded.values, loaded.provenance, effective)
+    told = read_explanations() if effective else {}
+    rows = build_rows(loaded.values, loaded.provenance, effective)
     for row, line in zip(rows, written(rows), strict=True):
         if why := told.get(row["key"]):
             yield f"# {why}"

@@ -11,12 +11,12 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.session_options import opens_session
-from foregate.cli.terminal.waiting import wait
+from foregate.cli.terminal.waiting import run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.agent.planning.confirm.plan_desk import Course
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.setting import SessionOptions
     from foregate.cli.plan.plan_work import PlanWork
     from foregate.schemas.event import Actor
     from foregate.schemas.task_plan import TaskPlan
@@ -36,7 +36,7 @@ Set = Annotated[
 
 
 @dataclass(frozen=True)
-class Source:
+class PlanSource:
     """A plan that is proposed in a session of its own: what it holds, where it was, and its other values."""
 
     plan: str | TaskPlan
@@ -47,7 +47,7 @@ class Source:
 
 @opens_session()
 def execute(
-    setting: Setting,
+    setting: SessionOptions,
     plan: Annotated[str, typer.Argument(metavar="FILE|PLAN", help="A plan file, or a plan of the log by its name.")],
     yes: Yes = False,
     step: Step = False,
@@ -57,38 +57,40 @@ def execute(
 ) -> None:
     """Show a plan, ask for a yes, and run it task by task; every call is judged. Ctrl-C pauses, twice cancels."""
     from foregate.cli.plan.plan_file import plan_text
-    from foregate.cli.plan.plan_finding import find_plan, recorded
+    from foregate.cli.plan.plan_finding import find_plan, read_folder
 
     if yes and step:
         raise UsageError("--yes and --step exclude each other; choose one")
     setting.dry_run = dry_run
     file = Path(plan)
-    source = Source(plan_text(file), plan, settings or ()) if file.is_file() else None
+    source = PlanSource(plan_text(file), plan, settings or ()) if file.is_file() else None
     if source is None:
         entry = find_plan(plan)
         if entry.state.confirmed or dry_run or settings or not entry.latest:  # another run has a session of its own
             actor: Actor = "planner" if entry.state.planned and not settings else "person"
-            source = Source(entry.state.known, entry.name, settings or (), actor)
-            setting.workspace = Path(recorded(entry.session))
+            source = PlanSource(entry.state.current_plan, entry.name, settings or (), actor)
+            setting.workspace = Path(read_folder(entry.session))
         else:
             setting.resume = entry.session
-    raise typer.Exit(wait(_execute(setting, source, yes, step, as_json)))
+    raise typer.Exit(run_async(_execute_plan(setting, source, yes, step, as_json)))
 
 
-async def _execute(setting: Setting, source: Source | None, yes: bool, step: bool, as_json: bool) -> int:
-    from foregate.agent.planning.ask.proposal import propose
-    from foregate.cli.plan.plan_work import found_json, go_on
-    from foregate.cli.terminal.scripting import one_line
+async def _execute_plan(
+    setting: SessionOptions, source: PlanSource | None, yes: bool, step: bool, as_json: bool
+) -> int:
+    from foregate.agent.planning.ask.proposal import record_proposal
+    from foregate.cli.plan.plan_work import dump_findings, go_on
+    from foregate.cli.terminal.scripting import to_json_line
 
     async def go(work: PlanWork) -> Course | None:
         if source is not None:
-            found = work.checked(source.plan, settings=source.settings, source=source.name)
-            work.told(found, proposed=found.sound)
-            if not found.sound:
+            found = work.check_plan(source.plan, settings=source.settings, source=source.name)
+            work.show_findings(found, proposed=found.is_sound)
+            if not found.is_sound:
                 if as_json:
-                    typer.echo(one_line({"sound": False} | found_json(found.plan, found)))
+                    typer.echo(to_json_line({"sound": False} | dump_findings(found.plan, found)))
                 return None
-            await propose(work.opened.session, found.plan, actor=source.actor, notes=found.notes)
+            await record_proposal(work.opened.session, found.plan, actor=source.actor, notes=found.notes)
         return await work.take_through(yes=yes or setting.dry_run, step=step)
 
     return await go_on(setting, go, as_json)

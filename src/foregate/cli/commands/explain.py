@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from foregate.cli.commands.what_if import many
-from foregate.cli.terminal.layout import labelled
+from foregate.cli.commands.what_if import pluralise
+from foregate.cli.terminal.layout import format_labelled
 
 if TYPE_CHECKING:
     from foregate.audit.explanation import Explanation
-    from foregate.gates.replay.counterfactuals import Lever
-    from foregate.telemetry.audit.call_history import Happened
+    from foregate.gates.replay.counterfactuals import Counterfactual
+    from foregate.telemetry.audit.call_history import CallHistoryEntry
 
 _ARGUMENTS = 300
 _TEXT = 240
@@ -34,24 +34,24 @@ _NEXT = {
 }
 
 
-def lines_of(explained: Explanation, width: int) -> Iterator[str]:
+def format_explanation(explained: Explanation, width: int) -> Iterator[str]:
     """Yield the explanation in `width` columns; every text that is not our own stays behind its label."""
     point = explained.point
     yield f"{explained.session}/{point.address}"
     rows = (
-        ("asked", _asked(explained)),
-        ("ruling", _ruling(explained)),
-        ("numbers", _numbers(explained)),
-        ("instead", _instead(explained)),
-        ("next", _next(explained)),
+        ("asked", _format_call(explained)),
+        ("ruling", _format_ruling(explained)),
+        ("numbers", _format_numbers(explained)),
+        ("instead", _format_counterfactuals(explained)),
+        ("next", _format_history(explained)),
     )
     for label, sentences in rows:
         for number, sentence in enumerate(sentences):
-            for line in labelled(label if number == 0 else "", sentence, width):
+            for line in format_labelled(label if number == 0 else "", sentence, width):
                 yield line.plain.rstrip()
 
 
-def _asked(explained: Explanation) -> Iterator[str]:
+def _format_call(explained: Explanation) -> Iterator[str]:
     point, asked = explained.point, explained.asked
     where = f"turn {point.turn} of task {point.task}, {point.time[:19].replace('T', ' ')} UTC"
     if not asked.tool:
@@ -66,45 +66,45 @@ def _asked(explained: Explanation) -> Iterator[str]:
     effect = ", which only looks" if asked.effect == "observation" else effect
     effect = ", which could do anything" if asked.effect == "unknown" else effect
     yield f"In {where} {_ACTOR.get(point.actor, point.actor)} {what}{effect}."
-    yield f"Its arguments: {_cut(asked.arguments, _ARGUMENTS)}"
+    yield f"Its arguments: {_cut_text(asked.arguments, _ARGUMENTS)}"
     if asked.sent:
-        yield f"The model sent, before results of earlier steps were put in: {_cut(asked.sent, _ARGUMENTS)}"
+        yield f"The model sent, before results of earlier steps were put in: {_cut_text(asked.sent, _ARGUMENTS)}"
     if said := _SAID.get(asked.said_first):
         at = f" (event {asked.said_at})" if asked.said_at else ""
         yield f"Its target was {said}{at}."
     if asked.more:
-        yield f"{many(asked.more, 'more call')} stood in the same response."
+        yield f"{pluralise(asked.more, 'more call')} stood in the same response."
 
 
-def _ruling(explained: Explanation) -> Iterator[str]:
+def _format_ruling(explained: Explanation) -> Iterator[str]:
     point = explained.point
     done = _RULED.get(explained.standing, "judged the answer" if point.gate == "postlude" else "let calls run")
     done = "had nothing to say against it" if point.code == f"{point.gate}_passed" else done
     shadow = ", in shadow: recorded, not applied" if point.mode == "shadow" else ""
     yield f"The gate `{point.gate}` {done} ({point.code}{shadow})."
     if point.summary:
-        yield _sentence(point.summary)
+        yield _end_sentence(point.summary)
     reasons = dict.fromkeys(ruling.reason for ruling in point.rulings if ruling.code == point.code and ruling.reason)
     if reasons and not all(reason in point.summary for reason in reasons):
-        yield f"Reason: {_cut('; '.join(reasons), _TEXT)}."
+        yield f"Reason: {_cut_text('; '.join(reasons), _TEXT)}."
     for other in explained.beside:
         what = f"`{other.tool}`" + (f" on `{other.target}`" if other.target else "")
-        why = f": {_cut(other.message, _TEXT)}" if other.message else ""
-        yield _sentence(f"{what} beside it: {_BESIDE[other.standing]} ({other.code}){why}")
+        why = f": {_cut_text(other.message, _TEXT)}" if other.message else ""
+        yield _end_sentence(f"{what} beside it: {_BESIDE[other.standing]} ({other.code}){why}")
     for rule, origin in explained.rules.items():
         yield f"The rule `{rule}`: {origin}."
     if point.consequence is not None and point.consequence.question:
-        yield f"It asked: {_cut(point.consequence.question, _TEXT)}"
+        yield f"It asked: {_cut_text(point.consequence.question, _TEXT)}"
     if point.repetition:
         yield "The same call was held for the same reason before, and nothing had changed."
     if explained.standing == "ask":
         yield f"What asks is settled by the gate `approval`: see {point.seq}.approval."
     if explained.remedy is not None:
         named = ", ".join(str(value) for value in explained.remedy.arguments.values())
-        yield f"What would cure it: `{explained.remedy.tool}` on `{_cut(named, _TEXT)}`."
+        yield f"What would cure it: `{explained.remedy.tool}` on `{_cut_text(named, _TEXT)}`."
 
 
-def _numbers(explained: Explanation) -> Iterator[str]:
+def _format_numbers(explained: Explanation) -> Iterator[str]:
     for number in explained.numbers:
         yield f"{number.name} {number.value}, bound {number.bound} (`{number.key}`, {number.origin})"
     if explained.mode_from:
@@ -112,12 +112,12 @@ def _numbers(explained: Explanation) -> Iterator[str]:
         yield f"`{explained.point.gate}.mode: {mode}` ({explained.mode_from})"
 
 
-def _instead(explained: Explanation) -> Iterator[str]:
+def _format_counterfactuals(explained: Explanation) -> Iterator[str]:
     """Yield what would have changed the ruling, together what would have come to the same."""
     passed = explained.standing in ("", "allow")
     found: dict[str, dict[str, list[str]]] = {}
     for lever in explained.levers:
-        ways = found.setdefault(_came(lever, passed), {})
+        ways = found.setdefault(_describe_outcome(lever, passed), {})
         words = ways.setdefault(lever.key if lever.relation == "=" else lever.says, [])
         words.append(f"`{str(lever.value).lower()}`" if words else lever.says)
     for outcome, ways in found.items():
@@ -129,7 +129,7 @@ def _instead(explained: Explanation) -> Iterator[str]:
         )
 
 
-def _came(lever: Lever, passed: bool) -> str:
+def _describe_outcome(lever: Counterfactual, passed: bool) -> str:
     """Return what would have come of the call."""
     match lever.then:
         case "answered":
@@ -148,18 +148,18 @@ def _came(lever: Lever, passed: bool) -> str:
             return f"It would have been {then} by {lever.by}"
 
 
-def _next(explained: Explanation) -> Iterator[str]:
+def _format_history(explained: Explanation) -> Iterator[str]:
     told = False
     for happened in explained.next:
-        if sentence := _event(happened):
+        if sentence := _format_event(happened):
             told = True
             yield f"Event {happened.seq}: {sentence.rstrip('.')}."
     if not told:
         yield "The log ends here."
 
 
-def _event(happened: Happened) -> str:
-    text = f": {_cut(happened.text, _TEXT)}" if happened.text else ""
+def _format_event(happened: CallHistoryEntry) -> str:
+    text = f": {_cut_text(happened.text, _TEXT)}" if happened.text else ""
     match happened.what:
         case "asked":
             return f"the {happened.who} was asked" if happened.who != "person" else "a person was asked"
@@ -182,11 +182,11 @@ def _event(happened: Happened) -> str:
             return f"{_NEXT[what]}{text}"
 
 
-def _sentence(text: str) -> str:
+def _end_sentence(text: str) -> str:
     whole = f"{text[0].upper()}{text[1:]}" if text[0].isalpha() else text
     return whole if whole.endswith((".", "?", "!")) else f"{whole}."
 
 
-def _cut(text: str, most: int) -> str:
+def _cut_text(text: str, most: int) -> str:
     one = " ".join(text.split())
     return one if len(one) <= most else f"{one[: most - 1]}…"

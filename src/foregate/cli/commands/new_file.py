@@ -13,7 +13,7 @@ from foregate.schemas.errors import UsageError
 
 
 @contextmanager
-def new_file(path: Path, *, replacing: bool = False) -> Iterator[TextIO]:
+def open_new_file(path: Path, *, replacing: bool = False) -> Iterator[TextIO]:
     """Yield a text file that gets its name when the block ends well; only its owner may read it.
 
     Raises UsageError where there is something already (unless `replacing` a file) or nothing can be written.
@@ -24,7 +24,7 @@ def new_file(path: Path, *, replacing: bool = False) -> Iterator[TextIO]:
     try:
         handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise _cannot(path, error) from None
+        raise _build_error(path, error) from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             yield file
@@ -35,11 +35,11 @@ def new_file(path: Path, *, replacing: bool = False) -> Iterator[TextIO]:
     except FileExistsError:
         raise UsageError(f"there is a `{path}` now; it was left as it is, and nothing was written") from None
     except OSError as error:
-        raise _cannot(path, error) from None
+        raise _build_error(path, error) from None
     finally:
         with suppress(FileNotFoundError):
             part.unlink()
 
 
-def _cannot(path: Path, error: OSError) -> UsageError:
+def _build_error(path: Path, error: OSError) -> UsageError:
     return UsageError(f"`{path}` cannot be written ({error.strerror}); name a file in a folder of yours")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 
-def meant(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
+def require_value(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
     """Return what an option was given; raise BadParameter for nothing, as an unset variable of a script leaves it."""
     source = context.get_parameter_source(option.name or "")
     if value == "" and source is not None and source.name == "COMMANDLINE":
@@ -29,7 +29,7 @@ PolicyFile = Annotated[
         "--policy",
         metavar="FILE",
         help="YAML over the default policy, or `classic`; also FOREGATE_POLICY.",
-        callback=meant,
+        callback=require_value,
     ),
 ]
 ConfigFile = Annotated[
@@ -60,7 +60,7 @@ Runtime = Annotated[
         metavar="URL",
         help="Use the tools of `foregate tools serve --ws`.",
         show_default=False,
-        callback=meant,
+        callback=require_value,
     ),
 ]
 InsecureRuntime = Annotated[
@@ -80,11 +80,11 @@ SessionNames = Annotated[
 ]
 
 
-def servers(named: Path | None) -> Path | None:
+def choose_servers_file(named: Path | None) -> Path | None:
     """Return the file of MCP servers a command goes by."""
-    from foregate.agent.tools.mcp.server_configuration import servers_file
+    from foregate.agent.tools.mcp.server_configuration import find_servers_file
 
-    return servers_file(named)
+    return find_servers_file(named)
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]

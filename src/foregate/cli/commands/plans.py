@@ -12,13 +12,13 @@ from foregate.cli.commands import options
 from foregate.cli.commands.execute import Step, Yes
 from foregate.cli.commands.session_options import opens_session
 from foregate.cli.terminal.exit_codes import COMPLETED, ERROR
-from foregate.cli.terminal.waiting import wait
+from foregate.cli.terminal.waiting import run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from foregate.agent.effects.reconcile import Found
+    from foregate.agent.effects.reconcile import ReconciledCall
     from foregate.agent.planning.confirm.plan_desk import Course
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.setting import SessionOptions
     from foregate.cli.plan.plan_work import PlanWork
     from foregate.evidence.state.plan_history import PlanEntry
     from foregate.schemas.call_events import KnownOutcome
@@ -41,33 +41,33 @@ def list_plans(as_json: options.AsJson = False) -> None:
     """List the plans of the log, newest first; PLAN is the name the other commands take, MADE is UTC."""
     from rich.console import Console
 
-    from foregate.assembly.opened_log import opened_log
-    from foregate.cli.plan.plan_finding import about, plans_of
-    from foregate.cli.terminal.scripting import one_line
+    from foregate.assembly.opened_log import open_home_log
+    from foregate.cli.plan.plan_finding import list_log_plans, summarise_plan
+    from foregate.cli.terminal.scripting import to_json_line
 
-    with opened_log() as log:
-        found = plans_of(log)
+    with open_home_log() as log:
+        found = list_log_plans(log)
     if as_json:
-        typer.echo(one_line([about(entry) for entry in found]))
+        typer.echo(to_json_line([summarise_plan(entry) for entry in found]))
         return
     console = Console()
-    for line in lines_of(found, console.width if console.is_terminal else 0):
+    for line in format_plans(found, console.width if console.is_terminal else 0):
         typer.echo(line)
     if not found:
         typer.echo("there are no plans yet; `foregate plan` makes one", err=True)
 
 
-def lines_of(plans: Sequence[PlanEntry], width: int) -> Iterator[str]:
+def format_plans(plans: Sequence[PlanEntry], width: int) -> Iterator[str]:
     """Yield a line for each plan below one that names the columns; goals end at `width` columns, with 0 at 48."""
-    from foregate.cli.terminal.visible import shortened, visible
+    from foregate.cli.terminal.visible import make_visible, shorten_text
 
     rows = [
         (
-            visible(entry.name),
-            visible(entry.state.proposed[:16].replace("T", " ")),
-            f"{entry.count('done')}/{len(entry.state.steps)}",
-            str(entry.count("failed") or "-"),
-            visible(entry.standing),
+            make_visible(entry.name),
+            make_visible(entry.state.proposed[:16].replace("T", " ")),
+            f"{entry.count_tasks('done')}/{len(entry.state.steps)}",
+            str(entry.count_tasks("failed") or "-"),
+            make_visible(entry.standing),
         )
         for entry in plans
     ]
@@ -75,8 +75,8 @@ def lines_of(plans: Sequence[PlanEntry], width: int) -> Iterator[str]:
     wide = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     for number, row in enumerate((heads, *rows) if rows else ()):
         line = "  ".join(f"{cell:<{room}}" for cell, room in zip(row, wide, strict=True))
-        goal = plans[number - 1].state.known.goal if number else "GOAL"
-        yield f"{line}  {shortened(goal, max(8, width - len(line) - 2) if width else 48)}"
+        goal = plans[number - 1].state.current_plan.goal if number else "GOAL"
+        yield f"{line}  {shorten_text(goal, max(8, width - len(line) - 2) if width else 48)}"
 
 
 @app.command("show")
@@ -84,34 +84,38 @@ def show(plan: PlanName, as_json: options.AsJson = False) -> None:
     """Show a plan, and the status and result of each of its tasks."""
     from rich.console import Console
 
-    from foregate.cli.plan.plan_finding import about, find_plan
-    from foregate.cli.plan.plan_sheet import came_of
-    from foregate.cli.terminal.flow import barred
-    from foregate.cli.terminal.layout import labelled
-    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.plan.plan_finding import find_plan, summarise_plan
+    from foregate.cli.plan.plan_sheet import format_step_outcome
+    from foregate.cli.terminal.flow import format_barred
+    from foregate.cli.terminal.layout import format_labelled
+    from foregate.cli.terminal.scripting import to_json_line
     from foregate.schemas import codec
 
     entry = find_plan(plan)
     if as_json:
         results = [step.result for step in entry.state.steps.values()]
         tasks = [codec.dump(result) | {"success": result.success} for result in results]
-        told: dict[str, Json] = {"plan": codec.dump(entry.state.known), "results": tasks, "answer": entry.state.answer}
-        typer.echo(one_line(about(entry) | told))
+        told: dict[str, Json] = {
+            "plan": codec.dump(entry.state.current_plan),
+            "results": tasks,
+            "answer": entry.state.answer,
+        }
+        typer.echo(to_json_line(summarise_plan(entry) | told))
         return
     console = Console(highlight=False, emoji=False, markup=False)
-    for row in labelled("plan", f"{entry.state.known.goal} ({entry.standing})", console.width, "bold"):
+    for row in format_labelled("plan", f"{entry.state.current_plan.goal} ({entry.standing})", console.width, "bold"):
         console.print(row)
     for step in entry.state.steps.values():
-        for row in came_of(step, console.width):
+        for row in format_step_outcome(step, console.width):
             console.print(row)
     if entry.state.answer:
-        console.print(barred(entry.state.answer, console.width))
+        console.print(format_barred(entry.state.answer, console.width))
 
 
 @app.command("resume")
 @opens_session(without=("workspace",))
 def resume(
-    setting: Setting,
+    setting: SessionOptions,
     plan: PlanName,
     say: Annotated[str, typer.Option("--say", metavar="WORDS", help="The answer to what the plan asked.")] = "",
     failed: Annotated[
@@ -130,27 +134,27 @@ def resume(
     setting.resume = name
 
     async def go(work: PlanWork) -> Course:
-        from foregate.agent.planning.run.next_step import undecided
+        from foregate.agent.planning.run.next_step import list_undecided
         from foregate.agent.planning.run.step_change import decide
 
         task = work.opened.session.state.task
         if not work.state.running or task is None:
             raise UsageError(f"this plan is not under way; `foregate plans retry {name}` or `foregate execute {name}`")
         if task.paused == "needs_input":
-            words = say or await asked(work, task.question)
+            words = say or await ask_person(work, task.question)
             await work.opened.session.record_message(words)
         if choice := WAYS.get(failed) or (None if work.terminal.interactive else "go_on"):
-            for step_failed in undecided(work.state):
+            for step_failed in list_undecided(work.state):
                 await decide(work.opened.session, work.state, step_failed, choice)
-        return await work.carry_on(desk := work.desk, desk.run(work.state, step=step))
+        return await work.run_plan(desk := work.desk, desk.run(work.state, step=step))
 
-    raise typer.Exit(wait(go_on(setting, go, as_json)))
+    raise typer.Exit(run_async(go_on(setting, go, as_json)))
 
 
-async def asked(work: PlanWork, question: str) -> str:
+async def ask_person(work: PlanWork, question: str) -> str:
     """Return the person's answer to a question of the plan; raise UsageError where there is none."""
-    work.screen.asks(question)
-    words = await work.terminal.answer("you> ")
+    work.screen.show_question(question)
+    words = await work.terminal.read_answer("you> ")
     if not words or not words.strip():
         raise UsageError("the plan waits for an answer; give it with --say")
     return words
@@ -159,7 +163,7 @@ async def asked(work: PlanWork, question: str) -> str:
 @app.command("retry")
 @opens_session(without=("workspace",))
 def retry(
-    setting: Setting,
+    setting: SessionOptions,
     plan: PlanName,
     task: Annotated[int, typer.Option("--task", metavar="N", help="Only this task.")] = 0,
     yes: Yes = False,
@@ -174,12 +178,12 @@ def retry(
     setting.resume = name
 
     async def go(work: PlanWork) -> Course:
-        from foregate.agent.planning.confirm.control import retry as make_pending
+        from foregate.agent.planning.confirm.control import reset_failed_tasks as make_pending
 
         await make_pending(work.opened.session, work.state, task)
         return await work.take_through(yes=yes, step=step)
 
-    raise typer.Exit(wait(go_on(setting, go, as_json)))
+    raise typer.Exit(run_async(go_on(setting, go, as_json)))
 
 
 @app.command("resolve")
@@ -194,34 +198,34 @@ def resolve(
 ) -> None:
     """Record the outcome of a call that is unknown. Without --done or --not-done Foregate only tries to find it out."""
     from foregate.cli.plan.plan_finding import newest_plan
-    from foregate.cli.terminal.scripting import one_line
-    from foregate.cli.terminal.visible import visible
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.visible import make_visible
     from foregate.evidence.state.transcript import CAME
 
     if done and not_done:
         raise UsageError("--done and --not-done exclude each other; choose one")
     name = newest_plan(plan).session
-    found, left = wait(_resolve(name, call, "done" if done else "not_done" if not_done else None))
+    found, left = run_async(_resolve_call(name, call, "done" if done else "not_done" if not_done else None))
     if as_json:
-        typer.echo(one_line({"session": name, "found": [one._asdict() for one in found], "unknown": list(left)}))
+        typer.echo(to_json_line({"session": name, "found": [one._asdict() for one in found], "unknown": list(left)}))
     else:
         for one in found:
             typer.echo(f"{one.call} {CAME[one.outcome]}")
         for known, what in left.items():
-            typer.echo(f"foregate: nobody knows whether {visible(what)} ({known}) took effect", err=True)
+            typer.echo(f"foregate: nobody knows whether {make_visible(what)} ({known}) took effect", err=True)
         if not found and not left:
             typer.echo("the outcome of every call is known")
     raise typer.Exit(ERROR if left else COMPLETED)
 
 
-async def _resolve(name: str, call: str, said: KnownOutcome | None) -> tuple[list[Found], dict[str, str]]:
-    from foregate.agent.effects.reconcile import open_calls, settle
+async def _resolve_call(name: str, call: str, said: KnownOutcome | None) -> tuple[list[ReconciledCall], dict[str, str]]:
+    from foregate.agent.effects.reconcile import list_open_calls, resolve_outcomes
     from foregate.assembly.open import REHEARSAL, open_session
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.setting import SessionOptions
 
-    opened = await open_session(Setting(model=REHEARSAL, resume=name))
+    opened = await open_session(SessionOptions(model=REHEARSAL, resume=name))
     try:
-        return await settle(opened.session, call, said), open_calls(opened.session)
+        return await resolve_outcomes(opened.session, call, said), list_open_calls(opened.session)
     finally:
         await opened.close(end=False)
 
@@ -230,20 +234,20 @@ async def _resolve(name: str, call: str, said: KnownOutcome | None) -> tuple[lis
 def rollback(plan: PlanName, config: options.ConfigFile = None, as_json: options.AsJson = False) -> None:
     """Undo what a plan did, newest first; what cannot be undone is named, and the exit code is 1."""
     from foregate.cli.plan.plan_finding import newest_plan
-    from foregate.cli.terminal.scripting import one_line
-    from foregate.cli.terminal.visible import visible
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.visible import make_visible
 
     entry = newest_plan(plan)
     if not entry.state.confirmed:
         raise UsageError("this plan has not run, so there is nothing to take back")
-    undone, left = wait(_roll_back(entry.session, config))
+    undone, left = run_async(_roll_back(entry.session, config))
     if as_json:
-        typer.echo(one_line({"session": entry.session, "undone": undone, "not_undone": left}))
+        typer.echo(to_json_line({"session": entry.session, "undone": undone, "not_undone": left}))
     else:
         for what in undone:
-            typer.echo(f"taken back: {visible(what)}")
+            typer.echo(f"taken back: {make_visible(what)}")
         for what in left:
-            typer.echo(f"foregate: not undone: {visible(what)}", err=True)
+            typer.echo(f"foregate: not undone: {make_visible(what)}", err=True)
         if not undone and not left:
             typer.echo("there was nothing to take back")
     raise typer.Exit(ERROR if left else COMPLETED)
@@ -251,15 +255,15 @@ def rollback(plan: PlanName, config: options.ConfigFile = None, as_json: options
 
 async def _roll_back(name: str, config: Path | None) -> tuple[list[str], list[str]]:
     """Return what was undone, and what could not be."""
-    from foregate.agent.planning.confirm.control import follow, roll_back
+    from foregate.agent.planning.confirm.control import follow_plan, roll_back_plans
     from foregate.assembly.open import REHEARSAL, open_session
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.setting import SessionOptions
 
-    opened = await open_session(Setting(model=REHEARSAL, config=config, resume=name))
+    opened = await open_session(SessionOptions(model=REHEARSAL, config=config, resume=name))
     try:
-        state = await follow(opened.session)
-        before = state.undone
-        left = await roll_back(opened.session, state)
-        return [f"{call.tool} {call.target}".strip() for call in state.undone if call not in before], left
+        state = await follow_plan(opened.session)
+        before = state.calls_undone
+        left = await roll_back_plans(opened.session, state)
+        return [f"{call.tool} {call.target}".strip() for call in state.calls_undone if call not in before], left
     finally:
         await opened.close()

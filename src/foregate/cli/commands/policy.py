@@ -24,20 +24,20 @@ def show(
     """Show what your files change in the default policy, or with --effective everything."""
     import os
 
-    from foregate.assembly.open import policy_file
-    from foregate.cli.terminal.scripting import one_line
-    from foregate.cli.terminal.visible import visible
-    from foregate.policy.source.load import load
-    from foregate.policy.source.show import data
-    from foregate.policy.source.show import show as lines_of
+    from foregate.assembly.open import find_policy_file
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.visible import make_visible
+    from foregate.policy.source.load import load_policy_layers
+    from foregate.policy.source.show import build_policy_rows
+    from foregate.policy.source.show import format_policy as lines_of
 
-    loaded = load(policy_file(policy, os.environ), existing(workspace))
+    loaded = load_policy_layers(find_policy_file(policy, os.environ), require_folder(workspace))
     if as_json:
-        rows = data(loaded, effective)
-        typer.echo(one_line({"hash": loaded.policy.hash, "sources": list(loaded.sources), "values": rows}))
+        rows = build_policy_rows(loaded, effective)
+        typer.echo(to_json_line({"hash": loaded.policy.hash, "sources": list(loaded.sources), "values": rows}))
         return
     for line in lines_of(loaded, effective):
-        typer.echo(visible(line))
+        typer.echo(make_visible(line))
 
 
 @app.command("check", short_help="Check a policy file.")
@@ -50,21 +50,21 @@ def check(
     Warnings, about what may not mean what it looks like, change nothing.
     """
     from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
-    from foregate.cli.terminal.scripting import one_line
-    from foregate.cli.terminal.visible import visible
-    from foregate.policy.source.load import check as problems_of
-    from foregate.policy.source.load import file_of, surprises
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.visible import make_visible
+    from foregate.policy.source.load import check_policy_file as problems_of
+    from foregate.policy.source.load import list_surprises, resolve_policy_file
 
-    named = file_of(file)
+    named = resolve_policy_file(file)
     problems = problems_of(named)
-    warnings = [] if problems else surprises(named)
+    warnings = [] if problems else list_surprises(named)
     if as_json:
-        typer.echo(one_line({"usable": not problems, "problems": problems, "warnings": warnings}))
+        typer.echo(to_json_line({"usable": not problems, "problems": problems, "warnings": warnings}))
     else:
         for sentence in (*problems, *(f"warning: {warning}" for warning in warnings)):
-            typer.echo(f"foregate: {visible(sentence)}", err=True)
+            typer.echo(f"foregate: {make_visible(sentence)}", err=True)
         if not problems:
-            typer.echo(visible(f"{file}: usable"))
+            typer.echo(make_visible(f"{file}: usable"))
     raise typer.Exit(USAGE if problems else COMPLETED)
 
 
@@ -77,36 +77,36 @@ def what_if(
     """Judge recorded turns again as `foregate chat --policy FILE` would have, and show what comes out differently."""
     from foregate.assembly.home import Home, find_sessions
     from foregate.audit.what_if import WhatIf
-    from foregate.cli.commands.what_if import lines_of, summary_json
+    from foregate.cli.commands.what_if import build_summary_json, format_changes
     from foregate.cli.terminal.exit_codes import USAGE
-    from foregate.cli.terminal.scripting import one_line
-    from foregate.cli.terminal.visible import visible
-    from foregate.cli.terminal.waiting import wait
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.visible import make_visible
+    from foregate.cli.terminal.waiting import run_async
     from foregate.policy.source.layers import read_layer
-    from foregate.policy.source.load import check as problems_of
-    from foregate.policy.source.load import file_of
+    from foregate.policy.source.load import check_policy_file as problems_of
+    from foregate.policy.source.load import resolve_policy_file
 
-    named = file_of(file)
+    named = resolve_policy_file(file)
     if problems := problems_of(named):
         for problem in problems:
-            typer.echo(f"foregate: {visible(problem)}", err=True)
+            typer.echo(f"foregate: {make_visible(problem)}", err=True)
         raise typer.Exit(USAGE)
-    log = Home.open().log()
+    log = Home.open().open_log()
     try:
         judged = WhatIf(log, read_layer(named, named.name, trusted=True))
-        rows = judged.rows(wait(find_sessions(log, sessions or ())))
+        rows = judged.find_changes(run_async(find_sessions(log, sessions or ())))
         if as_json:
             for row in rows:
-                typer.echo(one_line(row.to_json()))
-            typer.echo(one_line(summary_json(judged.tally, named.name)))
+                typer.echo(to_json_line(row.to_json()))
+            typer.echo(to_json_line(build_summary_json(judged.tally, named.name)))
         else:
-            for line in lines_of(rows, judged.tally, named.name):
+            for line in format_changes(rows, judged.tally, named.name):
                 typer.echo(line)
     finally:
         log.close()
 
 
-def existing(workspace: Path) -> Path:
+def require_folder(workspace: Path) -> Path:
     """Return the workspace's path; raise WorkspaceError when it is no folder."""
     from foregate.agent.workspace.local import LocalWorkspace
 

@@ -8,42 +8,42 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.session_options import opens_session
-from foregate.cli.terminal.waiting import wait
+from foregate.cli.terminal.waiting import run_async
 
 if TYPE_CHECKING:
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.setting import SessionOptions
 
 
 @opens_session(without=("workspace",))
 def resume(
-    setting: Setting,
+    setting: SessionOptions,
     session: options.SessionName,
 ) -> None:
     """Answer what a session waits for, and see its task through; `foregate chat --resume` goes on talking."""
 
     setting.resume = session
-    raise typer.Exit(wait(_resume(setting)))
+    raise typer.Exit(run_async(_resume_session(setting)))
 
 
-async def _resume(setting: Setting) -> int:
+async def _resume_session(setting: SessionOptions) -> int:
     from foregate.agent.loop.runner import run
-    from foregate.cli.chat.seat import seated
+    from foregate.cli.chat.seat import open_terminal_session
     from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
 
-    async with seated(setting) as chat:
+    async with open_terminal_session(setting) as chat:
         chat.greet()
         session = chat.session
         if session.state.task is None:
             chat.screen.say("nothing waits in this session")
             return COMPLETED
-        await chat.pick_up()
+        await chat.resume_open_task()
         while (task := session.state.task) is not None and task.paused == "needs_input":
             try:
-                text = await chat.terminal.line("you> ")
+                text = await chat.terminal.read_line("you> ")
             except KeyboardInterrupt:
                 continue
             if text is None:
                 return STATUS["needs_input"]
             if text.strip():
-                await chat.work(run(session, text))
+                await chat.run_steps(run(session, text))
         return STATUS[chat.outcome.status] if chat.outcome is not None else COMPLETED

@@ -10,18 +10,18 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.session_options import opens_session
-from foregate.cli.terminal.waiting import wait
+from foregate.cli.terminal.waiting import run_async
 
 if TYPE_CHECKING:
     from foregate.agent.session.result import RunResult
-    from foregate.assembly.open import Opened
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.open import OpenSession
+    from foregate.assembly.setting import SessionOptions
     from foregate.cli.terminal.screen import Screen
 
 
 @opens_session()
 def run(
-    setting: Setting,
+    setting: SessionOptions,
     task: Annotated[str, typer.Argument(metavar="TASK", help="What to do; `-` reads it from standard input.")],
     dry_run: options.DryRun = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
@@ -37,25 +37,25 @@ def run(
     if not text.strip():
         raise UsageError("the task is empty; say what to do")
     setting.dry_run = dry_run
-    outcome = wait(_run(setting, text, as_json, events))
+    outcome = run_async(_run_task(setting, text, as_json, events))
     raise typer.Exit(STATUS[outcome.status])
 
 
-async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> RunResult:
+async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: bool) -> RunResult:
     import asyncio
 
     from foregate.agent.loop.runner import run as run_task
     from foregate.assembly.open import open_session
-    from foregate.cli.terminal.colours import CARE, console
+    from foregate.cli.terminal.colours import CARE, build_console
     from foregate.cli.terminal.interrupting import interruptible
     from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.scripting import event_line
+    from foregate.cli.terminal.scripting import format_event_line
 
-    screen, out = Screen(console(stderr=True), narrate=False), sys.stdout
+    screen, out = Screen(build_console(stderr=True), narrate=False), sys.stdout
     if events:
-        setting.listeners = [lambda event: print(event_line(event), file=out, flush=True)]
+        setting.listeners = [lambda event: print(format_event_line(event), file=out, flush=True)]
     elif not as_json:
-        setting.listeners = [screen.hear]
+        setting.listeners = [screen.show_event]
     opened = await open_session(setting)
     try:
         if not (as_json or events):
@@ -64,31 +64,31 @@ async def _run(setting: Setting, text: str, as_json: bool, events: bool) -> RunR
         with redirect_stdout(sys.stderr), interruptible(asyncio.ensure_future(run_task(opened.session, text))) as task:
             outcome = await task  # what a tool prints is no answer
         screen.idle()
-        await report(opened, outcome, screen, as_json, events)
+        await print_report(opened, outcome, screen, as_json, events)
     finally:
         screen.idle()
         await opened.close()
     return outcome
 
 
-async def report(opened: Opened, outcome: RunResult, screen: Screen, as_json: bool, events: bool) -> None:
+async def print_report(opened: OpenSession, outcome: RunResult, screen: Screen, as_json: bool, events: bool) -> None:
     """Print the answer to standard output, and what is in the way to standard error.
 
     Bars tell the model's words from Foregate's on a terminal; into a file or a pipe goes the bare text.
     """
-    from foregate.cli.terminal.colours import console
+    from foregate.cli.terminal.colours import build_console
     from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.scripting import outcome_json
-    from foregate.cli.terminal.visible import visible
+    from foregate.cli.terminal.scripting import format_outcome
+    from foregate.cli.terminal.visible import make_visible
 
     if as_json:
-        typer.echo(await outcome_json(opened, outcome))
+        typer.echo(await format_outcome(opened, outcome))
     elif not events:
         if sys.stdout.isatty():
-            answer = Screen(console())
-            answer.show(outcome.said)
-            answer.added(outcome)
+            answer = Screen(build_console())
+            answer.show(outcome.model_text)
+            answer.show_remark(outcome)
         elif outcome.text:
-            typer.echo(visible(outcome.text, lines=True))
-        screen.reported(outcome)
+            typer.echo(make_visible(outcome.text, lines=True))
+        screen.show_report(outcome)
         screen.say(f"session {opened.name}", "dim")

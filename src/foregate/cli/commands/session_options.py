@@ -1,4 +1,7 @@
-"""The options of every command that opens a session, said once. Such a command is given the `Setting` they make."""
+"""The options of every command that opens a session, said once.
+
+Such a command is given the `SessionOptions` they make.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., N
     """
     shared = {name: about for name, about in _SHARED.items() if name not in without}
 
-    def taking(command: Callable[..., None]) -> Callable[..., None]:
+    def wrap_command(command: Callable[..., None]) -> Callable[..., None]:
         del command.__annotations__["setting"]  # its type is loaded only when a command runs
         own = inspect.signature(command, eval_str=True).parameters
         parameters = [parameter for parameter in own.values() if parameter.name != "setting"]
@@ -39,17 +42,17 @@ def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., N
             parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
 
         @wraps(command)
-        def asked(**given: Any) -> None:
-            from foregate.assembly.setting import Setting
+        def run_command(**given: Any) -> None:
+            from foregate.assembly.setting import SessionOptions
 
             said = {name: given.pop(name) for name in shared}
             modules = said.pop("tools", None) or ()
             if "mcp" in said:
-                said["mcp"] = options.servers(said["mcp"])
-            command(setting=Setting(**said, tool_modules=modules), **given)
+                said["mcp"] = options.choose_servers_file(said["mcp"])
+            command(setting=SessionOptions(**said, tool_modules=modules), **given)
 
-        asked.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        asked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        return asked
+        run_command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        run_command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run_command
 
-    return taking
+    return wrap_command

@@ -10,7 +10,7 @@ from foregate.schemas.errors import UsageError
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def moment(text: str, now: datetime | None = None) -> datetime:
+def parse_moment(text: str, now: datetime | None = None) -> datetime:
     """Return the moment: `2026-01-31`, `2026-01-31T08:00` (UTC unless it says otherwise), or `90m`, `12h`, `7d`, `2w`.
 
     Raises UsageError for anything else.

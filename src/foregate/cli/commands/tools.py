@@ -11,12 +11,12 @@ import typer
 
 from foregate.cli.commands import options, tools_serve
 from foregate.cli.commands.session_options import opens_session
-from foregate.cli.terminal.waiting import wait
+from foregate.cli.terminal.waiting import run_async
 
 if TYPE_CHECKING:
     from foregate.agent.tools.mcp.mcp_tools import McpTools
-    from foregate.agent.tools.mcp.server import Server
-    from foregate.assembly.setting import Setting
+    from foregate.agent.tools.mcp.server import ReviewedServer
+    from foregate.assembly.setting import SessionOptions
     from foregate.policy.policy import Policy
     from foregate.schemas.strict_json import Json
     from foregate.schemas.tool_spec import ToolSpec
@@ -40,39 +40,39 @@ def about() -> None:
 
 @app.command("list")
 @opens_session(without=_TALKING)
-def list_tools(setting: Setting, as_json: options.AsJson = False) -> None:
+def list_tools(setting: SessionOptions, as_json: options.AsJson = False) -> None:
     """List the tools a session is offered, with effect, capabilities and source; MCP servers are started for it."""
-    wait(_list(setting, as_json))
+    run_async(_print_tools(setting, as_json))
 
 
 @app.command("pin")
 @opens_session(without=_OTHERS)
 def pin(
-    setting: Setting,
+    setting: SessionOptions,
     server: ServerName,
     tool: Annotated[str, typer.Argument(metavar="[TOOL]", help="Only this tool of it.", show_default=False)] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Pin without asking, for scripts.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what an MCP server says of its tools now, and pin it: from then on they are offered, exactly so."""
-    wait(_pin(setting, server, tool, yes, as_json))
+    run_async(_pin_tools(setting, server, tool, yes, as_json))
 
 
 @app.command("diff")
 @opens_session(without=_OTHERS)
 def diff(
-    setting: Setting,
+    setting: SessionOptions,
     server: Annotated[
         str, typer.Argument(metavar="[SERVER]", help="An MCP server by its name; all without.", show_default=False)
     ] = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Show how tools of MCP servers differ from what was pinned. The exit code is 1 where any does."""
-    raise typer.Exit(wait(_diff(setting, server, as_json)))
+    raise typer.Exit(run_async(_print_differences(setting, server, as_json)))
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class SessionTools:
     """What a session would be offered under `policy`: tools of this process or of a runtime, and MCP servers, started.
 
     `notes` are sentences a person should read.
@@ -85,7 +85,7 @@ class Offer:
 
 
 @asynccontextmanager
-async def started(setting: Setting, only: str = "") -> AsyncIterator[Offer]:
+async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIterator[SessionTools]:
     """Yield what a session would be offered, with all MCP servers or only the one named.
 
     Raises UsageError where there is no such server, and where a runtime cannot be used.
@@ -93,9 +93,9 @@ async def started(setting: Setting, only: str = "") -> AsyncIterator[Offer]:
     from foregate.agent.session.delegation import DELEGATE, may_delegate
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.home import Home
-    from foregate.assembly.mcp import configured_servers, start_servers
+    from foregate.assembly.mcp import read_mcp_servers, start_servers
     from foregate.assembly.open import choose_policy, local_tools
-    from foregate.assembly.remote import reached, remarks_on, remote_tools
+    from foregate.assembly.remote import connect_runtime, list_remarks, open_remote_tools
     from foregate.schemas.errors import UsageError
 
     space = LocalWorkspace(setting.workspace)
@@ -103,11 +103,11 @@ async def started(setting: Setting, only: str = "") -> AsyncIterator[Offer]:
     notes: Sequence[str] = ()
     try:
         _, policy = choose_policy(setting, space.root)
-        configured, _ = configured_servers(setting)
-        runtime = await reached(setting, policy, None)
+        configured, _ = read_mcp_servers(setting)
+        runtime = await connect_runtime(setting, policy, None)
         if runtime is not None:
-            specs = list(remote_tools(runtime).specs())
-            configured, notes = [], remarks_on(policy, configured)
+            specs = list(open_remote_tools(runtime).specs())
+            configured, notes = [], list_remarks(policy, configured)
         else:
             specs = list(local_tools(setting, space, policy, Home(Home.path()).memory).specs())
         specs += [DELEGATE] if may_delegate(policy) else []
@@ -119,7 +119,7 @@ async def started(setting: Setting, only: str = "") -> AsyncIterator[Offer]:
                 raise UsageError(f"there is no MCP server `{only}`; there are: {known}")
         if configured:
             servers = await start_servers(configured, setting, policy, space)
-        yield Offer(policy, specs, servers, notes)
+        yield SessionTools(policy, specs, servers, notes)
     finally:
         if servers is not None:
             await servers.close()
@@ -128,92 +128,97 @@ async def started(setting: Setting, only: str = "") -> AsyncIterator[Offer]:
         space.close()
 
 
-async def _list(setting: Setting, as_json: bool) -> None:
-    from foregate.cli.terminal.scripting import one_line
-    from foregate.cli.terminal.visible import visible
+async def _print_tools(setting: SessionOptions, as_json: bool) -> None:
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.visible import make_visible
     from foregate.schemas import codec
 
-    async with started(setting) as offer:
+    async with open_session_tools(setting) as offer:
         policy, servers = offer.policy, offer.servers
-        rows: list[Json] = [{**codec.dump(spec), "in_force": in_force(spec, policy)} for spec in offer.specs]
-        told = [row_of(spec, policy) for spec in offer.specs]
+        rows: list[Json] = [{**codec.dump(spec), "in_force": apply_policy(spec, policy)} for spec in offer.specs]
+        told = [format_tool_row(spec, policy) for spec in offer.specs]
         for server in servers.servers if servers is not None else ():
-            for spec, tool in described(servers, server):
+            for spec, tool in list_definitions(servers, server):
                 state, problem = tool["state"], tool["problem"]
-                about = {"in_force": in_force(spec, policy), "state": state, "problem": problem}
+                about = {"in_force": apply_policy(spec, policy), "state": state, "problem": problem}
                 rows.append({**codec.dump(spec), **about})
-                told.append(row_of(spec, policy, f"{state}{': ' if problem else ''}{problem}"))
+                told.append(format_tool_row(spec, policy, f"{state}{': ' if problem else ''}{problem}"))
         failed = servers.failed if servers is not None else {}
         if as_json:
             rows += [{"provenance": f"mcp:{name}", "state": "failed", "problem": why} for name, why in failed.items()]
-            typer.echo(one_line(rows))
+            typer.echo(to_json_line(rows))
             return
         for note in offer.notes:
             typer.echo(note, err=True)
-        told += [f"{visible(name):<18} not available: {visible(why)}" for name, why in failed.items()]
+        told += [f"{make_visible(name):<18} not available: {make_visible(why)}" for name, why in failed.items()]
     for line in told:
         typer.echo(line)
 
 
-def described(servers: McpTools | None, server: Server) -> list[tuple[ToolSpec, Mapping[str, Json]]]:
+def list_definitions(servers: McpTools | None, server: ReviewedServer) -> list[tuple[ToolSpec, Mapping[str, Json]]]:
     """Return what a server lists: each tool as a specification, and how it stands to its pin."""
-    from foregate.agent.tools.mcp.definition import bare_spec, spec_of
-    from foregate.agent.tools.mcp.review import described as told
+    from foregate.agent.tools.mcp.definition import build_bare_spec, build_spec
+    from foregate.agent.tools.mcp.review import describe_tool as told
     from foregate.schemas.json_object import as_object
 
     assert servers is not None
     pins = servers.pins.of(server.name)
     return [
-        (bare_spec(d) if d.problem else spec_of(d, server.configuration, server.policy), as_object(told(d, pins)))
+        (
+            build_bare_spec(d) if d.problem else build_spec(d, server.configuration, server.policy),
+            as_object(told(d, pins)),
+        )
         for d in server.definitions
     ]
 
 
-def in_force(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
+def apply_policy(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
     """Return what a policy makes of what a tool declares: its effect before a look at a call, and each capability."""
     from msgspec.structs import asdict
 
-    from foregate.policy.risk.facts import believed, capabilities_in_force, declared_effect
+    from foregate.policy.risk.facts import effect_of_tool, is_believed, merge_capabilities
 
     entry = policy.tools.get(spec.name)
-    able = capabilities_in_force(spec, entry, believed(spec, policy))
-    return {"effect": declared_effect(spec, entry, policy).value, "capabilities": asdict(able)}
+    able = merge_capabilities(spec, entry, is_believed(spec, policy))
+    return {"effect": effect_of_tool(spec, entry, policy).value, "capabilities": asdict(able)}
 
 
-def row_of(spec: ToolSpec, policy: Policy, state: str = "") -> str:
+def format_tool_row(spec: ToolSpec, policy: Policy, state: str = "") -> str:
     """Return the row of a tool: name, effect and capabilities as the policy has them, whose it is, and who says so."""
-    from foregate.cli.terminal.visible import visible
-    from foregate.policy.risk.facts import believed
+    from foregate.cli.terminal.visible import make_visible
+    from foregate.policy.risk.facts import is_believed
     from foregate.schemas.json_object import get_object
 
-    entry, found = policy.tools.get(spec.name), in_force(spec, policy)
-    undeclared = entry is None and (not believed(spec, policy) or spec.capabilities is None)
+    entry, found = policy.tools.get(spec.name), apply_policy(spec, policy)
+    undeclared = entry is None and (not is_believed(spec, policy) or spec.capabilities is None)
     able = get_object(found, "capabilities")
     flags = ["undeclared"] if undeclared else [flag for flag in FLAGS if able[flag]]
     about = [] if spec.provenance == "builtin" else [spec.provenance]
     about += [state] if state else []
-    about += [f"says {spec.effect.value}"] if spec.elsewhere and not believed(spec, policy) else []
+    about += [f"says {spec.effect.value}"] if spec.is_elsewhere and not is_believed(spec, policy) else []
     about += ["as the policy says"] if entry is not None else []
-    return visible(f"{spec.name:<18} {found['effect']:<12} {', '.join(flags)}{'  ' if about else ''}{', '.join(about)}")
+    return make_visible(
+        f"{spec.name:<18} {found['effect']:<12} {', '.join(flags)}{'  ' if about else ''}{', '.join(about)}"
+    )
 
 
-async def _pin(setting: Setting, name: str, tool: str, yes: bool, as_json: bool) -> None:
+async def _pin_tools(setting: SessionOptions, name: str, tool: str, yes: bool, as_json: bool) -> None:
     from foregate.agent.session.session_log import utc_now
-    from foregate.agent.tools.mcp.pins import state_of
-    from foregate.agent.tools.mcp.review import review
+    from foregate.agent.tools.mcp.pins import get_pin_state
+    from foregate.agent.tools.mcp.review import build_review
     from foregate.assembly.home import Home
-    from foregate.cli.terminal.colours import console
+    from foregate.cli.terminal.colours import build_console
     from foregate.cli.terminal.person import PersonAtTerminal
     from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.scripting import one_line
+    from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.terminal import Terminal
-    from foregate.cli.terminal.tools_sheet import tools_sheet
+    from foregate.cli.terminal.tools_sheet import format_tools
     from foregate.schemas.errors import UsageError
 
-    screen, terminal = Screen(console(stderr=as_json)), Terminal()
-    async with started(setting, name) as offer:
+    screen, terminal = Screen(build_console(stderr=as_json)), Terminal()
+    async with open_session_tools(setting, name) as offer:
         servers = offer.servers
-        server = running(servers, name)
+        server = find_running_server(servers, name)
         Home.open(setting.environ)
         assert servers is not None
         pins = servers.pins.of(name)
@@ -221,51 +226,55 @@ async def _pin(setting: Setting, name: str, tool: str, yes: bool, as_json: bool)
         if not known:
             which = f"no tool `{tool}`; `foregate tools list` names those there are" if tool else "no tools"
             raise UsageError(f"the server `{name}` has {which}")
-        asked = [d for d in known if state_of(d, pins) in ("new", "changed")]
-        need = review(server.configuration, known, pins)
+        asked = [d for d in known if get_pin_state(d, pins) in ("new", "changed")]
+        need = build_review(server.configuration, known, pins)
         if asked and not yes:
             if not terminal.interactive:
                 raise UsageError("nobody is here to look at the tools; run this at a terminal, or pin with --yes")
             reply = await PersonAtTerminal(screen, terminal).answer(need)
             asked = asked if reply is not None and reply.choice == "yes" else []
         elif not as_json:
-            screen.rows(tools_sheet(need.request, keys=False, width=screen.console.width))
+            screen.rows(format_tools(need.request, keys=False, width=screen.console.width))
         if asked:
             servers.pins.pin(asked, utc_now())
         if as_json:
-            typer.echo(one_line([{"tool": d.full_name, "hash": d.hash} for d in asked]))
+            typer.echo(to_json_line([{"tool": d.full_name, "hash": d.hash} for d in asked]))
         else:
             screen.say(f"{len(asked)} pinned" if asked else "nothing was pinned")
 
 
-async def _diff(setting: Setting, name: str, as_json: bool) -> int:
-    from foregate.agent.tools.mcp.review import gone
-    from foregate.cli.terminal.colours import console
-    from foregate.cli.terminal.diff import unified
+async def _print_differences(setting: SessionOptions, name: str, as_json: bool) -> int:
+    from foregate.agent.tools.mcp.review import describe_unlisted
+    from foregate.cli.terminal.colours import build_console
+    from foregate.cli.terminal.diff import format_unified
     from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.scripting import one_line
-    from foregate.cli.terminal.tools_sheet import lines_of, tool_rows
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.tools_sheet import diff_tool, format_tool
     from foregate.schemas.json_object import as_object
 
-    screen = Screen(console())
+    screen = Screen(build_console())
     found: list[Mapping[str, Json]] = []
-    async with started(setting, name) as offer:
+    async with open_session_tools(setting, name) as offer:
         servers = offer.servers
         for server in servers.servers if servers is not None else ():
             if name:
-                running(servers, name)
-            found += [tool for _, tool in described(servers, server) if tool["state"] != "pinned"]
+                find_running_server(servers, name)
+            found += [tool for _, tool in list_definitions(servers, server) if tool["state"] != "pinned"]
             if servers is not None and server.name not in servers.failed:
-                found += map(as_object, gone(server.name, server.definitions, servers.pins.of(server.name)))
+                found += map(
+                    as_object, describe_unlisted(server.name, server.definitions, servers.pins.of(server.name))
+                )
         failed = servers.failed if servers is not None else {}
     if as_json:
         keys = ("tool", "state", "problem")
-        told: list[Json] = [{**{key: tool[key] for key in keys}, "diff": unified(lines_of(tool))} for tool in found]
+        told: list[Json] = [
+            {**{key: tool[key] for key in keys}, "diff": format_unified(diff_tool(tool))} for tool in found
+        ]
         told += [{"server": which, "state": "failed", "problem": why} for which, why in failed.items()]
-        typer.echo(one_line(told))
+        typer.echo(to_json_line(told))
     else:
         for tool in found:
-            screen.rows(list(tool_rows(tool, screen.console.width, details=True)))
+            screen.rows(list(format_tool(tool, screen.console.width, details=True)))
         for which, why in failed.items():
             screen.row(f"MCP server `{which}` is not available: {why}")
         if not found and not failed:
@@ -273,7 +282,7 @@ async def _diff(setting: Setting, name: str, as_json: bool) -> int:
     return 1 if found or failed else 0
 
 
-def running(servers: McpTools | None, name: str) -> Server:
+def find_running_server(servers: McpTools | None, name: str) -> ReviewedServer:
     """Return the one server that was started; raise UsageError where it could not be."""
     from foregate.schemas.errors import UsageError
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from foregate.cli.commands import options
-from foregate.cli.terminal.waiting import wait
+from foregate.cli.terminal.waiting import run_async
 
 
 def serve(
@@ -32,41 +32,41 @@ def serve(
 ) -> None:
     """Let other agents use the tools in one folder; each call is judged here first, by this policy."""
     from foregate.assembly.open import REHEARSAL
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.setting import SessionOptions
     from foregate.schemas.errors import UsageError
 
     if bool(ws) == mcp:
         raise UsageError("say how to serve: either --ws HOST:PORT or --mcp")
-    setting = Setting(
+    setting = SessionOptions(
         workspace=workspace, policy=policy, model=REHEARSAL, mode="direct", dialect="native", serving=True
     )
     if mcp:
         from foregate.assembly.serve import serve_mcp
 
-        wait(serve_mcp(setting))
+        run_async(serve_mcp(setting))
         return
-    wait(_websocket(setting, ws, cert, key, insecure))
+    run_async(_serve_websocket(setting, ws, cert, key, insecure))
 
 
-async def _websocket(setting: object, ws: str, cert: Path | None, key: Path | None, insecure: bool) -> None:
-    from foregate.agent.tools.remote.address import loopback
-    from foregate.assembly.runtime_token import TOKEN, fresh_token, token_of
-    from foregate.assembly.serve import endpoint, serve_websocket, tls_of
-    from foregate.assembly.setting import Setting
+async def _serve_websocket(setting: object, ws: str, cert: Path | None, key: Path | None, insecure: bool) -> None:
+    from foregate.agent.tools.remote.address import is_loopback
+    from foregate.assembly.runtime_token import TOKEN, create_token, read_token
+    from foregate.assembly.serve import load_tls, parse_endpoint, serve_websocket
+    from foregate.assembly.setting import SessionOptions
     from foregate.schemas.errors import UsageError
 
-    assert isinstance(setting, Setting)
-    host, port = endpoint(ws)
-    tls = tls_of(cert, key)
-    if tls is None and not insecure and not loopback(host):
+    assert isinstance(setting, SessionOptions)
+    host, port = parse_endpoint(ws)
+    tls = load_tls(cert, key)
+    if tls is None and not insecure and not is_loopback(host):
         raise UsageError(f"`{host[:80]}` is not this machine alone; serve with --cert and --key, or say --insecure")
-    given = token_of(os.environ)
-    token = given or fresh_token()
+    given = read_token(os.environ)
+    token = given or create_token()
 
-    def ready(address: str) -> None:
+    def print_ready(address: str) -> None:
         typer.echo(f"serving {address}")
         if not given:
             typer.echo(f"{TOKEN}={token}")
         sys.stdout.flush()
 
-    await serve_websocket(setting, host, port, token, tls, ready)
+    await serve_websocket(setting, host, port, token, tls, print_ready)

@@ -14,8 +14,8 @@ from foregate.cli.commands import options
 
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
-    from foregate.telemetry.export.export import Export, Family, Wanted
-    from foregate.telemetry.export.restore import Restored
+    from foregate.telemetry.export.export import Export, ExportOptions, Family
+    from foregate.telemetry.export.restore import RestoredSession
 
 app = typer.Typer(
     help="Export sessions as data to learn from, or read an export back.", no_args_is_help=True, rich_markup_mode=None
@@ -53,27 +53,27 @@ def export(
 ) -> None:
     """Export sessions, one JSON object a line; what the policy in force calls sensitive is masked."""
     from foregate.assembly.home import Home, find_session
-    from foregate.cli.commands.new_file import new_file
-    from foregate.cli.commands.since import moment
+    from foregate.cli.commands.new_file import open_new_file
+    from foregate.cli.commands.since import parse_moment
     from foregate.cli.terminal.exit_codes import ERROR, NOT_VERIFIED
-    from foregate.cli.terminal.waiting import wait
+    from foregate.cli.terminal.waiting import run_async
     from foregate.telemetry.export.export import Export, Family
 
-    moment_wanted = moment(since) if since is not None else None
-    wanted = _wanted(form, pairs, content, reward, check, policy, workspace)
+    moment_wanted = parse_moment(since) if since is not None else None
+    wanted = _build_options(form, pairs, content, reward, check, policy, workspace)
     home = Home.open()
-    log = home.log()
+    log = home.open_log()
     try:
-        named = [wait(find_session(log, name)) for name in sessions or ()]
-        family = Family(wait(log.sessions()), named)
+        named = [run_async(find_session(log, name)) for name in sessions or ()]
+        family = Family(run_async(log.sessions()), named)
         if moment_wanted is not None:
-            family.since(log, moment_wanted)
-        task = Export(log, home.store(), wanted)
-        with nullcontext() if output is None else new_file(output, replacing=overwrite) as file:
-            _write(task, family, file)
+            family.keep_since(log, moment_wanted)
+        task = Export(log, home.open_blobs(), wanted)
+        with nullcontext() if output is None else open_new_file(output, replacing=overwrite) as file:
+            _write_lines(task, family, file)
     finally:
         log.close()
-    _say(task, output, as_json)
+    _print_tally(task, output, as_json)
     if task.tally.skipped:
         raise typer.Exit(NOT_VERIFIED if task.tally.tampered else ERROR)
 
@@ -90,40 +90,44 @@ def import_(
     Exit code 8 where something is not as it was recorded: masked at the export, changed since, or cut.
     """
     from foregate.cli.terminal.exit_codes import NOT_VERIFIED
-    from foregate.cli.terminal.scripting import event_line, one_line
-    from foregate.cli.terminal.visible import visible
+    from foregate.cli.terminal.scripting import format_event_line, to_json_line
+    from foregate.cli.terminal.visible import make_visible
     from foregate.schemas import codec
     from foregate.schemas.turn_record import export_turn
 
     proven = True
-    for session in _restored(file):
-        proven = proven and session.same
+    for session in _read_sessions(file):
+        proven = proven and session.is_same
         if events:
             for event in session.events:
-                typer.echo(event_line(event))
+                typer.echo(format_event_line(event))
         elif turns:
-            for turn in session.turns():
+            for turn in session.read_turns():
                 told: dict[str, Json] = {"session": session.session, "seq": turn.seq, "time": turn.time}
                 told |= {"turn": export_turn(turn.turn), "judgement": codec.dump(turn.judgement)}
-                typer.echo(one_line(told))
+                typer.echo(to_json_line(told))
         else:
-            count = _turns(session)
-            typer.echo(one_line(_told(session, count)) if as_json else visible(_sentence(session, count)))
+            count = _count_turns(session)
+            typer.echo(
+                to_json_line(_summarise_session(session, count))
+                if as_json
+                else make_visible(_describe_session(session, count))
+            )
     if not proven:
         raise typer.Exit(NOT_VERIFIED)
 
 
-def _wanted(
+def _build_options(
     form: str, pairs: bool, content: str, reward: str, check: bool, policy: str | None, workspace: Path
-) -> Wanted:
+) -> ExportOptions:
     """Return how to export; raise UsageError for options that do not go together."""
-    from foregate.agent.workspace.plugin_loader import function_of
+    from foregate.agent.workspace.plugin_loader import load_function
     from foregate.assembly.open import choose_policy
-    from foregate.assembly.own_secrets import own_secrets
-    from foregate.assembly.setting import Setting
-    from foregate.cli.commands.policy import existing
+    from foregate.assembly.own_secrets import find_own_secrets
+    from foregate.assembly.setting import SessionOptions
+    from foregate.cli.commands.policy import require_folder
     from foregate.schemas.errors import UsageError
-    from foregate.telemetry.export.export import FORMATS, Wanted
+    from foregate.telemetry.export.export import FORMATS, ExportOptions
 
     known = next((name for name in FORMATS if name == form), None)
     if known is None:
@@ -138,56 +142,56 @@ def _wanted(
         raise UsageError("an OpenAI example has no place for a reward; use `atif` or `sao`")
     if check and known != "atif":
         raise UsageError("`--check` goes with `--format atif`; for the others there is no published model")
-    _, in_force = choose_policy(Setting(workspace=workspace, policy=policy), existing(workspace))
-    return Wanted(
+    _, in_force = choose_policy(SessionOptions(workspace=workspace, policy=policy), require_folder(workspace))
+    return ExportOptions(
         format=known,
         pairs=pairs,
         content=content == "on",
-        patterns=(*own_secrets(os.environ, in_force.sensitive), *in_force.sensitive.patterns),
-        reward=function_of(reward, "a trajectory") if reward else None,
+        patterns=(*find_own_secrets(os.environ, in_force.sensitive), *in_force.sensitive.patterns),
+        reward=load_function(reward, "a trajectory") if reward else None,
         check=check,
     )
 
 
-def _write(task: Export, family: Family, file: TextIO | None) -> None:
-    from foregate.cli.terminal.scripting import one_line
+def _write_lines(task: Export, family: Family, file: TextIO | None) -> None:
+    from foregate.cli.terminal.scripting import to_json_line
 
-    for line in task.lines(family):
+    for line in task.export_family(family):
         if file is None:
-            typer.echo(one_line(line))
+            typer.echo(to_json_line(line))
         else:
-            file.write(f"{one_line(line)}\n")
+            file.write(f"{to_json_line(line)}\n")
 
 
-def _say(task: Export, output: Path | None, as_json: bool) -> None:
+def _print_tally(task: Export, output: Path | None, as_json: bool) -> None:
     """Print what was exported: on standard error where standard output is the export itself."""
     from dataclasses import asdict
 
-    from foregate.cli.commands.what_if import many
-    from foregate.cli.terminal.scripting import one_line
-    from foregate.cli.terminal.visible import visible
+    from foregate.cli.commands.what_if import pluralise
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.visible import make_visible
 
     tally, aside = task.tally, output is None
     for name, why in tally.skipped.items():
-        typer.echo(f"foregate: {visible(name)} was not exported: {visible(why)}", err=True)
+        typer.echo(f"foregate: {make_visible(name)} was not exported: {make_visible(why)}", err=True)
     if as_json:
         told = {name: value for name, value in asdict(tally).items() if name != "tampered"}
-        typer.echo(one_line({**told, "output": None if output is None else str(output)}), err=aside)
+        typer.echo(to_json_line({**told, "output": None if output is None else str(output)}), err=aside)
         return
     parts = [
-        many(tally.sessions, "session"),
+        pluralise(tally.sessions, "session"),
         *([f"{tally.children} of delegated tasks"] if tally.children else []),
-        many(tally.responses, "response"),
+        pluralise(tally.responses, "response"),
         f"{tally.held} held or denied",
-        many(tally.pairs, "preference pair"),
-        many(tally.lines, "line"),
-        *([f"{many(tally.masked, 'event')} masked"] if tally.masked else []),
+        pluralise(tally.pairs, "preference pair"),
+        pluralise(tally.lines, "line"),
+        *([f"{pluralise(tally.masked, 'event')} masked"] if tally.masked else []),
     ]
-    typer.echo(f"{', '.join(parts)}{'' if output is None else f': {visible(str(output))}'}", err=aside)
+    typer.echo(f"{', '.join(parts)}{'' if output is None else f': {make_visible(str(output))}'}", err=aside)
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[TextIO]:
+def _open_text(file: Path) -> Iterator[TextIO]:
     from foregate.schemas.errors import UsageError
 
     try:
@@ -199,45 +203,45 @@ def _opened(file: Path) -> Iterator[TextIO]:
         raise UsageError(f"`{file}` is no text; name what `foregate trajectories export` wrote") from None
 
 
-def _restored(file: Path) -> Iterator[Restored]:
+def _read_sessions(file: Path) -> Iterator[RestoredSession]:
     from foregate.schemas.errors import UsageError
-    from foregate.telemetry.export.restore import MAX_BYTES, read, restored
+    from foregate.telemetry.export.restore import MAX_BYTES, parse_document, restore_sessions
 
-    with _opened(file) as lines:
+    with _open_text(file) as lines:
         for number, line in enumerate(iter(lambda: lines.readline(MAX_BYTES), ""), start=1):
             if line.strip():
                 try:
-                    yield from restored(read(line))
+                    yield from restore_sessions(parse_document(line))
                 except UsageError as error:
                     raise UsageError(f"line {number} of `{file}`: {error}") from None
 
 
-def _told(session: Restored, turns: int) -> dict[str, Json]:
+def _summarise_session(session: RestoredSession, turns: int) -> dict[str, Json]:
     return {
         "session": session.session,
         "events": len(session.events),
         "turns": turns,
         "altered": list(session.altered),
         "whole": session.whole,
-        "same": session.same,
+        "same": session.is_same,
     }
 
 
-def _turns(session: Restored) -> int:
+def _count_turns(session: RestoredSession) -> int:
     """Return how many turns can be read; of a session that is not as it was recorded there may be none."""
     from foregate.schemas.errors import UsageError
 
     try:
-        return sum(1 for _ in session.turns())
+        return sum(1 for _ in session.read_turns())
     except UsageError:
-        if session.same:
+        if session.is_same:
             raise
         return 0
 
 
-def _sentence(session: Restored, turns: int) -> str:
+def _describe_session(session: RestoredSession, turns: int) -> str:
     altered = session.altered
-    if session.same:
+    if session.is_same:
         end = "as recorded"
     elif altered:
         end = f"not as recorded: {', '.join(map(str, altered[:10]))}{' ...' if altered[10:] else ''}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foregate.cli.commands import options
-from foregate.cli.terminal.waiting import wait
+from foregate.cli.terminal.waiting import run_async
 
 if TYPE_CHECKING:
     from foregate.agent.effects.undo import UndoReport
@@ -24,29 +24,29 @@ def undo(
 ) -> None:
     """Undo a change of a session from its before-images; refused where the world has moved on."""
     from foregate.cli.terminal.exit_codes import COMPLETED, ERROR
-    from foregate.cli.terminal.scripting import one_line
-    from foregate.cli.terminal.visible import visible
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.visible import make_visible
     from foregate.schemas import codec
 
-    report = wait(_undo(session, call, preview))
+    report = run_async(_undo_changes(session, call, preview))
     if as_json:
-        typer.echo(one_line({"done": report.done} | codec.dump(report)))
+        typer.echo(to_json_line({"done": report.done} | codec.dump(report)))
     elif report.done:
-        typer.echo(visible(f"{'would undo' if preview else 'undone'}: {report.call} {report.tool}"))
+        typer.echo(make_visible(f"{'would undo' if preview else 'undone'}: {report.call} {report.tool}"))
         for step in report.steps:
-            typer.echo(f"  {visible(step)}")
+            typer.echo(f"  {make_visible(step)}")
     else:
         for sentence in report.sentences:
-            typer.echo(f"foregate: {visible(sentence)}", err=True)
+            typer.echo(f"foregate: {make_visible(sentence)}", err=True)
     raise typer.Exit(COMPLETED if report.done else ERROR)
 
 
-async def _undo(name: str, call: str, preview: bool) -> UndoReport:
+async def _undo_changes(name: str, call: str, preview: bool) -> UndoReport:
     from foregate.agent.effects.undo import undo as take_back
     from foregate.assembly.open import REHEARSAL, open_session
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.setting import SessionOptions
 
-    opened = await open_session(Setting(model=REHEARSAL, resume=name))
+    opened = await open_session(SessionOptions(model=REHEARSAL, resume=name))
     try:
         return await take_back(opened.session, call or None, preview)
     finally:

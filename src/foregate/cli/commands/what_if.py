@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from foregate.cli.terminal.visible import shortened, visible
+from foregate.cli.terminal.visible import make_visible, shorten_text
 
 if TYPE_CHECKING:
-    from foregate.audit.what_if import Bound, Row, Tally
+    from foregate.audit.what_if import Bound, Row, WhatIfTally
     from foregate.gates.replay.redecide import Side
     from foregate.policy.source.strict_yaml import Data
     from foregate.schemas.strict_json import Json
@@ -33,7 +33,7 @@ _WORDS = {
 _NEEDS = {"planner": "an answer of the planner", "critic": "an answer of the critic"}
 
 
-def lines_of(rows: Iterable[Row], tally: Tally, file: str) -> Iterator[str]:
+def format_changes(rows: Iterable[Row], tally: WhatIfTally, file: str) -> Iterator[str]:
     """Yield the table, up to each session's first divergence, and the closing sentences."""
     session, listed, left = "", 0, 0
     for row in rows:
@@ -44,16 +44,16 @@ def lines_of(rows: Iterable[Row], tally: Tally, file: str) -> Iterator[str]:
             continue
         if row.session != session:
             session = row.session
-            yield shortened(session, _WIDTH)
-        yield from _call(row, tally)
+            yield shorten_text(session, _WIDTH)
+        yield from _format_call(row, tally)
         listed += 1
     if left:
         yield f"... and {left} more; --json lists them all"
-    yield from _notes(tally)
-    yield _sentence(tally, visible(file))
+    yield from _format_notes(tally)
+    yield _summarise(tally, make_visible(file))
 
 
-def summary_json(tally: Tally, file: str) -> Json:
+def build_summary_json(tally: WhatIfTally, file: str) -> Json:
     """Return the closing object."""
     return {
         "kind": "summary",
@@ -61,45 +61,45 @@ def summary_json(tally: Tally, file: str) -> Json:
         "sessions": tally.sessions,
         "diverged": tally.diverged,
         "turns": tally.turns,
-        "calls": _counted(tally.changes),
-        "apart": _counted(tally.apart),
+        "calls": _count_changes(tally.changes),
+        "apart": _count_changes(tally.apart),
         "spared": {who: tally.spared[who] for who in ("planner", "critic", "person")},
         "values": {key: list(pair) for key, pair in tally.values.items()},
         "beside": list(tally.beside),
     }
 
 
-def _counted(changes: Counter[str]) -> dict[str, int]:
+def _count_changes(changes: Counter[str]) -> dict[str, int]:
     return {name: changes[name] for name in _WORDS}
 
 
-def _call(row: Row, tally: Tally) -> Iterator[str]:
+def _format_call(row: Row, tally: WhatIfTally) -> Iterator[str]:
     call = row.call
     what = f"{call.tool} {call.target}".strip() or "the answer in words"
     mark = "  <- first divergence" if row.diverges else ""
     head = f"{row.seq:>6}  {_WORDS[call.change]:<15} "
-    yield head + shortened(what, _WIDTH - len(head) - len(mark)) + mark
+    yield head + shorten_text(what, _WIDTH - len(head) - len(mark)) + mark
     if call.after is not None:
-        yield shortened_line(f"{_side(call.before)} -> {_side(call.after)}")
+        yield shorten_row(f"{_describe_side(call.before)} -> {_describe_side(call.after)}")
     else:
         needs = _NEEDS.get(call.needs) or f"another look (`{call.needs}`)"
         needs = f"the ruling on {call.needs}" if call.needs == "the calls beside it" else needs
-        yield shortened_line(f"{_side(call.before)} -> it takes {needs}, which the log does not hold")
+        yield shorten_row(f"{_describe_side(call.before)} -> it takes {needs}, which the log does not hold")
     for bound in row.bounds:
-        yield shortened_line(_bound(bound))
+        yield shorten_row(_format_bound(bound))
     told = {bound.key for bound in row.bounds if bound.before != bound.after}
     for key in row.keys:
         if key not in told:
             before, after = tally.values[key]
-            yield shortened_line(f"{key}: {_value(before)} -> {_value(after)}")
+            yield shorten_row(f"{key}: {_format_value(before)} -> {_format_value(after)}")
 
 
-def shortened_line(text: str) -> str:
+def shorten_row(text: str) -> str:
     """Return an indented line that fits the table."""
-    return _INDENT + shortened(text, _WIDTH - len(_INDENT))
+    return _INDENT + shorten_text(text, _WIDTH - len(_INDENT))
 
 
-def _side(side: Side) -> str:
+def _describe_side(side: Side) -> str:
     match side.standing:
         case "allow":
             return "ran after a yes" if side.asked else "let through"
@@ -110,39 +110,45 @@ def _side(side: Side) -> str:
             return f"{word} by {side.gate} ({side.code})"
 
 
-def _bound(bound: Bound) -> str:
-    moved = f"{_value(bound.before)} -> {_value(bound.after)}" if bound.before != bound.after else _value(bound.after)
+def _format_bound(bound: Bound) -> str:
+    moved = (
+        f"{_format_value(bound.before)} -> {_format_value(bound.after)}"
+        if bound.before != bound.after
+        else _format_value(bound.after)
+    )
     return f"{bound.name} {bound.value}, bound {moved} ({bound.key})"
 
 
-def _value(value: Data) -> str:
-    return "none" if value is None else shortened(json.dumps(value, ensure_ascii=False), _VALUE)
+def _format_value(value: Data) -> str:
+    return "none" if value is None else shorten_text(json.dumps(value, ensure_ascii=False), _VALUE)
 
 
-def _notes(tally: Tally) -> Iterator[str]:
+def _format_notes(tally: WhatIfTally) -> Iterator[str]:
     spared = [f"{tally.spared[who]} to the {who}" for who in ("planner", "critic", "person") if tally.spared[who]]
     if spared:
         yield f"Questions that would not have been asked: {', '.join(spared)}."
     if tally.beside:
-        yield shortened(f"Not told by judging again: {', '.join(tally.beside)} (what happens around it).", _WIDTH)
+        yield shorten_text(f"Not told by judging again: {', '.join(tally.beside)} (what happens around it).", _WIDTH)
 
 
-def _sentence(tally: Tally, file: str) -> str:
+def _summarise(tally: WhatIfTally, file: str) -> str:
     calls = sum(tally.changes.values())
     differ = [f"{count} {_WORDS[name]}" for name in _WORDS if (count := tally.changes[name]) and name != "unchanged"]
-    where = f"Under {file}, of {many(calls, 'call')} in {many(tally.sessions, 'session')}"
+    where = f"Under {file}, of {pluralise(calls, 'call')} in {pluralise(tally.sessions, 'session')}"
     found = f"{where} {', '.join(differ) or 'none comes out differently'}"
     found += f", {tally.changes['unchanged']} unchanged" if differ else ""
     if not tally.diverged:
         return f"{found}."
     after = sum(tally.apart.values())
-    gone = f"{many(tally.diverged, 'session')} would have gone another way"
+    gone = f"{pluralise(tally.diverged, 'session')} would have gone another way"
     if not after:
         return f"{found}; {gone}."
     different = after - tally.apart["unchanged"]
-    return f"{found}; {gone}, and what follows there ({many(after, 'call')}, {different} different) is counted apart."
+    return (
+        f"{found}; {gone}, and what follows there ({pluralise(after, 'call')}, {different} different) is counted apart."
+    )
 
 
-def many(count: int, noun: str) -> str:
+def pluralise(count: int, noun: str) -> str:
     """Return a count with its noun."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

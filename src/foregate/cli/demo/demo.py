@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from foregate.cli.demo.demo_checks import BrokenPromise, check_log, check_workspace, fired
+from foregate.cli.demo.demo_checks import BrokenPromise, check_log, check_workspace, collect_codes
 from foregate.cli.demo.demo_person import DemoPerson
-from foregate.cli.demo.demo_workspace import DEFECT, FILES, FLAWED, MENDED, MESSAGE, STALE, build
+from foregate.cli.demo.demo_workspace import DEFECT, FILES, FLAWED, MENDED, MESSAGE, STALE, build_workspace
 from foregate.cli.terminal.colours import BAD, CARE, GOOD, NAME
-from foregate.cli.terminal.layout import labelled
+from foregate.cli.terminal.layout import format_labelled
 from foregate.cli.terminal.screen import Screen
 from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.event import Event
-from foregate.telemetry.audit.decisions import decision_points
+from foregate.telemetry.audit.decisions import read_decisions
 
 if TYPE_CHECKING:
-    from foregate.assembly.open import Opened
+    from foregate.assembly.open import OpenSession
     from foregate.telemetry.log.sqlite_log import SqliteLog
 
 INTRODUCTION = (
@@ -38,7 +38,7 @@ MESSAGES = (
 )
 
 
-async def demo(console: Console | None = None, place: Path | None = None) -> None:
+async def run_demo(console: Console | None = None, place: Path | None = None) -> None:
     """Run the demonstration and print it; raise BrokenPromise, one sentence, when something is not as promised.
 
     Everything lies in a temporary folder that is gone afterwards, or in the empty folder `place`, which is kept.
@@ -47,43 +47,43 @@ async def demo(console: Console | None = None, place: Path | None = None) -> Non
     with tempfile.TemporaryDirectory(prefix="foregate-demo-") if place is None else nullcontext(place) as named:
         folder, home = Path(named).resolve() / "workspace", Path(named).resolve() / "home"
         folder.mkdir()
-        build(folder)
-        heading(screen, "foregate demo")
+        build_workspace(folder)
+        print_heading(screen, "foregate demo")
         screen.say(INTRODUCTION)
-        opened = await opening(screen, folder, home)
+        opened = await open_demo_session(screen, folder, home)
         try:
             for note in opened.notes:
                 screen.say(note, CARE)
-            await talk(screen, opened, folder)
+            await send_messages(screen, opened, folder)
         finally:
             await opened.close()
-        await proof(screen, home, opened.name)
+        await print_proof(screen, home, opened.name)
 
 
-async def opening(screen: Screen, folder: Path, home: Path) -> Opened:
+async def open_demo_session(screen: Screen, folder: Path, home: Path) -> OpenSession:
     """Open the session: real tools, a durable log, the default policy whatever the environment says.
 
     Only OpenTelemetry is as the environment says: a demonstration is what one tries an endpoint with.
     """
     from foregate.agent.models.rehearsal.model import RehearsalModel
     from foregate.assembly.open import open_session
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.setting import SessionOptions
     from foregate.policy.source.load import default_policy
-    from foregate.telemetry.otel.environment import variables
+    from foregate.telemetry.otel.environment import filter_variables
 
     return await open_session(
-        Setting(
+        SessionOptions(
             workspace=folder,
             model=RehearsalModel(stumbles=True),
             policy=default_policy(),
             person=DemoPerson(screen),
-            listeners=[screen.hear],
-            environ={"FOREGATE_HOME": str(home), **variables(os.environ)},
+            listeners=[screen.show_event],
+            environ={"FOREGATE_HOME": str(home), **filter_variables(os.environ)},
         )
     )
 
 
-async def talk(screen: Screen, opened: Opened, folder: Path) -> None:
+async def send_messages(screen: Screen, opened: OpenSession, folder: Path) -> None:
     """Send the three messages, check what came of them, and undo one change."""
     from foregate.agent.loop.runner import run
 
@@ -92,17 +92,17 @@ async def talk(screen: Screen, opened: Opened, folder: Path) -> None:
         screen.say()
         screen.say(Text.assemble(("you> ", f"bold {NAME}"), (text, "bold")))
         outcome = await run(session, text)
-        screen.told(outcome)
+        screen.show_outcome(outcome)
     check_workspace(folder, config)
     await take_back(screen, opened, folder)
 
 
-async def take_back(screen: Screen, opened: Opened, folder: Path) -> None:
+async def take_back(screen: Screen, opened: OpenSession, folder: Path) -> None:
     """Undo one deletion and check that the file is back as it was."""
     from foregate.agent.effects.undo import undo
 
     session, name = opened.session, STALE[-1]
-    heading(screen, f"undo of the deletion of {name}")
+    print_heading(screen, f"undo of the deletion of {name}")
     events = await session.log.read()
     ran = [event.body for event in events if isinstance(event.body, ToolFinished)]
     calls = [body.call for body in ran if body.target == name]
@@ -111,51 +111,51 @@ async def take_back(screen: Screen, opened: Opened, folder: Path) -> None:
         raise BrokenPromise(f"the demonstration broke a promise: {name} could not be brought back ({report.reason})")
 
 
-async def proof(screen: Screen, home: Path, session: str) -> None:
+async def print_proof(screen: Screen, home: Path, session: str) -> None:
     """Print what the closed log says, and check it: decision points, replay notes, and that nothing was altered."""
     from foregate.assembly.home import Home
 
-    log = Home(home).log()
+    log = Home(home).open_log()
     try:
         events = list(log.events(session))
-        timeline(screen, events)
-        remarks(screen, events)
+        print_timeline(screen, events)
+        print_notes(screen, events)
         check_log(events)
-        heading(screen, "every gate stepped in")
-        for gate, codes in fired(decision_points(events)).items():
-            rows(screen, gate, ", ".join(codes), GOOD, 11)
-        verified(screen, log, session)
+        print_heading(screen, "every gate stepped in")
+        for gate, codes in collect_codes(read_decisions(events)).items():
+            print_rows(screen, gate, ", ".join(codes), GOOD, 11)
+        verify_log(screen, log, session)
     finally:
         log.close()
 
 
-def timeline(screen: Screen, events: Sequence[Event]) -> None:
+def print_timeline(screen: Screen, events: Sequence[Event]) -> None:
     """Print the decision points that were more than a pass, and count the others."""
-    heading(screen, "timeline of decision points")
-    points = list(decision_points(events))
+    print_heading(screen, "timeline of decision points")
+    points = list(read_decisions(events))
     shown = [p for p in points if p.severity != "info" or p.code.endswith(("_accepted", "_granted"))]
     for point in shown:
         colour = GOOD if point.severity == "info" else CARE
-        rows(screen, point.address, f"{point.code}  {f'{point.tool} {point.target}'.strip()}", colour, 14)
+        print_rows(screen, point.address, f"{point.code}  {f'{point.tool} {point.target}'.strip()}", colour, 14)
     screen.say(f"  and {len(points) - len(shown)} that passed; addresses are event.gate", "dim")
 
 
-def remarks(screen: Screen, events: Sequence[Event]) -> None:
+def print_notes(screen: Screen, events: Sequence[Event]) -> None:
     """Print the replay notes."""
-    from foregate.telemetry.audit.replay_notes import notes_of
+    from foregate.telemetry.audit.replay_notes import build_session_notes
 
-    heading(screen, "replay notes")
-    for note in notes_of(events):
-        rows(screen, note.category, note.summary, CARE if note.blocking else GOOD, 14)
+    print_heading(screen, "replay notes")
+    for note in build_session_notes(events):
+        print_rows(screen, note.category, note.summary, CARE if note.blocking else GOOD, 14)
 
 
-def rows(screen: Screen, label: str, text: str, colour: str, room: int) -> None:
+def print_rows(screen: Screen, label: str, text: str, colour: str, room: int) -> None:
     """Print a label and a text, wrapped behind it."""
-    for row in labelled(label, text, screen.console.width, label_style=colour, room=room):
+    for row in format_labelled(label, text, screen.console.width, label_style=colour, room=room):
         screen.say(row)
 
 
-def verified(screen: Screen, log: SqliteLog, session: str) -> None:
+def verify_log(screen: Screen, log: SqliteLog, session: str) -> None:
     """Verify the log and print the result; raise BrokenPromise unless it holds to its last event."""
     from foregate.telemetry.audit.verify import verify_session
 
@@ -166,7 +166,7 @@ def verified(screen: Screen, log: SqliteLog, session: str) -> None:
         raise BrokenPromise("the demonstration broke a promise: its log does not verify")
 
 
-def heading(screen: Screen, text: str) -> None:
+def print_heading(screen: Screen, text: str) -> None:
     """Print a heading."""
     screen.say()
     screen.say(f"== {text} ==", "bold")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foregate.cli.terminal.colours import NAME
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.sheet import sheet
+from foregate.cli.terminal.sheet import format_approval
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 
@@ -22,7 +22,7 @@ class DemoPerson:
             self.screen.row(str(need.request.get("question", "")), "bold")
             self.screen.say("  the demonstration answers: stop", f"bold {NAME}")
             return Reply("stop", by="demo")
-        for row in sheet(need.request, width=self.screen.console.width):
+        for row in format_approval(need.request, width=self.screen.console.width):
             self.screen.say(row)
         self.screen.say("  the demonstration answers: y", f"bold {NAME}")
         return Reply("yes", by="demo")

@@ -24,20 +24,20 @@ FILES = {
 }
 
 
-def build(folder: Path) -> None:
+def build_workspace(folder: Path) -> None:
     """Write the files and commit them; raise UsageError where git is missing or fails."""
     for name, text in FILES.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    git(folder, "config", "user.name", "Demo")
-    git(folder, "config", "user.email", "demo@example.org")
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "Begin")
+    run_git(folder, "init", "--quiet", "--initial-branch=main")
+    run_git(folder, "config", "user.name", "Demo")
+    run_git(folder, "config", "user.email", "demo@example.org")
+    run_git(folder, "add", "--all")
+    run_git(folder, "commit", "--quiet", "--message", "Begin")
 
 
-def git(folder: Path, *words: str) -> str:
+def run_git(folder: Path, *words: str) -> str:
     """Return what git prints; nobody's own git settings take part. Raises UsageError with git's first line."""
     environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder.parent), "LC_ALL": "C"}
     environ |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}

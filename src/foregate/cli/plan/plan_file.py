@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from foregate.cli.terminal.visible import visible
+from foregate.cli.terminal.visible import make_visible
 from foregate.schemas import codec
 from foregate.schemas.errors import UsageError
 from foregate.schemas.task_plan import TaskPlan
@@ -24,37 +24,37 @@ def plan_text(file: Path) -> str:
         with file.open("rb") as opened:
             data = opened.read(LARGEST + 1)
     except OSError as error:
-        raise UsageError(f"`{visible(str(file))}` cannot be read ({error.strerror}); name a plan file") from None
+        raise UsageError(f"`{make_visible(str(file))}` cannot be read ({error.strerror}); name a plan file") from None
     if len(data) > LARGEST:
-        raise UsageError(f"`{visible(str(file))}` has more than {LARGEST} bytes, which is no plan")
+        raise UsageError(f"`{make_visible(str(file))}` has more than {LARGEST} bytes, which is no plan")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise UsageError(f"`{visible(str(file))}` is no UTF-8 text; name a plan file") from None
+        raise UsageError(f"`{make_visible(str(file))}` is no UTF-8 text; name a plan file") from None
 
 
-def written(plan: TaskPlan) -> str:
+def format_plan_file(plan: TaskPlan) -> str:
     """Return a plan as a file holds it."""
     return json.dumps(codec.dump(plan), indent=2, ensure_ascii=False) + "\n"
 
 
-def saved(plan: TaskPlan, file: Path) -> None:
+def save_plan(plan: TaskPlan, file: Path) -> None:
     """Write a plan to a new file; raise UsageError where there is one already, or none can be made."""
     try:
         with file.open("x", encoding="utf-8") as made:
-            made.write(written(plan))
+            made.write(format_plan_file(plan))
     except OSError as error:
         raise UsageError(f"`{file}` cannot be written ({error.strerror}); name a new file") from None
 
 
-def edited(plan: TaskPlan) -> str:
+def edit_plan(plan: TaskPlan) -> str:
     """Return the plan's text as the person left it in $VISUAL or $EDITOR; raise UsageError where neither works."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor:
         raise UsageError("set EDITOR to the program to edit the plan with")
     with tempfile.TemporaryDirectory(prefix="foregate-plan-") as folder:
         file = Path(folder) / "plan.json"
-        file.write_text(written(plan), "utf-8")
+        file.write_text(format_plan_file(plan), "utf-8")
         try:
             done = subprocess.run([*shlex.split(editor), str(file)], check=False)  # noqa: S603 - the person's own editor
         except (OSError, ValueError) as error:

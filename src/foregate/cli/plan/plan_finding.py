@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from foregate.assembly.open import beginning_of
-from foregate.assembly.opened_log import opened_log
-from foregate.cli.terminal.waiting import wait
-from foregate.evidence.state.plan_history import RESULTS, STANDING, PlanEntry, plans_in
+from foregate.assembly.open import read_beginning
+from foregate.assembly.opened_log import open_home_log
+from foregate.cli.terminal.waiting import run_async
+from foregate.evidence.state.plan_history import RESULTS, STANDING, PlanEntry, read_plans
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import Json
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from foregate.telemetry.log.sqlite_log import SqliteLog
 
 
-def plans_of(log: SqliteLog) -> list[PlanEntry]:
+def list_log_plans(log: SqliteLog) -> list[PlanEntry]:
     """Return where every plan of the log stands, without what came of its calls, newest first."""
-    sessions = groupby(log.everywhere(STANDING), key=lambda event: event.session)
-    found = [entry for _, events in sessions for entry in plans_in(events)]
+    sessions = groupby(log.read_all_sessions(STANDING), key=lambda event: event.session)
+    found = [entry for _, events in sessions for entry in read_plans(events)]
     return sorted(found, key=lambda entry: (entry.state.proposed, entry.session, entry.number), reverse=True)
 
 
@@ -29,9 +29,9 @@ def find_plan(wanted: str) -> PlanEntry:
     A plan is named by its session, or a beginning only one has, for the newest plan there; by session and number as in
     `20261121-064512-ab3f/1` for an earlier one; by its own id; or as `last`.
     """
-    with opened_log() as log:
-        entry = chosen(wanted, plans_of(log))
-        return plans_in(log.events(entry.session, kinds=RESULTS))[entry.number - 1]
+    with open_home_log() as log:
+        entry = choose_plan(wanted, list_log_plans(log))
+        return read_plans(log.events(entry.session, kinds=RESULTS))[entry.number - 1]
 
 
 def newest_plan(wanted: str) -> PlanEntry:
@@ -45,11 +45,11 @@ def newest_plan(wanted: str) -> PlanEntry:
     return entry
 
 
-def chosen(wanted: str, plans: list[PlanEntry]) -> PlanEntry:
+def choose_plan(wanted: str, plans: list[PlanEntry]) -> PlanEntry:
     """Return the plan a name means, of plans that are listed newest first."""
     if wanted == "last" and plans:
         return plans[0]
-    if of_id := [entry for entry in plans if entry.state.known.id == wanted]:
+    if of_id := [entry for entry in plans if entry.state.current_plan.id == wanted]:
         return of_id[0]
     session, _, number = wanted.partition("/")
     numbered = [entry for entry in plans if (str(entry.number) == number if number else entry.latest)]
@@ -64,15 +64,15 @@ def chosen(wanted: str, plans: list[PlanEntry]) -> PlanEntry:
     raise UsageError(f"there is no plan file and no plan `{wanted}`; `foregate plans list` names those there are")
 
 
-def recorded(session: str) -> str:
+def read_folder(session: str) -> str:
     """Return the folder a session of the log works in."""
-    with opened_log() as log:
-        return wait(beginning_of(log, session)).workspace
+    with open_home_log() as log:
+        return run_async(read_beginning(log, session)).workspace
 
 
-def about(entry: PlanEntry) -> dict[str, Json]:
+def summarise_plan(entry: PlanEntry) -> dict[str, Json]:
     """Return what a list says of a plan."""
-    plan = entry.state.known
+    plan = entry.state.current_plan
     return {
         "name": entry.name,
         "session": entry.session,
@@ -84,6 +84,6 @@ def about(entry: PlanEntry) -> dict[str, Json]:
         "goal": plan.goal,
         "state": entry.standing,
         "tasks": len(plan.tasks),
-        "done": entry.count("done"),
-        "failed": entry.count("failed"),
+        "done": entry.count_tasks("done"),
+        "failed": entry.count_tasks("failed"),
     }

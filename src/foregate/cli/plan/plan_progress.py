@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from foregate.agent.planning.format.configuration import FormattingSection
-from foregate.agent.planning.run.plan_report import report_of
-from foregate.cli.plan.plan_sheet import report_rows, step_rows, title
-from foregate.cli.terminal.rows import compression
+from foregate.agent.planning.run.plan_report import build_report
+from foregate.cli.plan.plan_sheet import build_title, format_report, format_step
+from foregate.cli.terminal.rows import describe_compression
 from foregate.cli.terminal.screen import Screen
 from foregate.evidence.state.plan import PlanState
 from foregate.schemas.call_events import ToolStarted
@@ -14,7 +14,7 @@ from foregate.schemas.plan_events import PlanProposed, PlanStepChanged
 from foregate.schemas.task_events import TaskEnded
 
 
-class Progress:
+class PlanProgress:
     """Listens to a session and follows its plan. With `ends` it also says how a run of the plan ended."""
 
     def __init__(
@@ -23,7 +23,7 @@ class Progress:
         self.screen, self.formatting, self.ends = screen, formatting, ends
         self.state = state or PlanState()
 
-    def hear(self, event: Event) -> None:
+    def show_event(self, event: Event) -> None:
         """Take in an event, and show what it says of a task."""
         ran = self.state.running
         self.state.apply(event)
@@ -39,8 +39,8 @@ class Progress:
                 self._show_step(body)
             case TaskEnded(note=note) if self.ends and ran:
                 self.screen.idle()
-                report = report_of(self.state, self.formatting, self.state.status, note)
-                self.screen.rows(report_rows(report, self.screen.console.width))
+                report = build_report(self.state, self.formatting, self.state.status, note)
+                self.screen.rows(format_report(report, self.screen.console.width))
             case _:
                 pass
 
@@ -48,8 +48,8 @@ class Progress:
         step = self.state.steps[body.step]
         if step.status == "running":
             if body.ask is not None and body.ask.context is not None:
-                self.screen.row(f"  context {compression(body.ask.context)}", "dim")
-            self.screen.busy(f"{step.task.id}. {title(step.task)}")
+                self.screen.row(f"  context {describe_compression(body.ask.context)}", "dim")
+            self.screen.busy(f"{step.task.id}. {build_title(step.task)}")
         elif step.status != "pending":
             self.screen.idle()
-            self.screen.rows(step_rows(step, step.result, self.screen.console.width))
+            self.screen.rows(format_step(step, step.result, self.screen.console.width))

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from foregate.agent.planning.ask.asking import sentence
-from foregate.agent.planning.confirm.outlook import CallOutlook, Outlook
+from foregate.agent.planning.confirm.outlook import CallPreview, PlanPreview
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.cli.terminal.colours import BAD, CARE, GOOD
-from foregate.cli.terminal.layout import labelled
-from foregate.cli.terminal.sheet import SHOWN, argument_rows
-from foregate.evidence.state.plan import PlanState, StepState, short
+from foregate.cli.terminal.layout import format_labelled
+from foregate.cli.terminal.sheet import SHOWN, format_argument
+from foregate.evidence.state.plan import PlanState, StepState, shorten_reason
 from foregate.schemas.plan import ScopeItem
 from foregate.schemas.task_plan import PlanDefect, PlanTask, TaskPlan, TaskResult
 
@@ -23,139 +23,149 @@ FAILURE_KEYS = "g go on with what does not depend on it   r retry it   b roll ba
 _COLOURS = {"done": GOOD, "failed": BAD, "aborted": CARE, "skipped": "dim", "paused": CARE}
 
 
-def plan_sheet(state: PlanState, looked: Outlook, *, details: bool = False, width: int = 80) -> Iterator[Text]:
+def format_plan_sheet(
+    state: PlanState, looked: PlanPreview, *, details: bool = False, width: int = 80
+) -> Iterator[Text]:
     """Yield the lines of the sheet in `width` columns; with `details` nothing is cut.
 
     Whatever is not Foregate's own stands behind a label or a bar, so that no text can pose as a row.
     """
-    plan = state.known
-    yield from labelled("plan", plan.goal or "(no goal given)", width, "bold")
+    plan = state.current_plan
+    yield from format_labelled("plan", plan.goal or "(no goal given)", width, "bold")
     if plan.query and plan.query != plan.goal:
-        yield from labelled("request", plan.query, width)
+        yield from format_labelled("request", plan.query, width)
     for step in state.steps.values():
         if step in state.open:
-            leave = looked.leave_for(step.task.id)
-            yield from task_rows(step.task, looked.of(step.task.id), leave, details=details, width=width)
+            leave = looked.find_permission(step.task.id)
+            yield from format_task(step.task, looked.of(step.task.id), leave, details=details, width=width)
         else:
-            yield from labelled(f"{step.task.id}", f"{title(step.task)} ({step.status} already)", width, "dim")
-    yield from summary_rows(plan, looked, width)
+            yield from format_labelled(
+                f"{step.task.id}", f"{build_title(step.task)} ({step.status} already)", width, "dim"
+            )
+    yield from format_summary(plan, looked, width)
 
 
-def task_rows(
+def format_task(
     task: PlanTask,
-    calls: Sequence[CallOutlook],
+    calls: Sequence[CallPreview],
     leave: ScopeItem | None = None,
     *,
     details: bool = False,
     width: int = 80,
 ) -> Iterator[Text]:
     """Yield the lines of one task: its reason, what it waits for, its calls; without any what a yes covers."""
-    yield from labelled(f"{task.id}", title(task), width, "bold")
+    yield from format_labelled(f"{task.id}", build_title(task), width, "bold")
     if task.depends_on:
-        yield from labelled("after", f"task {', '.join(map(str, task.depends_on))}", width)
+        yield from format_labelled("after", f"task {', '.join(map(str, task.depends_on))}", width)
     if task.when is not None:
-        yield from labelled("only if", json.dumps(task.when, ensure_ascii=False), width)
+        yield from format_labelled("only if", json.dumps(task.when, ensure_ascii=False), width)
     if not task.calls:
         what = f"{task.action} {task.target}".strip() or "what the task says"
-        yield from labelled("calls", f"filled in by the model when its turn comes: {what}", width, CARE)
+        yield from format_labelled("calls", f"filled in by the model when its turn comes: {what}", width, CARE)
     if leave is not None:
         covers = f"to {leave.effect.value} {leave.kind.value} {leave.pattern} with {leave.tool}"
-        yield from labelled("your yes", f"is leave {covers}, {leave.uses} times at most, for this task alone", width)
+        yield from format_labelled(
+            "your yes", f"is leave {covers}, {leave.uses} times at most, for this task alone", width
+        )
     for call in calls:
         facts = call.facts
         way_back = "can be undone" if not facts.irreversible else "CANNOT be undone"
         effect = f"{facts.effect.value}{f', {way_back}' if facts.changes else ''}"
-        yield from labelled("call", f"{call.planned.tool} {facts.target}".strip(), width)
-        yield from labelled("effect", effect, width)
-        for why in call.dangers:
-            yield from labelled("DANGER", why, width, BAD, label_style=BAD)
-        for name, value in shown_arguments(call):
-            yield from argument_rows(name, value, details, width)
+        yield from format_labelled("call", f"{call.planned.tool} {facts.target}".strip(), width)
+        yield from format_labelled("effect", effect, width)
+        for why in call.list_dangers:
+            yield from format_labelled("DANGER", why, width, BAD, label_style=BAD)
+        for name, value in list_arguments(call):
+            yield from format_argument(name, value, details, width)
         if details and call.planned.description:
-            yield from labelled("says", call.planned.description, width)
+            yield from format_labelled("says", call.planned.description, width)
     if details and task.expected_outcome:
-        yield from labelled("expects", task.expected_outcome, width)
+        yield from format_labelled("expects", task.expected_outcome, width)
 
 
-def summary_rows(plan: TaskPlan, looked: Outlook, width: int) -> Iterator[Text]:
+def format_summary(plan: TaskPlan, looked: PlanPreview, width: int) -> Iterator[Text]:
     """Yield what is true of the whole plan: what is dangerous, what stays, what it costs, what follows a failure."""
-    dangerous = sorted({call.task for call in looked.calls if call.dangers})
+    dangerous = sorted({call.task for call in looked.calls if call.list_dangers})
     stays = sorted({call.task for call in looked.calls if call.facts.changes and call.facts.irreversible})
     if dangerous:
-        yield from labelled("danger", f"task {', '.join(map(str, dangerous))}", width, BAD, label_style=BAD)
+        yield from format_labelled("danger", f"task {', '.join(map(str, dangerous))}", width, BAD, label_style=BAD)
     if stays:
-        yield from labelled("stays", f"what task {', '.join(map(str, stays))} does cannot be taken back", width, BAD)
+        yield from format_labelled(
+            "stays", f"what task {', '.join(map(str, stays))} does cannot be taken back", width, BAD
+        )
     if looked.open_tasks:
         named = ", ".join(str(task.id) for task in looked.open_tasks)
         unknown = f"task {named}: its calls are not known yet; but for what stands there your yes is no leave"
-        yield from labelled("open", unknown, width, CARE)
+        yield from format_labelled("open", unknown, width, CARE)
     asks = looked.model_calls
     told = f"about {asks} request{'s' if asks != 1 else ''} to fill in calls" if asks else "none, every call is listed"
-    yield from labelled("models", told, width)
-    yield from labelled("failure", plan.on_failure.replace("_", " "), width)
+    yield from format_labelled("models", told, width)
+    yield from format_labelled("failure", plan.on_failure.replace("_", " "), width)
 
 
-def cut(looked: Outlook) -> bool:
+def is_plan_cut(looked: PlanPreview) -> bool:
     """Whether the first view of the sheet leaves anything of the arguments out."""
-    return any(len(value) > SHOWN for call in looked.calls for _, value in shown_arguments(call))
+    return any(len(value) > SHOWN for call in looked.calls for _, value in list_arguments(call))
 
 
-def shown_arguments(call: CallOutlook) -> Iterator[tuple[str, str]]:
+def list_arguments(call: CallPreview) -> Iterator[tuple[str, str]]:
     """Yield name and value of each argument; a text stands for itself, every other value is JSON."""
     for name, value in call.planned.arguments.items():
         yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def title(task: PlanTask) -> str:
+def build_title(task: PlanTask) -> str:
     """Return what a task is called."""
     return task.reason or f"{task.action} {task.target}".strip() or "a task"
 
 
-def step_rows(step: StepState, result: TaskResult, width: int) -> Iterator[Text]:
+def format_step(step: StepState, result: TaskResult, width: int) -> Iterator[Text]:
     """Yield the line of a task that has come to something."""
     seconds = f", {result.duration_ms / 1000:.1f} s" if result.duration_ms >= 100 else ""
     why = f": {result.error}" if result.error else ""
-    told = f"{step.task.id}. {title(step.task).rstrip('.')}{seconds}{why}"
-    yield from labelled(step.status, told, width, label_style=_COLOURS.get(step.status, "dim"), room=8)
+    told = f"{step.task.id}. {build_title(step.task).rstrip('.')}{seconds}{why}"
+    yield from format_labelled(step.status, told, width, label_style=_COLOURS.get(step.status, "dim"), room=8)
 
 
-def came_of(step: StepState, width: int) -> Iterator[Text]:
+def format_step_outcome(step: StepState, width: int) -> Iterator[Text]:
     """Yield the line of a task, and for each of its calls how it ended and the beginning of what it gave."""
-    yield from step_rows(step, step.result, width)
+    yield from format_step(step, step.result, width)
     for call in step.calls:
-        yield from labelled(call.status.replace("_", " "), f"{call.tool} {call.target}".strip(), width)
-        gave = call.why or short(call.text)
+        yield from format_labelled(call.status.replace("_", " "), f"{call.tool} {call.target}".strip(), width)
+        gave = call.why or shorten_reason(call.text)
         if gave:
-            yield from argument_rows("gave", gave, True, width)
+            yield from format_argument("gave", gave, True, width)
     if step.words and not step.calls:
-        yield from argument_rows("said", short(step.words), True, width)
+        yield from format_argument("said", shorten_reason(step.words), True, width)
 
 
-def failure_rows(step: StepState, width: int) -> Iterator[Text]:
+def format_failure(step: StepState, width: int) -> Iterator[Text]:
     """Yield what failed: the task, and each call of it that did not do what it is for."""
-    yield from labelled("failed", f"{step.task.id}. {title(step.task)}: {step.reason}", width, BAD, label_style=BAD)
-    for call in step.newest:
-        if not call.settled:
-            yield from labelled("call", f"{call.tool} {call.target}: {call.why or call.status}", width)
+    yield from format_labelled(
+        "failed", f"{step.task.id}. {build_title(step.task)}: {step.reason}", width, BAD, label_style=BAD
+    )
+    for call in step.newest_calls:
+        if not call.is_settled:
+            yield from format_labelled("call", f"{call.tool} {call.target}: {call.why or call.status}", width)
 
 
-def report_rows(report: PlanReport, width: int) -> Iterator[Text]:
+def format_report(report: PlanReport, width: int) -> Iterator[Text]:
     """Yield how a plan ended or paused."""
     colour = GOOD if report.status == "completed" else CARE
     told = [f"{count} {status}" for status, count in Counter(task.status for task in report.tasks).items()]
     room = max(9, len(report.status))
     took = ", ".join((*told, f"{report.duration_ms / 1000:.1f} s of work"))
     status = report.status.replace("_", " ")
-    yield from labelled(status, took, width, label_style=colour, room=room)
+    yield from format_labelled(status, took, width, label_style=colour, room=room)
     if report.reason:
-        yield from labelled("because", report.reason, width)
+        yield from format_labelled("because", report.reason, width)
     for task in report.tasks:
         if task.reasoning:
-            yield from labelled("thought", f"task {task.task}: {task.reasoning}", width, "dim")
+            yield from format_labelled("thought", f"task {task.task}: {task.reasoning}", width, "dim")
 
 
-def defect_rows(defects: Sequence[PlanDefect], label: str, width: int) -> Iterator[Text]:
+def format_defects(defects: Sequence[PlanDefect], label: str, width: int) -> Iterator[Text]:
     """Yield a line for each thing that is wrong with a plan."""
     colour = BAD if label == "defect" else CARE
     for defect in defects:
-        yield from labelled(label, sentence(defect), width, label_style=colour)
+        yield from format_labelled(label, sentence(defect), width, label_style=colour)

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from foregate.agent.planning.ask.planner import Planning
-from foregate.agent.planning.confirm.control import follow, standing
-from foregate.agent.planning.confirm.plan_desk import Course, PlanDesk
+from foregate.agent.planning.confirm.control import follow_plan, get_plan_state
+from foregate.agent.planning.confirm.plan_desk import Course, PlanController
 from foregate.agent.planning.format.configuration import Configuration
-from foregate.agent.planning.format.other_values import told, values_of, with_values
-from foregate.agent.planning.format.reader import Reading, read
+from foregate.agent.planning.format.other_values import describe_new_values, read_settings, with_values
+from foregate.agent.planning.format.reader import Reading, read_plan
 from foregate.agent.planning.format.validator import Validation, validate_reading
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.cli.plan.plan_person import PlanPerson
-from foregate.cli.plan.plan_progress import Progress
-from foregate.cli.plan.plan_sheet import defect_rows, report_rows
+from foregate.cli.plan.plan_progress import PlanProgress
+from foregate.cli.plan.plan_sheet import format_defects, format_report
 from foregate.cli.terminal.colours import CARE
 from foregate.cli.terminal.exit_codes import STATUS, USAGE
 from foregate.cli.terminal.interrupting import interruptible, pause
-from foregate.cli.terminal.scripting import one_line
+from foregate.cli.terminal.scripting import to_json_line
 from foregate.evidence.state.plan import PlanState
 from foregate.schemas import codec
 from foregate.schemas.errors import UsageError
@@ -34,8 +34,8 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import TaskPlan
 
 if TYPE_CHECKING:
-    from foregate.assembly.open import Opened
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.open import OpenSession
+    from foregate.assembly.setting import SessionOptions
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.terminal import Terminal
 
@@ -44,37 +44,39 @@ if TYPE_CHECKING:
 class PlanWork:
     """One plan at one terminal. `quiet` prints no progress, for `--json`."""
 
-    opened: Opened
+    opened: OpenSession
     screen: Screen
     terminal: Terminal
     configuration: Configuration
     quiet: bool = False
     state: PlanState = field(default_factory=PlanState)
 
-    async def begin(self) -> None:
+    async def follow_plan(self) -> None:
         """Follow the session's plan, and show a line for each task that comes to something."""
-        self.state = await follow(self.opened.session)
+        self.state = await follow_plan(self.opened.session)
         if not self.quiet:
-            progress = Progress(self.screen, self.configuration.formatting, await standing(self.opened.session))
-            self.opened.session.subscribe(progress.hear)
-            self.opened.session.subscribe(self.screen.answered)
+            progress = PlanProgress(
+                self.screen, self.configuration.formatting, await get_plan_state(self.opened.session)
+            )
+            self.opened.session.subscribe(progress.show_event)
+            self.opened.session.subscribe(self.screen.show_results_answer)
 
     async def close(self) -> None:
         """Close the session."""
         self.screen.idle()
         await self.opened.close()
 
-    def checked(self, plan: str | TaskPlan, *, settings: Sequence[str] = (), source: str = "") -> Validation:
+    def check_plan(self, plan: str | TaskPlan, *, settings: Sequence[str] = (), source: str = "") -> Validation:
         """Return a plan, or the one a text holds, with everything that is wrong with it.
 
-        `settings` give it other values, see `values_of`; `source` says where it was. Raises UsageError where a text
+        `settings` give it other values, see `read_settings`; `source` says where it was. Raises UsageError where a text
         holds no plan, and for settings that name nothing of it.
         """
         session = self.opened.session
-        reading = Reading(plan) if isinstance(plan, TaskPlan) else read(plan, catalogue=session.catalogue)
+        reading = Reading(plan) if isinstance(plan, TaskPlan) else read_plan(plan, catalogue=session.catalogue)
         if settings and reading.plan is not None:
-            values = values_of(reading.plan, settings, session.catalogue)
-            notes = (*reading.notes, *told(reading.plan, values, session.catalogue))
+            values = read_settings(reading.plan, settings, session.catalogue)
+            notes = (*reading.notes, *describe_new_values(reading.plan, values, session.catalogue))
             wanted = with_values(reading.plan, values, session.catalogue, source=source)
             reading = replace(reading, plan=wanted, notes=notes)
         found = validate_reading(reading, session.catalogue, session.workspace, self.configuration)
@@ -83,21 +85,21 @@ class PlanWork:
             raise UsageError(f"this holds no plan ({why or 'nothing that could be read'})")
         return found
 
-    def told(self, found: Planning | Validation, *, proposed: bool = False) -> None:
+    def show_findings(self, found: Planning | Validation, *, proposed: bool = False) -> None:
         """Show everything that was found about a plan; the notes of one that is `proposed` are shown with that."""
         width = self.screen.console.width
         for note in () if proposed and not self.quiet else found.notes:
             self.screen.row(f"  note: {note}", "dim")
-        self.screen.rows(defect_rows(found.warnings, "warning", width))
-        self.screen.rows(defect_rows(found.defects, "defect", width))
+        self.screen.rows(format_defects(found.warnings, "warning", width))
+        self.screen.rows(format_defects(found.defects, "defect", width))
 
     @property
-    def desk(self) -> PlanDesk:
+    def desk(self) -> PlanController:
         """What takes the session's plan through confirmation and run; the person at this terminal answers."""
         further = (
-            None if self.quiet else lambda report: self.screen.rows(report_rows(report, self.screen.console.width))
+            None if self.quiet else lambda report: self.screen.rows(format_report(report, self.screen.console.width))
         )
-        return PlanDesk(self.opened.session, self.configuration, self.opened.roles.model, further)
+        return PlanController(self.opened.session, self.configuration, self.opened.roles.get_model, further)
 
     async def take_through(self, *, yes: bool = False, step: bool = False) -> Course:
         """Have the session's plan confirmed, by the person or with `yes` beforehand, and run it.
@@ -105,12 +107,12 @@ class PlanWork:
         Raises UsageError where a person would have to confirm and there is none.
         """
         desk = self.desk
-        course = await self.carry_on(desk, desk.take_through(self.state, unseen=yes, step=step))
+        course = await self.run_plan(desk, desk.take_through(self.state, unseen=yes, step=step))
         if not course.ran and course.outcome.status == "blocked":
             raise UsageError("nobody is here to confirm the plan; run this at a terminal, or confirm with --yes")
         return course
 
-    async def carry_on(self, desk: PlanDesk, steps: Coroutine[None, None, Course]) -> Course:
+    async def run_plan(self, desk: PlanController, steps: Coroutine[None, None, Course]) -> Course:
         """Take the steps. The first Ctrl-C pauses a plan that runs after the call in hand, the second cancels it."""
         task = asyncio.ensure_future(steps)
         aside = redirect_stdout(sys.stderr) if self.quiet else nullcontext()  # what a tool prints is no report
@@ -120,17 +122,17 @@ class PlanWork:
         finally:
             self.screen.idle()
 
-    def report(self, report: PlanReport, as_json: bool) -> None:
+    def print_report(self, report: PlanReport, as_json: bool) -> None:
         """Print how the plan ended or paused."""
         if as_json:
-            print(one_line(report_json(report)))  # noqa: T201
+            print(to_json_line(dump_report(report)))  # noqa: T201
             return
         name = report.session
         if report.further is None:
-            self.screen.rows(report_rows(report, self.screen.console.width))
+            self.screen.rows(format_report(report, self.screen.console.width))
         if report.further is not None:
             self.screen.say(f"a further plan waits for a yes: foregate execute {name} asks and runs it", CARE)
-        elif report.paused:
+        elif report.is_paused:
             self.screen.say(f"foregate plans resume {name} goes on", "dim")
         elif report.status != "completed":
             self.screen.say(
@@ -138,7 +140,7 @@ class PlanWork:
             )
 
 
-def report_json(report: PlanReport) -> Json:
+def dump_report(report: PlanReport) -> Json:
     """Return a report for scripts."""
     return {
         "status": report.status,
@@ -147,19 +149,19 @@ def report_json(report: PlanReport) -> Json:
         "dry_run": report.dry_run,
         "answer": report.answer,
         "unanswered": report.unanswered,
-        "further": None if report.further is None else plan_json(report.further),
-        "plan": plan_json(report.plan),
+        "further": None if report.further is None else dump_plan(report.further),
+        "plan": dump_plan(report.plan),
         "duration_ms": report.duration_ms,
         "tasks": [codec.dump(task) | {"success": task.success, "status": task.status} for task in report.tasks],
     }
 
 
-def plan_json(plan: TaskPlan) -> Json:
+def dump_plan(plan: TaskPlan) -> Json:
     """Return which plan it is, for scripts."""
     return {"id": plan.id, "goal": plan.goal, "digest": plan.digest}
 
 
-def found_json(plan: TaskPlan | None, found: Planning | Validation) -> dict[str, Json]:
+def dump_findings(plan: TaskPlan | None, found: Planning | Validation) -> dict[str, Json]:
     """Return a plan with everything that was found about it, for scripts."""
     return {
         "plan": codec.dump(plan) if plan is not None else None,
@@ -169,38 +171,38 @@ def found_json(plan: TaskPlan | None, found: Planning | Validation) -> dict[str,
     }
 
 
-async def work_of(setting: Setting, *, quiet: bool = False, as_json: bool = False) -> PlanWork:
+async def open_plan_work(setting: SessionOptions, *, quiet: bool = False, as_json: bool = False) -> PlanWork:
     """Open the session of a setting and return the work on its plan."""
-    from foregate.agent.effects.preview import prospects
+    from foregate.agent.effects.preview import preview_calls
     from foregate.assembly.open import open_session
-    from foregate.cli.terminal.colours import console
+    from foregate.cli.terminal.colours import build_console
     from foregate.cli.terminal.person import PersonAtTerminal
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.terminal import Terminal
 
-    screen = Screen(console(stderr=as_json))
+    screen = Screen(build_console(stderr=as_json))
     terminal = Terminal()
     person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
     setting.person = person
     opened = await open_session(setting)
     if person is not None:
-        person.foresee = partial(prospects, opened.session)
+        person.foresee = partial(preview_calls, opened.session)
         person.plans = PlanPerson(opened.session, screen, terminal).answer
     for note in () if quiet or as_json else opened.notes:
         screen.row(note, CARE)
     return PlanWork(opened, screen, terminal, opened.configuration, quiet or as_json)
 
 
-async def go_on(setting: Setting, go: Callable[[PlanWork], Awaitable[Course | None]], as_json: bool) -> int:
+async def go_on(setting: SessionOptions, go: Callable[[PlanWork], Awaitable[Course | None]], as_json: bool) -> int:
     """Open the session, let `go` work on its plan, report, and return the exit code; None where nothing was to do."""
-    work = await work_of(setting, as_json=as_json)
+    work = await open_plan_work(setting, as_json=as_json)
     try:
-        await work.begin()
+        await work.follow_plan()
         course = await go(work)
         if course is None:
             return USAGE
         if course.ran:
-            work.report(course.report, as_json)
+            work.print_report(course.report, as_json)
         else:
             work.screen.say("nothing ran", CARE)
         return STATUS[course.report.status]

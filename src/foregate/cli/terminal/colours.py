@@ -30,7 +30,7 @@ class PlainConsole(Console):
         return ConsoleDimensions(*shutil.get_terminal_size()) if self.is_dumb_terminal else super().size
 
 
-def console(*, stderr: bool = False) -> Console:
+def build_console(*, stderr: bool = False) -> Console:
     """Return the console of a command: nothing printed on it is read as markup, an emoji or a number to colour."""
     theme = Theme({"progress.spinner": NAME, "progress.elapsed": "dim"})
     return PlainConsole(highlight=False, emoji=False, markup=False, stderr=stderr, theme=theme)

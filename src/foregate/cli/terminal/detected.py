@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from rich.text import Text
 
 from foregate.cli.terminal.colours import CARE
-from foregate.cli.terminal.layout import labelled
+from foregate.cli.terminal.layout import format_labelled
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.tool_call import ToolCall
@@ -22,7 +22,7 @@ MOST = 100
 """Calls that are listed; further ones are counted."""
 
 
-def detected(response: ModelResponse, specs: Mapping[str, ToolSpec], width: int) -> Iterator[Text]:
+def format_detected_calls(response: ModelResponse, specs: Mapping[str, ToolSpec], width: int) -> Iterator[Text]:
     """Yield the lines that list the calls of a text, none for a response without such.
 
     One call a row: number, tool, target and what else it carries, or the size of that; one that cannot be read says
@@ -34,48 +34,48 @@ def detected(response: ModelResponse, specs: Mapping[str, ToolSpec], width: int)
     head = f"{count} call{'s' if count != 1 else ''} in the text"
     if broken:
         head += f", {broken} of them cannot be read"
-    yield from labelled("detected", head, width, "bold")
+    yield from format_labelled("detected", head, width, "bold")
     for number, call in enumerate(response.calls[:MOST], start=1):
         style = "" if call.arguments is not None else CARE
-        what = described(call, specs.get(call.name))
+        what = describe_call(call, specs.get(call.name))
         later = ", with results of calls before it" if number - 1 in response.deferred else ""
-        yield from labelled(str(number), what + later, width, style)
+        yield from format_labelled(str(number), what + later, width, style)
     if count > MOST:
-        yield from labelled("", f"and {count - MOST} more", width, CARE)
+        yield from format_labelled("", f"and {count - MOST} more", width, CARE)
     if response.order is not None:
-        yield from labelled("order", _cut(in_words(response.order)), width)
+        yield from format_labelled("order", _cut_text(describe_order(response.order)), width)
 
 
-def described(call: ToolCall, spec: ToolSpec | None) -> str:
+def describe_call(call: ToolCall, spec: ToolSpec | None) -> str:
     """Return a call on a line: its tool, what it is about, and what text it carries; or why it cannot be read."""
     if call.arguments is None:
-        return f"{_cut(call.name)} cannot be read: {_cut(call.defect)}"
+        return f"{_cut_text(call.name)} cannot be read: {_cut_text(call.defect)}"
     about = [target.parameter for target in spec.targets] if spec is not None else []
     shown = [name for name in dict.fromkeys((*about, "argv")) if name in call.arguments]
-    target = " ".join(_said(call.arguments[name]) for name in shown)
+    target = " ".join(_join_words(call.arguments[name]) for name in shown)
     carried = ", ".join(
         f"{name}: {value}" if len(value) <= SHORT and value.isprintable() else f"{name}: {len(value)} characters"
         for name, value in call.arguments.items()
         if isinstance(value, str) and name not in shown
     )
-    what = f"{_cut(call.name)} {_cut(target)}".rstrip()
-    return f"{what} ({_cut(carried)})" if carried else what
+    what = f"{_cut_text(call.name)} {_cut_text(target)}".rstrip()
+    return f"{what} ({_cut_text(carried)})" if carried else what
 
 
-def in_words(block: Block, *, inside: bool = False) -> str:
+def describe_order(block: Block, *, inside: bool = False) -> str:
     """Return the order of calls as a sentence names it, by their numbers from 1."""
-    parts = [str(item + 1) if isinstance(item, int) else in_words(item, inside=True) for item in block.items]
+    parts = [str(item + 1) if isinstance(item, int) else describe_order(item, inside=True) for item in block.items]
     if len(parts) < 2:
         return "".join(parts)
     words = " and ".join(parts) + " together" if block.kind == "parallel" else ", then ".join(parts)
     return f"({words})" if inside else words
 
 
-def _said(value: object) -> str:
+def _join_words(value: object) -> str:
     if isinstance(value, list):
         return shlex.join(str(part) for part in value)
     return value if isinstance(value, str) else ""
 
 
-def _cut(text: str) -> str:
+def _cut_text(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -10,9 +10,9 @@ from msgspec import Struct
 from rich.text import Text
 
 from foregate.cli.terminal.colours import BAD, CARE, GOOD
-from foregate.cli.terminal.columns import chopped
-from foregate.cli.terminal.layout import labelled
-from foregate.cli.terminal.visible import tabbed
+from foregate.cli.terminal.columns import chop_text
+from foregate.cli.terminal.layout import format_labelled
+from foregate.cli.terminal.visible import expand_tabs
 
 LINES = 40
 """Lines of a change that are shown at first."""
@@ -26,67 +26,67 @@ _SIGNS = 2
 _NO_END = "No newline at end of file"
 
 
-class Line(Struct, frozen=True):
+class DiffLine(Struct, frozen=True):
     r"""A line of a difference: `sign` is `-`, `+`, ` ` for unchanged, `@` for where it stands, `\` for a remark."""
 
     sign: str
     text: str
 
 
-def difference(before: bytes, after: bytes) -> list[Line]:
+def diff_lines(before: bytes, after: bytes) -> list[DiffLine]:
     """Return what turns `before` into `after` as a unified diff; nothing where they are the same.
 
     Lines end at line feeds and nowhere else. A byte that is no UTF-8 becomes a lone surrogate, which `visible` shows.
     """
-    lines: list[Line] = []
+    lines: list[DiffLine] = []
     old = new = 1
-    for group, shown in groups(rows(lines_of(before), lines_of(after))):
+    for group, shown in group_rows(align_lines(split_lines(before), split_lines(after))):
         removed, added = (sum(sign in (" ", way) for sign, _ in group) for way in "-+")
         if shown:
-            lines.append(Line("@", f"@ -{old - (not removed)},{removed} +{new - (not added)},{added} @@"))
+            lines.append(DiffLine("@", f"@ -{old - (not removed)},{removed} +{new - (not added)},{added} @@"))
             for sign, text in group:
-                lines.append(Line(sign, text.removesuffix("\n")))
+                lines.append(DiffLine(sign, text.removesuffix("\n")))
                 if not text.endswith("\n"):
-                    lines.append(Line(_REMARK, _NO_END))
+                    lines.append(DiffLine(_REMARK, _NO_END))
         old, new = old + removed, new + added
     return lines
 
 
-def unified(lines: Sequence[Line]) -> str:
+def format_unified(lines: Sequence[DiffLine]) -> str:
     """Return the lines of a difference as the text of a unified diff."""
     return "".join(f"{line.sign}{' ' if line.sign == _REMARK else ''}{line.text}\n" for line in lines)
 
 
-def counts(lines: Sequence[Line]) -> str:
+def describe_counts(lines: Sequence[DiffLine]) -> str:
     """Return how many lines go and come, in words."""
     gone, come = (sum(line.sign == sign for line in lines) for sign in "-+")
     parts = [f"{n} line{'s' if n != 1 else ''} {how}" for n, how in ((gone, "removed"), (come, "added")) if n]
     return ", ".join(parts) or "nothing: the file holds exactly this already"
 
 
-def shown(lines: Sequence[Line], width: int) -> Iterator[Text]:
+def format_diff(lines: Sequence[DiffLine], width: int) -> Iterator[Text]:
     """Yield the lines behind bars, in `width` columns.
 
     The sign stands in a column of its own, and again, with a `>`, before what did not fit: no text can pose as a sign.
     """
     for line in lines:
-        for number, piece in enumerate(chopped(tabbed(line.text), max(8, width - len("  | ") - _SIGNS))):
+        for number, piece in enumerate(chop_text(expand_tabs(line.text), max(8, width - len("  | ") - _SIGNS))):
             gap = ">" if number else "" if line.sign == "@" else " "
             text = Text("  | ", style="dim")
             yield text.append(f"{line.sign}{gap}{piece}", style=_STYLE[line.sign])
 
 
-def change_rows(
-    lines: Sequence[Line], width: int, *, new: bool = False, most: int = 0, hint: str = ""
+def format_change(
+    lines: Sequence[DiffLine], width: int, *, new: bool = False, most: int = 0, hint: str = ""
 ) -> Iterator[Text]:
     """Yield how much changes and its lines, `most` at most unless that is 0; `hint` says how to see the others."""
-    yield from labelled("changes", f"{'a new file, ' if new else ''}{counts(lines)}", width)
-    yield from shown(lines[: most or None], width)
+    yield from format_labelled("changes", f"{'a new file, ' if new else ''}{describe_counts(lines)}", width)
+    yield from format_diff(lines[: most or None], width)
     if 0 < most < len(lines):
-        yield from labelled("cut", f"{len(lines) - most} lines more{hint}", width, CARE)
+        yield from format_labelled("cut", f"{len(lines) - most} lines more{hint}", width, CARE)
 
 
-def lines_of(data: bytes) -> list[str]:
+def split_lines(data: bytes) -> list[str]:
     """Return the lines of `data` with their line feeds; the last one may lack it."""
     parts = data.decode("utf-8", "surrogateescape").split("\n")
     return [f"{part}\n" for part in parts[:-1]] + parts[-1:] * bool(parts[-1])
@@ -96,13 +96,13 @@ Row = tuple[str, str]
 """A sign and a whole line."""
 
 
-def rows(old: Sequence[str], new: Sequence[str]) -> list[Row]:
+def align_lines(old: Sequence[str], new: Sequence[str]) -> list[Row]:
     """Return every line of both versions, the common ones once."""
-    head = common(old, new)
-    tail = common(old[head:][::-1], new[head:][::-1])
+    head = count_common(old, new)
+    tail = count_common(old[head:][::-1], new[head:][::-1])
     a, b = old[head : len(old) - tail], new[head : len(new) - tail]
     every = [(" ", line) for line in old[:head]]
-    for kind, *at in steps(a, b):
+    for kind, *at in find_opcodes(a, b):
         a_begin, a_end, b_begin, b_end = at
         if kind == "equal":
             every += [(" ", line) for line in a[a_begin:a_end]]
@@ -111,19 +111,19 @@ def rows(old: Sequence[str], new: Sequence[str]) -> list[Row]:
     return every + [(" ", line) for line in old[len(old) - tail :]]
 
 
-def steps(a: Sequence[str], b: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+def find_opcodes(a: Sequence[str], b: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
     """Return how `a` becomes `b`, in difflib's words; in one step where comparing them would take too long."""
     if len(a) * len(b) > COMPARED:
         return [("replace", 0, len(a), 0, len(b))]
     return SequenceMatcher(None, a, b).get_opcodes()
 
 
-def common(a: Sequence[str], b: Sequence[str]) -> int:
+def count_common(a: Sequence[str], b: Sequence[str]) -> int:
     """Return how many lines both begin with."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def groups(every: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
+def group_rows(every: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
     """Yield runs of rows and whether they are shown: those near a change are."""
     changed = (place for place, (sign, _) in enumerate(every) if sign != " ")
     near = {place + by for place in changed for by in range(-CONTEXT, CONTEXT + 1)}

@@ -38,6 +38,6 @@ _ERRORS: tuple[tuple[type[ForegateError], int], ...] = (
 )
 
 
-def of_error(error: ForegateError) -> int:
+def exit_code_of(error: ForegateError) -> int:
     """Return the exit code for an error a person is shown."""
     return next((code for kind, code in _ERRORS if isinstance(error, kind)), ERROR)

@@ -6,23 +6,23 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from foregate.cli.terminal.columns import chopped, columns
-from foregate.cli.terminal.visible import visible
+from foregate.cli.terminal.columns import chop_text, count_columns
+from foregate.cli.terminal.visible import make_visible
 
 LABEL = 9
 _HANGING = 10
 """Columns further lines of a sentence are indented by, so that none begins where a row or a sentence does."""
 
 
-def labelled(
+def format_labelled(
     label: str, value: str, width: int, style: str = "", *, label_style: str = "dim", room: int = LABEL
 ) -> Iterator[Text]:
     """Yield `  label     value` in `width` columns, made visible; further lines are indented past the label.
 
     A label longer than its room that leaves too little of the first line stands on a line of its own.
     """
-    pieces = folded(visible(value), max(8, width - room - 3))
-    if len(label) > room and len(label) + 3 + columns(pieces[0]) > width:
+    pieces = fold_text(make_visible(value), max(8, width - room - 3))
+    if len(label) > room and len(label) + 3 + count_columns(pieces[0]) > width:
         yield Text(f"  {label}", style=label_style)
         label = ""
     for number, piece in enumerate(pieces):
@@ -32,20 +32,20 @@ def labelled(
         yield text
 
 
-def hanging(content: str, width: int, style: str = "") -> Iterator[Text]:
+def format_hanging(content: str, width: int, style: str = "") -> Iterator[Text]:
     """Yield a sentence of ours in `width` columns, made visible, its further lines indented."""
-    first, *_ = folded(visible(content), width)
+    first, *_ = fold_text(make_visible(content), width)
     yield Text(first, style)
-    for piece in folded(visible(content)[len(first) :].lstrip(" "), max(8, width - _HANGING)):
+    for piece in fold_text(make_visible(content)[len(first) :].lstrip(" "), max(8, width - _HANGING)):
         if piece:
             yield Text(" " * _HANGING + piece, style)
 
 
-def packed(parts: Iterable[str], width: int, style: str = "") -> Iterator[Text]:
+def pack_parts(parts: Iterable[str], width: int, style: str = "") -> Iterator[Text]:
     """Yield parts of ours that belong together, such as the keys of a question, as many to a line as fit."""
     line = ""
     for part in parts:
-        if line and columns(line) + 3 + columns(part) > width:
+        if line and count_columns(line) + 3 + count_columns(part) > width:
             yield Text(line, style)
             line = ""
         line = f"{line}   {part}" if line else f"  {part}"
@@ -53,12 +53,12 @@ def packed(parts: Iterable[str], width: int, style: str = "") -> Iterator[Text]:
         yield Text(line, style)
 
 
-def folded(content: str, room: int) -> list[str]:
+def fold_text(content: str, room: int) -> list[str]:
     """Return `content` in pieces of at most `room` columns, broken at spaces where there are any."""
     pieces: list[str] = []
     for word in content.split(" "):
-        if pieces and columns(pieces[-1]) + 1 + columns(word) <= room:
+        if pieces and count_columns(pieces[-1]) + 1 + count_columns(word) <= room:
             pieces[-1] += f" {word}"
         else:
-            pieces += chopped(word, room)
+            pieces += chop_text(word, room)
     return pieces

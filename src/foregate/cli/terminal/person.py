@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from foregate.cli.terminal.colours import CARE
-from foregate.cli.terminal.layout import packed
+from foregate.cli.terminal.layout import pack_parts
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.sheet import NOTHING, Prospects, cut, sheet
+from foregate.cli.terminal.sheet import NOTHING, Prospects, format_approval, is_approval_cut
 from foregate.cli.terminal.terminal import Terminal
-from foregate.cli.terminal.tools_sheet import tools_cut, tools_sheet
+from foregate.cli.terminal.tools_sheet import format_tools, is_tools_cut
 from foregate.schemas.json_object import get_list, get_text
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
@@ -34,22 +34,22 @@ class PersonAtTerminal:
         self.screen.idle()
         try:
             if need.gate == "loop":
-                return await self._held_again(need.request)
+                return await self._ask_override(need.request)
             if need.gate == "task_plan":
                 return await self.plans(need) if self.plans is not None else None
             if need.gate == "tools":
-                return await self._tools(need.request)
-            if self.reads_wait and only_reads(need.request):
-                return self._read(need.request)
-            return await self._approve(need.request, self.foresee(need))
+                return await self._ask_about_tools(need.request)
+            if self.reads_wait and is_read_only(need.request):
+                return self._answer_read(need.request)
+            return await self._ask_approval(need.request, self.foresee(need))
         except KeyboardInterrupt:
             raise asyncio.CancelledError from None
 
-    async def _approve(self, request: Mapping[str, Json], prospects: Prospects) -> Reply | None:
-        self.screen.rows(sheet(request, prospects, width=self.screen.console.width))
-        unseen = cut(request, prospects)
+    async def _ask_approval(self, request: Mapping[str, Json], prospects: Prospects) -> Reply | None:
+        self.screen.rows(format_approval(request, prospects, width=self.screen.console.width))
+        unseen = is_approval_cut(request, prospects)
         while True:
-            typed = await self.terminal.answer("approve? ")
+            typed = await self.terminal.read_answer("approve? ")
             if typed is None:
                 self.screen.say("left open; nothing ran. /execute shows it again", "dim")
                 return None
@@ -66,22 +66,22 @@ class PersonAtTerminal:
                 case "a":
                     self.screen.say("there is nothing here to allow for the whole session; y or n", CARE)
                 case "n" | "no":
-                    return Reply("no", words.strip() or await self._reason())
+                    return Reply("no", words.strip() or await self._ask_reason())
                 case "d":
-                    self.screen.rows(sheet(request, prospects, details=True, width=self.screen.console.width))
+                    self.screen.rows(format_approval(request, prospects, details=True, width=self.screen.console.width))
                     unseen = False
                 case "":
                     self.screen.say("Enter alone approves nothing: y, n or d (Ctrl-D leaves it open)", CARE)
                 case _:
                     self.screen.say("y, a, n or d (Ctrl-D leaves it open)", CARE)
 
-    async def _tools(self, request: Mapping[str, Json]) -> Reply | None:
+    async def _ask_about_tools(self, request: Mapping[str, Json]) -> Reply | None:
         width = self.screen.console.width
-        self.screen.rows(tools_sheet(request, width=width))
-        unseen = tools_cut(request)
+        self.screen.rows(format_tools(request, width=width))
+        unseen = is_tools_cut(request)
         while True:
             try:
-                typed = await self.terminal.answer("offer them? ")
+                typed = await self.terminal.read_answer("offer them? ")
             except KeyboardInterrupt:
                 typed = None
             match "n" if typed is None else typed.strip().lower():
@@ -92,22 +92,22 @@ class PersonAtTerminal:
                 case "n" | "no":
                     return Reply("no")
                 case "d":
-                    self.screen.rows(tools_sheet(request, details=True, width=width))
+                    self.screen.rows(format_tools(request, details=True, width=width))
                     unseen = False
                 case _:
                     self.screen.say("Enter alone offers nothing: y, n or d (Ctrl-D is n)", CARE)
 
-    async def _reason(self) -> str:
-        return (await self.terminal.answer("why not? (Enter: no reason) ") or "").strip()
+    async def _ask_reason(self) -> str:
+        return (await self.terminal.read_answer("why not? (Enter: no reason) ") or "").strip()
 
-    async def _held_again(self, request: Mapping[str, Json]) -> Reply | None:
+    async def _ask_override(self, request: Mapping[str, Json]) -> Reply | None:
         self.screen.row(str(request.get("question", "")), "bold")
         override = bool(request.get("can_override"))
         keys = (*(("a do it anyway",) if override else ()), "s stop", "m WORDS say more")
         self.screen.row(f"  gate {request.get('gate', '')}, {request.get('code', '')}", "dim")
-        self.screen.rows(packed(keys, self.screen.console.width, "dim"))
+        self.screen.rows(pack_parts(keys, self.screen.console.width, "dim"))
         while True:
-            typed = await self.terminal.answer("go on? ")
+            typed = await self.terminal.read_answer("go on? ")
             if typed is None:
                 return None
             key, _, words = typed.strip().partition(" ")
@@ -117,12 +117,12 @@ class PersonAtTerminal:
                 case "s":
                     return Reply("stop")
                 case "m":
-                    more = words.strip() or (await self.terminal.answer("say: ") or "").strip()
+                    more = words.strip() or (await self.terminal.read_answer("say: ") or "").strip()
                     if more:
                         return Reply("more", more)
             self.screen.say("a, s or m WORDS" if override else "s or m WORDS", CARE)
 
-    def _read(self, request: Mapping[str, Json]) -> Reply | None:
+    def _answer_read(self, request: Mapping[str, Json]) -> Reply | None:
         if self.reads_allowed > 0:
             self.reads_allowed -= 1
             return Reply("yes")
@@ -132,7 +132,7 @@ class PersonAtTerminal:
         return None
 
 
-def only_reads(request: Mapping[str, Json]) -> bool:
+def is_read_only(request: Mapping[str, Json]) -> bool:
     """Whether an approval is about observations alone, none of which a rule asks about."""
     calls = get_list(request, "calls")
     reads = (get_text(call, "effect", "") == "observation" and not get_list(call, "rules") for call in calls)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from foregate.cli.terminal.colours import BAD, CARE, GOOD
-from foregate.cli.terminal.layout import labelled
-from foregate.cli.terminal.visible import shortened
+from foregate.cli.terminal.layout import format_labelled
+from foregate.cli.terminal.visible import shorten_text
 from foregate.evidence.state.transcript import CAME
 from foregate.schemas.call_events import (
     CallAnswered,
@@ -41,32 +41,32 @@ LONGEST = 320
 """Characters of a row's text that are shown; the log has all of it."""
 
 
-def rows(event: Event, width: int) -> list[Text]:
+def format_event(event: Event, width: int) -> list[Text]:
     """Return the lines to show for `event`, none for most kinds; each fits in `width` columns unless width is 0."""
     match event.body:
         case TurnJudged(judgement=judgement):
-            shown = filter(notable, judgement.decisions)
-            return [row for decision in shown for row in ruling(decision, width)]
+            shown = filter(is_notable, judgement.decisions)
+            return [row for decision in shown for row in format_ruling(decision, width)]
         case ToolFinished() as body:
-            return ran(body, event.actor, width)
+            return format_run(body, event.actor, width)
         case CallAnswered(ruling="not_run") as body:
-            return said("not run", CARE, f"{_call(body.tool, body.target)}: {body.message}", width)
+            return format_row("not run", CARE, f"{_name_call(body.tool, body.target)}: {body.message}", width)
         case OutcomeUnknown() as body:
-            what = _call(body.tool, body.target)
-            return said("unknown", BAD, f"{what}: nobody can say whether it took effect ({body.reason})", width)
+            what = _name_call(body.tool, body.target)
+            return format_row("unknown", BAD, f"{what}: nobody can say whether it took effect ({body.reason})", width)
         case ContextCompressed() as body:
-            row = line("context", "", f"{compression(body)}; /history has all of it", width)
+            row = format_line("context", "", f"{describe_compression(body)}; /history has all of it", width)
             row.stylize("dim")
             return [row]
         case OutcomeResolved() as body:
-            return said("settled", GOOD, f"{_call(body.tool, body.target)}: it {CAME[body.outcome]}", width)
+            return format_row("settled", GOOD, f"{_name_call(body.tool, body.target)}: it {CAME[body.outcome]}", width)
         case EffectUndone() as body:
-            return said("undone", GOOD, f"{body.tool} {', '.join(body.resources)}", width)
+            return format_row("undone", GOOD, f"{body.tool} {', '.join(body.resources)}", width)
         case _:
             return []
 
 
-def compression(body: ContextCompressed) -> str:
+def describe_compression(body: ContextCompressed) -> str:
     """Return what the model is not sent any more."""
     gone, cut = sum(end - start for start, end in body.left_out), len(body.shortened)
     told = [f"{gone} older message{'s' if gone != 1 else ''} left out"] if gone else []
@@ -74,12 +74,12 @@ def compression(body: ContextCompressed) -> str:
     return f"for the model {' and '.join(told)}"
 
 
-def notable(decision: Decision | DecisionPoint) -> bool:
+def is_notable(decision: Decision | DecisionPoint) -> bool:
     """Whether a decision deserves a line: everything but a pass."""
     return not (decision.code.endswith("_passed") or decision.code in QUIET) or decision.consequence is not None
 
 
-def ruling(decision: Decision, width: int) -> list[Text]:
+def format_ruling(decision: Decision, width: int) -> list[Text]:
     """Return how a decision stands: gate, code and call on a line, and why; below it where one line is too short.
 
     What was accepted takes one line in any case.
@@ -90,45 +90,45 @@ def ruling(decision: Decision, width: int) -> list[Text]:
         word, colour = "shadow", "dim"
     elif standing is Standing.ALLOW:
         word, colour = ("asks", CARE) if decision.consequence else ("passed", "dim")
-    where = _call(decision.tool, decision.target)
+    where = _name_call(decision.tool, decision.target)
     head = f"{decision.gate}: {decision.code}"
     why = decision.summary or (decision.consequence.question if decision.consequence else "")
     why = ": ".join(part for part in (where if not why.startswith(where) else "", why) if part)
     whole = f"{head}, {why}" if why else head
     accepted = word == "passed"
     if accepted or not width or len(_INDENT) + _HEAD + 1 + len(whole) <= width:
-        return [line(word, colour, whole, width)]
-    return [*said(word, colour, head, width), *said("", "", why, width)]
+        return [format_line(word, colour, whole, width)]
+    return [*format_row(word, colour, head, width), *format_row("", "", why, width)]
 
 
-def ran(body: ToolFinished, actor: Actor, width: int) -> list[Text]:
+def format_run(body: ToolFinished, actor: Actor, width: int) -> list[Text]:
     """Return what a call that ran has to show for it; `actor` made it."""
-    what = _call(body.tool, body.target)
+    what = _name_call(body.tool, body.target)
     note = {"runner": " (looked at for the model)", "postlude": " (checked)"}.get(actor, "")
     seconds = f", {body.duration / 1000:.1f} s" if body.duration >= 1000 else ""
     if body.ok:
-        return said("ran", GOOD, f"{what}{note}{seconds}", width)
-    return said("failed", BAD, f"{what}{note}{seconds}: {body.content.strip()}", width)
+        return format_row("ran", GOOD, f"{what}{note}{seconds}", width)
+    return format_row("failed", BAD, f"{what}{note}{seconds}: {body.content.strip()}", width)
 
 
-def said(word: str, colour: str, rest: str, width: int) -> list[Text]:
+def format_row(word: str, colour: str, rest: str, width: int) -> list[Text]:
     """Return `  word    rest` in as many lines as it takes, cut to LONGEST characters; on one, uncut, where width is 0.
 
     Further lines stand behind the word, so that nothing in them can pose as a row.
     """
     if not width:
-        return [line(word, colour, rest, width)]
+        return [format_line(word, colour, rest, width)]
     text = rest.replace("\n", " ").strip()
     text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-    return list(labelled(word, text, width, label_style=colour, room=_HEAD))
+    return list(format_labelled(word, text, width, label_style=colour, room=_HEAD))
 
 
-def line(word: str, colour: str, rest: str, width: int) -> Text:
+def format_line(word: str, colour: str, rest: str, width: int) -> Text:
     """Return `  word    rest`, made visible and cut to `width`."""
     text = Text(_INDENT)
     text.append(f"{word:<{_HEAD}} ", style=colour)
-    return text.append(shortened(rest, max(1, width - len(text)) if width else 0))
+    return text.append(shorten_text(rest, max(1, width - len(text)) if width else 0))
 
 
-def _call(tool: str, target: str) -> str:
+def _name_call(tool: str, target: str) -> str:
     return f"{tool} {target}".strip()

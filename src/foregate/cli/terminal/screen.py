@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.text import Text
 
 from foregate.cli.terminal.colours import CARE
-from foregate.cli.terminal.detected import detected
-from foregate.cli.terminal.flow import Flow, barred
-from foregate.cli.terminal.layout import hanging, labelled
-from foregate.cli.terminal.rows import rows
-from foregate.cli.terminal.visible import shortened
+from foregate.cli.terminal.detected import format_detected_calls
+from foregate.cli.terminal.flow import BarredText, format_barred
+from foregate.cli.terminal.layout import format_hanging, format_labelled
+from foregate.cli.terminal.rows import format_event
+from foregate.cli.terminal.visible import shorten_text
 from foregate.schemas.call_events import CallAnswered, ToolFinished, ToolStarted
 from foregate.schemas.event import Event
 from foregate.schemas.json_object import get_text
@@ -41,7 +41,7 @@ class Screen:
         self.specs: Mapping[str, ToolSpec] | None = None
         """The tools, where calls are written into a text and what was found in it is listed first."""
         self._spinner: Progress | None = None
-        self._flow = Flow(console.width)
+        self._flow = BarredText(console.width)
 
     def say(self, content: str | Text = "", style: str = "") -> None:
         """Print a line of ours; text that is not ours goes through `show`."""
@@ -51,20 +51,20 @@ class Screen:
     def show(self, content: str) -> None:
         """Print text that is not ours, behind bars."""
         if content.strip():
-            self.say(barred(content, self.console.width))
+            self.say(format_barred(content, self.console.width))
 
     def row(self, content: str, style: str = "") -> None:
         """Print a line of ours that holds words that are not: whatever they hold, it begins nothing new."""
-        self.rows(hanging(content, self.console.width, style))
+        self.rows(format_hanging(content, self.console.width, style))
 
-    def hear(self, event: Event) -> None:
+    def show_event(self, event: Event) -> None:
         """Show what an event says; a listener of the session. An early look is shown with the call it answers."""
         if isinstance(event.body, (TurnJudged, ToolStarted, ToolFinished)) and event.body.early:
             return
         if isinstance(event.body, ModelResponded):
-            self._respond(event.body)
-        self.answered(event)
-        self.rows(rows(event, self.console.width))
+            self._show_response(event.body)
+        self.show_results_answer(event)
+        self.rows(format_event(event, self.console.width))
         match event.body:
             case ToolStarted(tool=tool, target=target):
                 self.busy(f"{tool} {target}".strip())
@@ -77,13 +77,13 @@ class Screen:
             case _:
                 pass
 
-    def _respond(self, body: ModelResponded) -> None:
+    def _show_response(self, body: ModelResponded) -> None:
         if not self._end_text() and self.narrate:
             self.show(body.text)
         if body.continues is None and self.specs is not None:
-            self.rows(detected(as_sent(body), self.specs, self.console.width))
+            self.rows(format_detected_calls(restore_sent_response(body), self.specs, self.console.width))
 
-    def answered(self, event: Event) -> None:
+    def show_results_answer(self, event: Event) -> None:
         """Show what the planning model says to a plan's results; a listener where nothing else is shown."""
         if isinstance(event.body, NeedAnswered) and event.body.answer.gate == "plan_results" and self.narrate:
             self.idle()
@@ -92,7 +92,7 @@ class Screen:
     def stream(self, piece: str) -> None:
         """Show a piece of the model's text as it arrives, broken at words."""
         if self.narrate:
-            self._flow.fit(self.console.width)
+            self._flow.set_width(self.console.width)
             self._write(self._flow.feed(piece))
 
     def _write(self, text: Text) -> None:
@@ -102,43 +102,43 @@ class Screen:
 
     def _end_text(self) -> bool:
         """End a text that streams; whether there was one."""
-        self._flow.fit(self.console.width)
+        self._flow.set_width(self.console.width)
         rest = self._flow.end()
         self._write(rest)
         return bool(rest)
 
-    def asks(self, question: str) -> None:
+    def show_question(self, question: str) -> None:
         """Print a question to the person that holds words of others."""
-        self.rows(labelled("asks", question, self.console.width, "bold", label_style=CARE, room=7))
+        self.rows(format_labelled("asks", question, self.console.width, "bold", label_style=CARE, room=7))
 
-    def told(self, outcome: RunResult) -> None:
+    def show_outcome(self, outcome: RunResult) -> None:
         """Show how a task ended; what the model said has been shown already."""
         self.idle()
-        self.added(outcome)
-        self.reported(outcome)
+        self.show_remark(outcome)
+        self.show_report(outcome)
 
-    def added(self, outcome: RunResult) -> None:
+    def show_remark(self, outcome: RunResult) -> None:
         """Show what Foregate has to say in an answer, or asks in its place."""
         if outcome.remark:
             self.row(outcome.remark, CARE)
         if outcome.status == "needs_input":
-            self.asks(outcome.text)
+            self.show_question(outcome.text)
 
-    def reported(self, outcome: RunResult) -> None:
+    def show_report(self, outcome: RunResult) -> None:
         """Show what is in the way of anything but an answer or a question."""
         if outcome.status in ("completed", "needs_input"):
             return
         report, width = outcome.report, self.console.width
         if outcome.status == "cancelled":
             done = f"done before: {', '.join(report.done)}" if report.done else "no change was completed"
-            self.rows(labelled("cancelled", done, width, label_style=CARE))
+            self.rows(format_labelled("cancelled", done, width, label_style=CARE))
             return
         status = outcome.status.replace("_", " ")
-        why = report.blocker or ("a call waits for an answer" if outcome.paused else "")
-        self.rows(labelled(status, why, width, label_style=CARE, room=max(9, len(status))))
+        why = report.blocker or ("a call waits for an answer" if outcome.is_paused else "")
+        self.rows(format_labelled(status, why, width, label_style=CARE, room=max(9, len(status))))
         for label, value in (("done", ", ".join(report.done)), ("needs", report.need), ("next", report.next_step)):
             if value:
-                self.rows(labelled(label, value, width))
+                self.rows(format_labelled(label, value, width))
 
     def rows(self, rows: Iterable[Text]) -> None:
         """Print rows."""
@@ -159,7 +159,7 @@ class Screen:
             console=self.console,
             transient=True,
         )
-        self._spinner.add_task(shortened(what, max(20, self.console.width - 20)), total=None)
+        self._spinner.add_task(shorten_text(what, max(20, self.console.width - 20)), total=None)
         self._spinner.start()
 
     def idle(self) -> None:
@@ -169,7 +169,7 @@ class Screen:
             self._spinner = None
 
 
-def as_sent(body: ModelResponded) -> ModelResponse:
+def restore_sent_response(body: ModelResponded) -> ModelResponse:
     """Return a response with all its calls, those of further stages too."""
     whole = body.program
     return (

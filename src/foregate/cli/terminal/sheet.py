@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from foregate.agent.effects.preview import Prospect
+from foregate.agent.effects.preview import Preview
 from foregate.cli.terminal.colours import CARE, NAME
-from foregate.cli.terminal.columns import chopped
-from foregate.cli.terminal.diff import LINES, change_rows, difference
-from foregate.cli.terminal.layout import labelled, packed
-from foregate.cli.terminal.visible import tabbed
+from foregate.cli.terminal.columns import chop_text
+from foregate.cli.terminal.diff import LINES, diff_lines, format_change
+from foregate.cli.terminal.layout import format_labelled, pack_parts
+from foregate.cli.terminal.visible import expand_tabs
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.json_object import as_object, get_list, get_object, get_text
@@ -27,7 +27,7 @@ FILES = 8
 _D = "; d shows them, and only then y counts"
 KEYS = ("y yes, once", "n no, and why", "d details")
 KEYS_WITH_GRANT = ("y yes, once", "a allow as listed, for this session", "n no, and why", "d details")
-Prospects = Mapping[str, Prospect]
+Prospects = Mapping[str, Preview]
 NOTHING: Prospects = {}
 
 _ORIGIN = {
@@ -39,7 +39,7 @@ _ORIGIN = {
 }
 
 
-def sheet(
+def format_approval(
     request: Mapping[str, Json], prospects: Prospects = NOTHING, *, details: bool = False, width: int = 80
 ) -> list[Text]:
     """Return the lines of the sheet for an approval request, in `width` columns; with `details` nothing is cut.
@@ -49,37 +49,39 @@ def sheet(
     every line, so that no text can pose as a row.
     """
     question = str(request.get("question") or "May this run?")
-    lines = list(labelled("approval", question, width, "bold", label_style=f"bold {CARE}"))
+    lines = list(format_labelled("approval", question, width, "bold", label_style=f"bold {CARE}"))
     for sentence in get_list(request, "changed"):
-        lines += labelled("changed", str(sentence), width, CARE)
-    lines += _plan(get_object(request, "plan"), width)
-    for number, call in enumerate(_calls(request), start=1):
-        lines += _call(number, call, prospects.get(get_text(call, "call", "")), details, width)
+        lines += format_labelled("changed", str(sentence), width, CARE)
+    lines += _format_plan(get_object(request, "plan"), width)
+    for number, call in enumerate(_list_calls(request), start=1):
+        lines += _format_call(number, call, prospects.get(get_text(call, "call", "")), details, width)
     grants = get_list(request, "grants")
     for number, grant in enumerate(grants):
-        lines += labelled("a allows" if number == 0 else "", _grant(as_object(grant)), width, NAME)
-    lines += packed(KEYS_WITH_GRANT if grants else KEYS, width, "dim")
+        lines += format_labelled("a allows" if number == 0 else "", _describe_grant(as_object(grant)), width, NAME)
+    lines += pack_parts(KEYS_WITH_GRANT if grants else KEYS, width, "dim")
     return lines
 
 
-def cut(request: Mapping[str, Json], prospects: Prospects = NOTHING) -> bool:
+def is_approval_cut(request: Mapping[str, Json], prospects: Prospects = NOTHING) -> bool:
     """Whether the first view leaves anything out of the arguments, or of the changes that stand for them."""
-    return any(_cut(call, prospects.get(get_text(call, "call", ""))) for call in _calls(request))
+    return any(_is_call_cut(call, prospects.get(get_text(call, "call", ""))) for call in _list_calls(request))
 
 
-def _calls(request: Mapping[str, Json]) -> list[Mapping[str, Json]]:
+def _list_calls(request: Mapping[str, Json]) -> list[Mapping[str, Json]]:
     return [as_object(call) for call in get_list(request, "calls")]
 
 
-def _cut(call: Mapping[str, Json], prospect: Prospect | None) -> bool:
+def _is_call_cut(call: Mapping[str, Json], prospect: Preview | None) -> bool:
     changes = prospect.changes if prospect is not None else ()
-    named = arguments(get_text(call, "arguments", ""))
-    if len(changes) > FILES or any(len(value) > SHOWN for name, value in named if name not in _stands_for(prospect)):
+    named = list_arguments(get_text(call, "arguments", ""))
+    if len(changes) > FILES or any(
+        len(value) > SHOWN for name, value in named if name not in _list_shown_arguments(prospect)
+    ):
         return True
-    return sum(len(difference(change.before or b"", change.after)) for change in changes) > LINES
+    return sum(len(diff_lines(change.before or b"", change.after)) for change in changes) > LINES
 
 
-def arguments(raw: str) -> Iterator[tuple[str, str]]:
+def list_arguments(raw: str) -> Iterator[tuple[str, str]]:
     """Yield name and value of each argument as it will be used, escapes of JSON resolved; raw text where unreadable.
 
     A text stands for itself; every other value is JSON.
@@ -95,37 +97,39 @@ def arguments(raw: str) -> Iterator[tuple[str, str]]:
         yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _call(
-    number: int, call: Mapping[str, Json], prospect: Prospect | None, details: bool, width: int
+def _format_call(
+    number: int, call: Mapping[str, Json], prospect: Preview | None, details: bool, width: int
 ) -> Iterator[Text]:
-    yield from labelled(f"{number}", f"{call.get('tool', '')} {call.get('target', '')}".strip(), width, "bold")
-    yield from _folder(call, width)
+    yield from format_labelled(f"{number}", f"{call.get('tool', '')} {call.get('target', '')}".strip(), width, "bold")
+    yield from _format_folder(call, width)
     outside = ", reaches outside the workspace" if call.get("external") else ""
     risk = f", risk {call['risk']} of 1000" if call.get("risk") else ""
-    yield from labelled("effect", f"{call.get('effect', 'unknown')}, {_way_back(call, prospect)}{outside}{risk}", width)
-    yield from _target(call, prospect, width)
+    yield from format_labelled(
+        "effect", f"{call.get('effect', 'unknown')}, {_describe_undo(call, prospect)}{outside}{risk}", width
+    )
+    yield from _format_target(call, prospect, width)
     if there := get_list(call, "there"):
-        yield from labelled("there", f"already: {', '.join(map(str, there))}", width)
+        yield from format_labelled("there", f"already: {', '.join(map(str, there))}", width)
     if "plan_items" in call:
-        yield from labelled("covered", _covered(call), width)
+        yield from format_labelled("covered", _describe_coverage(call), width)
     for sentence in get_list(call, "why"):
-        yield from labelled("because", str(sentence), width)
-    stands_for = _stands_for(prospect)
-    for name, value in arguments(get_text(call, "arguments", "")):
+        yield from format_labelled("because", str(sentence), width)
+    stands_for = _list_shown_arguments(prospect)
+    for name, value in list_arguments(get_text(call, "arguments", "")):
         if details or name not in stands_for:
-            yield from argument_rows(name, value, details, width)
+            yield from format_argument(name, value, details, width)
     if prospect is not None and prospect.problem:
-        yield from labelled("fails", f"as things are: {prospect.problem}", width, CARE)
+        yield from format_labelled("fails", f"as things are: {prospect.problem}", width, CARE)
     if prospect is not None:
-        yield from _changes(prospect.changes, details, width)
+        yield from _format_changes(prospect.changes, details, width)
     if details:
         if rules := get_list(call, "rules"):
-            yield from labelled("rules", ", ".join(map(str, rules)), width)
-        yield from labelled("as sent", get_text(call, "arguments", ""), width)
-        yield from labelled("call", get_text(call, "call", ""), width)
+            yield from format_labelled("rules", ", ".join(map(str, rules)), width)
+        yield from format_labelled("as sent", get_text(call, "arguments", ""), width)
+        yield from format_labelled("call", get_text(call, "call", ""), width)
 
 
-def _way_back(call: Mapping[str, Json], prospect: Prospect | None) -> str:
+def _describe_undo(call: Mapping[str, Json], prospect: Preview | None) -> str:
     """Return whether a call can be undone, and, where that has been looked at, whether a before-image is kept."""
     kept = prospect is not None and bool(prospect.kept)
     if call.get("reversible"):
@@ -135,27 +139,29 @@ def _way_back(call: Mapping[str, Json], prospect: Prospect | None) -> str:
     return f"CANNOT be undone{said if prospect is not None else ''}"
 
 
-def _target(call: Mapping[str, Json], prospect: Prospect | None, width: int) -> Iterator[Text]:
+def _format_target(call: Mapping[str, Json], prospect: Preview | None, width: int) -> Iterator[Text]:
     """Yield the target as resolved, what is there now and who named it first, and what is kept of several resources."""
     target, origin = get_text(call, "target", ""), _ORIGIN[get_text(call, "said_first", "")]
     ways = () if prospect is None else (("kept", prospect.kept), ("lost", prospect.lost))
     touched = {resource.id: resource for _, resources in ways for resource in resources}
-    there = f" ({_there(touched[target])})" if target in touched else ""
-    yield from labelled("target", f"{target}{there}, {origin}" if target else origin, width)
+    there = f" ({_describe_state(touched[target])})" if target in touched else ""
+    yield from format_labelled("target", f"{target}{there}, {origin}" if target else origin, width)
     for label, resources in ways if len(touched) > 1 else ():
         for number, resource in enumerate(resources):
             style = CARE if label == "lost" else ""
-            yield from labelled("" if number else label, f"{resource.id} ({_there(resource)})", width, style)
+            yield from format_labelled(
+                "" if number else label, f"{resource.id} ({_describe_state(resource)})", width, style
+            )
 
 
-def _there(resource: SurveyedResource) -> str:
+def _describe_state(resource: SurveyedResource) -> str:
     if not resource.exists:
         return "nothing there yet"
     many = f", {resource.entries} in it" if resource.entries else ""
     return f"{resource.kind.value}{many}"
 
 
-def _covered(call: Mapping[str, Json]) -> str:
+def _describe_coverage(call: Mapping[str, Json]) -> str:
     if call["plan_items"] is None:
         return "by no plan; none is in force"
     if not (items := get_list(call, "plan_items")):
@@ -163,62 +169,64 @@ def _covered(call: Mapping[str, Json]) -> str:
     return f"by item{'s' if len(items) > 1 else ''} {', '.join(map(str, items))} of the plan"
 
 
-def _stands_for(prospect: Prospect | None) -> tuple[str, ...]:
+def _list_shown_arguments(prospect: Preview | None) -> tuple[str, ...]:
     """Return the names of the arguments the changes of a prospect stand for."""
     return prospect.changes[0].shown_by if prospect is not None and prospect.changes else ()
 
 
-def _changes(changes: Sequence[FileChange], details: bool, width: int) -> Iterator[Text]:
+def _format_changes(changes: Sequence[FileChange], details: bool, width: int) -> Iterator[Text]:
     """Yield what a call would make of its files, one after the other; all of them together take so many lines."""
     room = LINES
     for change in changes if details else changes[:FILES]:
         if len(changes) > 1:
-            yield from labelled("file", change.path, width)
-        lines = difference(change.before or b"", change.after)
+            yield from format_labelled("file", change.path, width)
+        lines = diff_lines(change.before or b"", change.after)
         most = 0 if details else max(1, room)
-        yield from change_rows(lines, width, new=change.before is None, most=most, hint=_D)
+        yield from format_change(lines, width, new=change.before is None, most=most, hint=_D)
         room -= len(lines)
     if not details and len(changes) > FILES:
-        yield from labelled("cut", f"{len(changes) - FILES} files more{_D}", width, CARE)
+        yield from format_labelled("cut", f"{len(changes) - FILES} files more{_D}", width, CARE)
 
 
-def argument_rows(name: str, value: str, details: bool, width: int) -> Iterator[Text]:
+def format_argument(name: str, value: str, details: bool, width: int) -> Iterator[Text]:
     part = value if details else value[:SHOWN]
     label = name if name.isidentifier() else json.dumps(name, ensure_ascii=False)
     first, *rest = part.split("\n")
-    yield from _barred(f"{label}: {first}", "", width)
+    yield from _format_barred(f"{label}: {first}", "", width)
     for more in rest:
-        yield from _barred(more, "  ", width)
+        yield from _format_barred(more, "  ", width)
     if len(part) < len(value):
-        yield from labelled("cut", f"{len(value) - len(part)} characters more{_D}", width, CARE)
+        yield from format_labelled("cut", f"{len(value) - len(part)} characters more{_D}", width, CARE)
 
 
-def _barred(content: str, indent: str, width: int) -> Iterator[Text]:
+def _format_barred(content: str, indent: str, width: int) -> Iterator[Text]:
     """Yield a line of an argument behind bars; what does not fit goes on behind further bars, indented."""
-    for number, piece in enumerate(chopped(tabbed(content), max(8, width - 6))):
+    for number, piece in enumerate(chop_text(expand_tabs(content), max(8, width - 6))):
         text = Text("  | ", style="dim")
         text.append(("  " if number else indent) + piece, style="not dim")
         yield text
 
 
-def _plan(plan: Mapping[str, Json], width: int) -> Iterator[Text]:
+def _format_plan(plan: Mapping[str, Json], width: int) -> Iterator[Text]:
     if not plan:
         return
-    yield from labelled("plan", get_text(plan, "goal", ""), width)
+    yield from format_labelled("plan", get_text(plan, "goal", ""), width)
     for number, item in enumerate(map(as_object, get_list(plan, "items")), start=1):
         times = f", {item['uses']} times" if item.get("uses", 1) != 1 else ""
         further = f", with {item['further']}" if item.get("further") else ""
-        yield from labelled("", f"{number} {item['effect']} {item['kind']} {item['pattern']}{further}{times}", width)
-        yield from _folder(item, width)
+        yield from format_labelled(
+            "", f"{number} {item['effect']} {item['kind']} {item['pattern']}{further}{times}", width
+        )
+        yield from _format_folder(item, width)
 
 
-def _folder(where: Mapping[str, Json], width: int) -> Iterator[Text]:
+def _format_folder(where: Mapping[str, Json], width: int) -> Iterator[Text]:
     """Yield where a command runs, behind a label of its own: within its words it could pass for one of them."""
     if folder := where.get("folder"):
-        yield from labelled("in", str(folder), width)
+        yield from format_labelled("in", str(folder), width)
 
 
-def _grant(grant: Mapping[str, Json]) -> str:
+def _describe_grant(grant: Mapping[str, Json]) -> str:
     on = " ".join(str(grant[key]) for key in ("kind", "pattern") if grant.get(key))
     if grant.get("digest"):
         on = "by exactly this call"

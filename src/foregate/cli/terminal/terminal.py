@@ -35,14 +35,14 @@ class Terminal:
         self._typed: PromptSession[str] | None = None
         self._pipe: Pipe | None = None
 
-    async def line(self, prompt: str) -> str | None:
+    async def read_line(self, prompt: str) -> str | None:
         """Return the next line, or None at its end. Raises KeyboardInterrupt when Ctrl-C was pressed at the prompt.
 
         Typed, it may be several: Alt-Enter begins a new one, and what is pasted stays together.
         """
         if not self.interactive:
             self._pipe = self._pipe or Pipe()
-            line = await self._pipe.next()
+            line = await self._pipe.next_line()
             return None if line is None else line.text
         if self._typed is None:
             self._typed = self._prompt_session()
@@ -51,7 +51,7 @@ class Terminal:
         except EOFError:
             return None
 
-    async def answer(self, prompt: str) -> str | None:
+    async def read_answer(self, prompt: str) -> str | None:
         """Return the answer to a question just shown, or None for no answer now.
 
         What was typed before the question could be read does not count. Raises KeyboardInterrupt on Ctrl-C.
@@ -63,7 +63,7 @@ class Terminal:
 
         session: PromptSession[str] = PromptSession()
         clear_typeahead(session.app.input)
-        forget_typed()
+        discard_typed()
         try:
             return await session.prompt_async([("bold", prompt)], handle_sigint=False)
         except EOFError:
@@ -80,17 +80,17 @@ class Terminal:
                 if not forgets(string):
                     super().store_string(string)
 
-        kept = self._history is not None and private(self._history)
+        kept = self._history is not None and make_private(self._history)
         return PromptSession(
             history=Discreet(str(self._history)) if kept else InMemoryHistory(),
             completer=self.completer,
             complete_while_typing=False,
-            key_bindings=keys(),
-            prompt_continuation=going_on,
+            key_bindings=build_key_bindings(),
+            prompt_continuation=build_continuation_prompt,
         )
 
 
-def keys() -> KeyBindings:
+def build_key_bindings() -> KeyBindings:
     """Return the keys of the prompt beside the usual ones: Alt-Enter, or Esc and then Enter, begins a new line."""
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
@@ -103,13 +103,13 @@ def keys() -> KeyBindings:
     return bindings
 
 
-def going_on(width: int, line: int, wrapped: int) -> StyleAndTextTuples:
+def build_continuation_prompt(width: int, line: int, wrapped: int) -> StyleAndTextTuples:
     """Return what stands before a further line of a message, nothing before one that only did not fit."""
     return [("", "" if wrapped else MORE)]
 
 
 @contextmanager
-def unechoed() -> Iterator[None]:
+def suppress_echo() -> Iterator[None]:
     """Let nothing typed appear among what is shown while something works; the prompt after it shows it."""
     if not sys.stdin.isatty():
         yield
@@ -127,7 +127,7 @@ def unechoed() -> Iterator[None]:
         termios.tcsetattr(fd, termios.TCSANOW, before)
 
 
-def private(file: Path) -> bool:
+def make_private(file: Path) -> bool:
     """Make a file that only its owner reads, as what was typed may hold secrets; False where there can be none."""
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -142,7 +142,7 @@ def private(file: Path) -> bool:
     return True
 
 
-def forget_typed() -> None:
+def discard_typed() -> None:
     """Throw away what was typed before now."""
     import termios
 

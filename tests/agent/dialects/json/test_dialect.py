@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from foregate.agent.dialects.json.dialect import JsonDialect
-from foregate.agent.dialects.json.reader import JsonReader, read
+from foregate.agent.dialects.json.reader import JsonReader, parse_text
 from foregate.schemas.effect import Effect
 from foregate.schemas.message import Message
 from foregate.schemas.order import Block
@@ -27,7 +27,7 @@ TEXTS = st.text() | st.text(alphabet='{}[]":,\\ntol ea`<>thik/$1', max_size=80)
 
 def named(text: str) -> list[tuple[str, Any]]:
     """Return the names and arguments of the calls in a text."""
-    return [(call.name, call.arguments) for call in read(text, KNOWN).calls]
+    return [(call.name, call.arguments) for call in parse_text(text, KNOWN).calls]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_every_form_of_one_call_is_read_as_the_same_call(text: str) -> None:
 
 
 def test_the_words_around_a_call_stay_and_its_reasoning_is_apart() -> None:
-    parsed = read('Before. {"tool": "git_status", "args": {}, "reasoning": "to see"} After.')
+    parsed = parse_text('Before. {"tool": "git_status", "args": {}, "reasoning": "to see"} After.')
     assert (parsed.text, parsed.reasoning) == ("Before.  After.", "to see")
 
 
@@ -97,7 +97,7 @@ def test_the_words_around_a_call_stay_and_its_reasoning_is_apart() -> None:
     ],
 )
 def test_what_is_no_call_stays_words(text: str) -> None:
-    parsed = read(text, KNOWN)
+    parsed = parse_text(text, KNOWN)
     assert (parsed.text, parsed.calls) == (text, ())
 
 
@@ -114,23 +114,25 @@ def test_what_is_no_call_stays_words(text: str) -> None:
     ],
 )
 def test_a_call_that_cannot_be_read_is_a_call_that_says_so(text: str, says: str) -> None:
-    assert says in read(text, KNOWN).calls[-1].defect
+    assert says in parse_text(text, KNOWN).calls[-1].defect
 
 
 def test_only_the_first_json_of_a_response_runs_and_the_next_is_answered() -> None:
-    first, second = read('{"tool": "git_status"} it is clean {"tool": "read_file", "args": {"path": "a"}}', KNOWN).calls
+    first, second = parse_text(
+        '{"tool": "git_status"} it is clean {"tool": "read_file", "args": {"path": "a"}}', KNOWN
+    ).calls
     assert first.arguments == {}
     assert (second.arguments, "only the first JSON" in second.defect) == (None, True)
 
 
 def test_of_the_json_after_the_second_it_is_only_said_how_much_there_was() -> None:
-    parsed = read('{"tool": "git_status"} ' * 4, KNOWN)
+    parsed = parse_text('{"tool": "git_status"} ' * 4, KNOWN)
     assert len(parsed.calls) == 2
     assert parsed.notes == ("2 more pieces of JSON with calls were left out",)
 
 
 def test_blocks_say_the_order_and_places_in_them_wait_for_results() -> None:
-    parsed = read(
+    parsed = parse_text(
         '{"sequential": [{"tool": "git_status"}, {"parallel": ['
         '{"tool": "read_file", "args": {"path": "$result_of_step_1"}}, {"tool": "git_status"}]}]}',
         KNOWN,
@@ -140,7 +142,7 @@ def test_blocks_say_the_order_and_places_in_them_wait_for_results() -> None:
 
 
 def test_outside_a_sequence_a_place_is_text_like_any_other() -> None:
-    assert read('{"tool": "read_file", "args": {"path": "$result_of_step_1"}}').deferred == ()
+    assert parse_text('{"tool": "read_file", "args": {"path": "$result_of_step_1"}}').deferred == ()
 
 
 def arriving(*parts: str) -> list[tuple[str, list[str]]]:
@@ -167,7 +169,7 @@ def test_calls_in_a_fence_are_known_when_the_line_that_closes_it_has_ended() -> 
 def test_no_entry_of_a_list_is_known_before_the_list_is_since_a_later_one_may_break_it() -> None:
     *_, (_, before), (_, after) = arriving('[{"tool": "git_status"},', '{"tool": "git_status"},', "]")
     assert (before, after) == ([], ["git_status"])
-    assert [call.defect != "" for call in read('[{"tool": "git_status"}, ]', KNOWN).calls] == [True]
+    assert [call.defect != "" for call in parse_text('[{"tool": "git_status"}, ]', KNOWN).calls] == [True]
 
 
 def test_calls_that_come_after_the_first_json_are_added_to_those_known() -> None:
@@ -198,7 +200,7 @@ def test_words_behind_a_backtick_wait_for_another_or_for_the_end_of_the_line() -
 
 
 def test_all_that_stands_before_the_end_of_a_thought_alone_is_one() -> None:
-    parsed = read('I might {"tool": "git_status"} it.</think> {"tool": "read_file"} Done.', KNOWN)
+    parsed = parse_text('I might {"tool": "git_status"} it.</think> {"tool": "read_file"} Done.', KNOWN)
     assert (parsed.reasoning, parsed.text) == ("I might  it.", "Done.")
     assert [call.name for call in parsed.calls] == ["read_file"]
     assert parsed.notes == ("calls before `</think>` stood in a thought; they were not made",)
@@ -206,13 +208,13 @@ def test_all_that_stands_before_the_end_of_a_thought_alone_is_one() -> None:
 
 def test_nothing_is_left_of_calls_that_stood_in_a_thought() -> None:
     call = '{"tool": "read_file", "args": {"path": "$result_of_step_1"}, "reasoning": "r"}'
-    parsed = read(f'{{"sequential": [{{"tool": "git_status"}}, {call}]}} {call} {call}</think>So.', KNOWN)
+    parsed = parse_text(f'{{"sequential": [{{"tool": "git_status"}}, {call}]}} {call} {call}</think>So.', KNOWN)
     assert (parsed.text, parsed.calls, parsed.order, parsed.deferred, parsed.reasoning) == ("So.", (), None, (), "")
     assert parsed.notes == ("calls before `</think>` stood in a thought; they were not made",)
 
 
 def test_the_end_of_a_thought_that_stands_behind_a_thought_says_nothing() -> None:
-    parsed = read('<think>a</think>{"tool": "git_status"}</think> So.', KNOWN)
+    parsed = parse_text('<think>a</think>{"tool": "git_status"}</think> So.', KNOWN)
     assert (parsed.reasoning, parsed.text, len(parsed.calls), parsed.notes) == ("a", "So.", 1, ())
 
 
@@ -226,12 +228,12 @@ def test_calls_that_were_known_are_none_once_they_turn_out_to_be_a_thought() -> 
 
 
 def test_a_response_is_cut_at_a_result_it_makes_up_with_a_note() -> None:
-    parsed = read('I see. <Result call="1">{"tool": "git_status"}</Result> All done.', KNOWN)
+    parsed = parse_text('I see. <Result call="1">{"tool": "git_status"}</Result> All done.', KNOWN)
     assert (parsed.text, parsed.calls) == ("I see.", ())
     assert parsed.notes == (
         "what stood after `<Result>` was cut (41 characters): results come from the tools, never from the model",
     )
-    assert read("So. <result> \n", KNOWN).notes == ()
+    assert parse_text("So. <result> \n", KNOWN).notes == ()
 
 
 @pytest.mark.parametrize(
@@ -242,7 +244,7 @@ def test_a_response_is_cut_at_a_result_it_makes_up_with_a_note() -> None:
     ],
 )
 def test_what_has_no_end_goes_to_that_of_the_response_and_a_note_says_so(text: str, note: str) -> None:
-    parsed = read(text, KNOWN)
+    parsed = parse_text(text, KNOWN)
     assert (parsed.calls, note in parsed.notes[0]) == ((), True)
 
 
@@ -254,7 +256,7 @@ def test_the_lines_of_code_are_shown_as_they_come() -> None:
 def test_words_hold_no_half_of_a_character_wherever_the_text_was_split() -> None:
     assert (
         "".join(words for words, _ in arriving("a\ud83d", "\ude00b"))
-        == read("a\ud83d\ude00b").text
+        == parse_text("a\ud83d\ude00b").text
         == "a" + "\ufffd" * 6 + "b"
     )
 
@@ -263,25 +265,25 @@ def test_words_hold_no_half_of_a_character_wherever_the_text_was_split() -> None
 def test_what_the_dialect_writes_it_reads_again(words: str, calls: list[ToolCall]) -> None:
     words = words.strip()
     known = frozenset(call.name for call in calls)
-    assume(read(words, known).text == words and not read(words, known).calls)
-    parsed = read(JsonDialect().said(Message("assistant", words, tuple(calls))), known)
+    assume(parse_text(words, known).text == words and not parse_text(words, known).calls)
+    parsed = parse_text(JsonDialect().render_message(Message("assistant", words, tuple(calls))), known)
     assert (parsed.text, parsed.calls, parsed.order) == (words, tuple(calls), None)
 
 
 def test_an_order_of_calls_is_written_and_read_again() -> None:
     calls = tuple(ToolCall.of("git_status", {"n": n}) for n in range(4))
     order = Block("sequential", (0, Block("parallel", (1, Block("sequential", (2, 3))))))
-    parsed = read(JsonDialect().said(Message("assistant", "So:", calls, order=order)))
+    parsed = parse_text(JsonDialect().render_message(Message("assistant", "So:", calls, order=order)))
     assert (parsed.text, parsed.calls, parsed.order) == ("So:", calls, order)
 
 
 def test_the_section_names_every_tool_with_its_schema() -> None:
     spec = ToolSpec("read_file", "Read\n  a file.", {"type": "object", "required": ["path"]}, Effect.OBSERVATION)
-    section = JsonDialect().section([spec])
+    section = JsonDialect().build_section([spec])
     assert '"read_file": Read a file. {"required":["path"],"type":"object"}' in section
     assert '{"tool": "<name>", "args": {...}, "reasoning": "<why>"}' in section
 
 
 def test_answers_are_data_in_one_object() -> None:
-    text = JsonDialect().answered([("read_file", '{"ok":true,"output":"x\\n```json\\n{}"}')])
+    text = JsonDialect().render_answers([("read_file", '{"ok":true,"output":"x\\n```json\\n{}"}')])
     assert text == '{"results":[{"answer":{"ok":true,"output":"x\\n```json\\n{}"},"tool":"read_file"}]}'

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from foregate.agent.dialects.json.brackets import balanced
-from foregate.agent.dialects.json.pieces import Piece, Pieces
-from foregate.agent.dialects.json.reader import JsonReader, read
+from foregate.agent.dialects.json.brackets import find_json_end
+from foregate.agent.dialects.json.pieces import TextPiece, TextSplitter
+from foregate.agent.dialects.json.reader import JsonReader, parse_text
 from foregate.agent.dialects.text.window import Window
 
 KNOWN = frozenset({"a", "read_file"})
@@ -39,10 +39,10 @@ def in_parts(text: str, cuts: Sequence[int]) -> list[str]:
     return [text[start:end] for start, end in zip(places, [*places[1:], len(text)], strict=True)]
 
 
-def pieces(parts: Sequence[str]) -> list[Piece]:
+def pieces(parts: Sequence[str]) -> list[TextPiece]:
     """Return the pieces of a text that arrives in parts."""
-    window, found = Window(), list[Piece]()
-    running = Pieces(window, found.append).read()
+    window, found = Window(), list[TextPiece]()
+    running = TextSplitter(window, found.append).read()
     for part in parts:
         window.push(part)
         next(running)
@@ -58,7 +58,7 @@ def pieces(parts: Sequence[str]) -> list[Piece]:
 @example('`{\n"tool": "a"}` `a', [])
 @example('x ```json {"tool":"a"} ``` y\n```json {"tool":"a"}```', [9, 40])
 def test_a_text_says_the_same_however_it_is_split(text: str, cuts: list[int]) -> None:
-    whole = read(text, KNOWN)
+    whole = parse_text(text, KNOWN)
     for parts in (in_parts(text, cuts), list(text)):
         reader = JsonReader(KNOWN)
         shown = "".join(reader.feed(part) for part in parts)
@@ -76,7 +76,7 @@ def test_what_is_known_and_shown_stays_whatever_follows(text: str, more: str) ->
     for end in ("", more):
         if ends_a_thought(text + end):
             continue
-        said = read(text + end, KNOWN)
+        said = parse_text(text + end, KNOWN)
         assert said.calls[: len(reader.calls)] == tuple(reader.calls)
         assert said.text.startswith(shown)
 
@@ -90,14 +90,14 @@ def test_the_pieces_of_a_text_are_the_text(text: str, cuts: list[int]) -> None:
 def test_json_outside_a_fence_ends_at_its_last_bracket(text: str) -> None:
     for piece in pieces([text]):
         if piece.kind == "json" and piece.whole == piece.inner:
-            assert balanced(piece.whole, 0) in (len(piece.whole), -1)
+            assert find_json_end(piece.whole, 0) in (len(piece.whole), -1)
 
 
 @given(TEXTS)
 def test_what_follows_a_thought_that_began_in_the_prompt_is_read_as_if_nothing_stood_before_it(text: str) -> None:
     assume(not ends_a_thought(text))
     before = 'I could {"tool": "a"} or so'
-    alone, after = read(f"\n{text}", KNOWN), read(f"{before}</think>\n{text}", KNOWN)
+    alone, after = parse_text(f"\n{text}", KNOWN), parse_text(f"{before}</think>\n{text}", KNOWN)
     assert (after.text, after.calls, after.order) == (alone.text, alone.calls, alone.order)
     assert after.reasoning.startswith("I could  or so")
 
@@ -106,5 +106,5 @@ def test_what_follows_a_thought_that_began_in_the_prompt_is_read_as_if_nothing_s
 def test_a_response_ends_at_a_result_of_its_own(text: str, more: str) -> None:
     ended = f"{text}\n<result>"
     assume([piece.kind for piece in pieces([ended])][-1] == "cut")
-    one, other = read(ended, KNOWN), read(ended + more, KNOWN)
+    one, other = parse_text(ended, KNOWN), parse_text(ended + more, KNOWN)
     assert (one.text, one.calls, one.reasoning) == (other.text, other.calls, other.reasoning)

@@ -105,13 +105,15 @@ def test_every_tool_is_also_a_tag_of_its_own_name(tool: str) -> None:
 
 
 def test_a_tool_named_like_an_action_is_itself() -> None:
-    reader = TAGS.reader([*BUILTIN, spec("create_file", {"name": TEXT}, "name")])
+    reader = TAGS.build_reader([*BUILTIN, spec("create_file", {"name": TEXT}, "name")])
     reader.feed("<create_file>x</create_file>")
     assert [(call.name, call.arguments) for call in reader.close().calls] == [("create_file", {"name": "x"})]
 
 
 def test_a_tool_that_stands_in_for_a_built_in_one_has_its_own_names() -> None:
-    reader = TAGS.reader([spec("run_tests", {"package": TEXT}, "package"), spec("search_replace", {"path": TEXT})])
+    reader = TAGS.build_reader(
+        [spec("run_tests", {"package": TEXT}, "package"), spec("search_replace", {"path": TEXT})]
+    )
     reader.feed("<run_tests>./api</run_tests><search_replace><path>a b</path></search_replace>")
     assert [(call.name, call.arguments) for call in reader.close().calls] == [
         ("run_tests", {"package": "./api"}),
@@ -282,7 +284,7 @@ def test_a_parameter_the_tool_has_not_is_left_for_the_schema_to_refuse() -> None
 
 
 def test_a_tool_no_tag_can_name_is_taught_by_the_tag_that_names_it() -> None:
-    section = TAGS.section([spec("a tool", {"x": TEXT}, "x"), spec("think", {})])
+    section = TAGS.build_section([spec("a tool", {"x": TEXT}, "x"), spec("think", {})])
     assert '<call_tool name="a tool" arguments="JSON"/> x*: A tool.' in section
     assert '<call_tool name="think" arguments="JSON"/> nothing' in section
 
@@ -339,7 +341,7 @@ def test_a_command_goes_to_the_shell_where_the_dialect_is_told_so() -> None:
 def test_names_of_a_configuration_are_read_and_written() -> None:
     tags = ActionTags(Names(tags={"cat": "read_file"}, parameters={"read_file": {"file": "path"}}))
     assert calls(tags, "<cat><file>a</file></cat>") == [("read_file", {"path": "a"})]
-    assert "<file>a</file>" in tags.said(Message("assistant", "", (ToolCall.of("read_file", {"path": "a"}),)))
+    assert "<file>a</file>" in tags.render_message(Message("assistant", "", (ToolCall.of("read_file", {"path": "a"}),)))
 
 
 def test_words_and_tags_are_told_apart() -> None:
@@ -355,14 +357,16 @@ def test_a_result_the_model_writes_itself_ends_the_response() -> None:
 
 def test_what_a_model_said_is_written_in_the_tags_it_was_taught() -> None:
     call = ToolCall.of("edit_file", {"path": "a", "old": "x\n", "new": "</replace>"})
-    assert TAGS.said(Message("assistant", "Now.", (call, ToolCall.of("run_command", {"argv": ["ls", "a b"]})))) == (
+    assert TAGS.render_message(
+        Message("assistant", "Now.", (call, ToolCall.of("run_command", {"argv": ["ls", "a b"]})))
+    ) == (
         "Now.\n\n<modify_file>\n<replace><![CDATA[</replace>]]></replace>\n<search>\nx\n</search>\n"
         "<path>a</path>\n</modify_file>\n\n<execute_command>\n<command>ls 'a b'</command>\n</execute_command>"
     )
 
 
 def test_the_section_teaches_each_tool_by_one_tag_with_what_must_be_given() -> None:
-    section = TAGS.section(TOOLS)
+    section = TAGS.build_section(TOOLS)
     lines = [line.split(":")[0] for line in section.splitlines()]
     assert "<create_file> path*, content*, create_dirs (boolean)" in lines
     assert "<modify_file> path*, search, replace, diff" in lines
@@ -373,6 +377,6 @@ def test_the_section_teaches_each_tool_by_one_tag_with_what_must_be_given() -> N
 
 
 def test_the_example_of_the_section_is_a_sound_call() -> None:
-    assert calls(TAGS, TAGS.section([]).split("such as\n")[1].split("What a tag")[0]) == [
+    assert calls(TAGS, TAGS.build_section([]).split("such as\n")[1].split("What a tag")[0]) == [
         ("write_file", {"path": "notes.txt", "content": "first line\n"})
     ]

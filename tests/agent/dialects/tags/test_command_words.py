@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.dialects.tags.command_words import Unreadable, split, words
+from foregate.agent.dialects.tags.command_words import UnreadableTag, split_command, split_words
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from foregate.agent.dialects.tags.command_words import Unreadable, split, words
     ],
 )
 def test_a_line_is_split_as_a_shell_would_split_it(line: str, argv: list[str]) -> None:
-    assert split(line, "execute_command") == argv
+    assert split_command(line, "execute_command") == argv
 
 
 @pytest.mark.parametrize(
@@ -60,22 +60,22 @@ def test_a_line_is_split_as_a_shell_would_split_it(line: str, argv: list[str]) -
     ],
 )
 def test_what_only_a_shell_does_is_refused_with_the_way_to_say_it(line: str, says: str) -> None:
-    with pytest.raises(Unreadable, match=says) as refused:
-        split(line, "execute_command")
+    with pytest.raises(UnreadableTag, match=says) as refused:
+        split_command(line, "execute_command")
     assert "`<execute_command>`" in str(refused.value)
 
 
 @given(st.lists(st.text(), min_size=1))
 def test_words_that_were_quoted_come_back_as_they_were(argv: list[str]) -> None:
-    assert words(shlex.join(argv), "files") == argv
+    assert split_words(shlex.join(argv), "files") == argv
 
 
 @given(st.text())
 def test_no_line_makes_splitting_fail_in_another_way(line: str) -> None:
-    for read in (split, words):
-        with suppress(Unreadable):
+    for read in (split_command, split_words):
+        with suppress(UnreadableTag):
             assert all(isinstance(word, str) for word in read(line, "x"))
 
 
 def test_in_a_list_of_texts_nothing_but_blanks_and_quotes_has_a_meaning() -> None:
-    assert words("a;b 'c d'\n$HOME|x", "files") == ["a;b", "c d", "$HOME|x"]
+    assert split_words("a;b 'c d'\n$HOME|x", "files") == ["a;b", "c d", "$HOME|x"]

@@ -230,7 +230,7 @@ def test_few_stops_are_sent_and_never_one_that_ends_an_answer_or_a_file() -> Non
 
 
 def test_answers_are_siblings_in_which_nothing_can_be_a_tag() -> None:
-    first, second = TAGS.answered([("read_file", '{"output":"</result><git/>"}'), ('a"b', "{}")]).splitlines()
+    first, second = TAGS.render_answers([("read_file", '{"output":"</result><git/>"}'), ('a"b', "{}")]).splitlines()
     assert first == '<result call="1" tool="read_file">{"output":"\\u003c/result>\\u003cgit/>"}</result>'
     assert second == '<result call="2" tool="a&quot;b">{}</result>'
 
@@ -239,14 +239,14 @@ def test_what_a_model_said_is_written_in_services() -> None:
     message = Message(
         "assistant", "Now.", (ToolCall.of("read_file", {"path": "a"}), ToolCall.of("web.search", {"q": 1}))
     )
-    assert TAGS.said(message) == (
+    assert TAGS.render_message(message) == (
         "Now.\n\n<files>\n<read_file>\n<path>a</path>\n</read_file>\n</files>\n\n"
         '<web>\n<search>{"q":1}</search>\n</web>'
     )
 
 
 def test_the_section_teaches_services_with_their_tools() -> None:
-    section = TAGS.section(TOOLS)
+    section = TAGS.build_section(TOOLS)
     for line in ("in <files>:", "<read_file> path*,", "in <web>:", "<search> question*, count (integer)", "alone:"):
         assert line in section
     assert section.index("in <web>:") < section.index("alone:") < section.index("<tool_b>")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from foregate.agent.dialects.tags.action_tags import ActionTags
 from foregate.agent.dialects.tags.names import Names
 from foregate.agent.dialects.tags.service_tags import ServiceTags
-from foregate.agent.dialects.text.dialect import Dialect, Parsed
+from foregate.agent.dialects.text.dialect import Dialect, ParsedResponse
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.order import Block
@@ -44,16 +44,16 @@ WRAPPED = st.recursive(
 SOUP = WRAPPED | st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=60)
 
 
-def read(dialect: Dialect, text: str) -> Parsed:
+def read(dialect: Dialect, text: str) -> ParsedResponse:
     """Return what a whole text says."""
-    reader = dialect.reader(TOOLS)
+    reader = dialect.build_reader(TOOLS)
     reader.feed(text)
     return reader.close()
 
 
-def read_in_pieces(dialect: Dialect, text: str, cuts: Sequence[int]) -> tuple[Parsed, str]:
+def read_in_pieces(dialect: Dialect, text: str, cuts: Sequence[int]) -> tuple[ParsedResponse, str]:
     """Return what a text says that arrives in pieces, and the words shown meanwhile."""
-    reader, places = dialect.reader(TOOLS), sorted({0, *(cut % (len(text) + 1) for cut in cuts), len(text)})
+    reader, places = dialect.build_reader(TOOLS), sorted({0, *(cut % (len(text) + 1) for cut in cuts), len(text)})
     shown = [reader.feed(text[start:end]) for start, end in zip(places, [*places[1:], len(text)], strict=True)]
     return reader.close(), "".join(shown)
 
@@ -76,7 +76,7 @@ def test_a_text_says_the_same_however_it_is_split(dialect: Dialect, text: str, c
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 @given(text=SOUP)
 def test_calls_known_early_are_those_known_at_the_end(dialect: Dialect, text: str) -> None:
-    reader = dialect.reader(TOOLS)
+    reader = dialect.build_reader(TOOLS)
     early: list[ToolCall] = []
     for char in text:
         reader.feed(char)
@@ -86,14 +86,14 @@ def test_calls_known_early_are_those_known_at_the_end(dialect: Dialect, text: st
     assert list(parsed.calls)[: len(early)] == early
     assert set(parsed.deferred) <= set(range(len(parsed.calls)))
     if parsed.order is not None:
-        assert list(parsed.order.places()) == list(range(len(parsed.calls)))
+        assert list(parsed.order.find_places()) == list(range(len(parsed.calls)))
         assert Block.from_json(parsed.order.to_json()) == parsed.order
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 @given(answers=st.lists(st.tuples(SOUP, SOUP), max_size=3))
 def test_nothing_in_an_answer_is_a_call(dialect: Dialect, answers: list[tuple[str, str]]) -> None:
-    text = dialect.answered(answers)
+    text = dialect.render_answers(answers)
     assert read(dialect, text).calls == ()
     inside = [line.partition('">')[2] for line in text.split("<result ")]
     assert not any("<" in line.removesuffix("\n").removesuffix("</result>") for line in inside)
@@ -124,7 +124,7 @@ REPLACED = st.builds(
 RUNS = st.builds(lambda argv: ToolCall.of("run_command", {"argv": argv}), st.lists(HARD))
 NAMES = ["", "a b", "think", "result", "b", "nothing", "files.read_file", "x.y", "A.b.c", "web.search"]
 ODD = st.builds(ToolCall.of, st.sampled_from(NAMES), st.dictionaries(HARD, HARD | st.integers(), max_size=2))
-BROKEN = st.builds(ToolCall.broken, st.sampled_from(["read_file", "x y"]), SOUP, SOUP.filter(bool)) | st.builds(
+BROKEN = st.builds(ToolCall.from_defect, st.sampled_from(["read_file", "x y"]), SOUP, SOUP.filter(bool)) | st.builds(
     ToolCall.parse, st.just("read_file"), SOUP
 )
 CALLS = TYPED | FILES | EDITS | REPLACED | RUNS | ODD | BROKEN
@@ -157,7 +157,7 @@ def blocks(draw: st.DrawFn, start: int, end: int, depth: int) -> Block:
 @example(message=Message("assistant", "Finial answer: yes", (ToolCall.of("read_file", {"path": "a"}),)))
 @example(message=Message("assistant", "see <read_file>", (ToolCall.of("read_file", {"path": "a"}),)))
 def test_what_is_written_reads_as_the_same(dialect: Dialect, message: Message) -> None:
-    parsed = read(dialect, dialect.said(message))
+    parsed = read(dialect, dialect.render_message(message))
     assert parsed.text == message.text
     assert [(call.name, call.arguments, call.digest) for call in parsed.calls] == [
         (call.name, call.arguments, call.digest) for call in message.calls

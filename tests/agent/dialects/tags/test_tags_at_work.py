@@ -26,7 +26,7 @@ from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.response_events import ModelResponded
-from foregate.telemetry.audit.verify import verify
+from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_blobs import MemoryBlobs
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.dialects.specs import TOOLS
@@ -249,4 +249,4 @@ async def test_services_in_blocks_pass_results_on_and_what_follows_a_failure_is_
     told = model.requests[1].messages
     assert told[-1].text.count("<result ") == 5
     assert "$result_of_step_1.files[0].name" in told[-2].text
-    assert verify(log.lines("s"), "s").ok
+    assert verify_rows(log.lines("s"), "s").ok

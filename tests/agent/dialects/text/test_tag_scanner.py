@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foregate.agent.dialects.text.tag_scanner import Scanner, decoded, encoded, is_name
+from foregate.agent.dialects.text.tag_scanner import Scanner, decode_entities, encode_entities, is_name
 from foregate.agent.dialects.text.window import T, Waits, Window
 
 
@@ -26,7 +26,7 @@ def copied(size: int) -> int:
 
     def reading() -> Waits[int]:
         total = 0
-        while (yield from window.more()):
+        while (yield from window.wait_for_more()):
             total += len(window.text)
         return total
 
@@ -43,7 +43,7 @@ def test_what_was_read_is_let_go() -> None:
 
     def reading() -> Waits[int]:
         most = 0
-        while (yield from window.more()):
+        while (yield from window.wait_for_more()):
             most = max(most, len(window.text))
             window.take(len(window.text))
         return most
@@ -56,7 +56,7 @@ def test_a_tag_of_any_length_is_found_however_it_arrives() -> None:
     text = f"<a{' ' * 1000} b = 'x{'>' * 1000}<y/>' c=\"&lt;&amp;lt;\"/>"
     for piece in (1, 7, 300, len(text)):
         window = Window()
-        tag = finished(window, Scanner(window).see_tag(), text, piece)
+        tag = finished(window, Scanner(window).peek_tag(), text, piece)
         assert tag is not None
         assert (tag.kind, tag.name, tag.text) == ("whole", "a", text)
         assert tag.attributes == (("b", f"x{'>' * 1000}<y/>"), ("c", "<&lt;"))
@@ -65,13 +65,13 @@ def test_a_tag_of_any_length_is_found_however_it_arrives() -> None:
 def test_what_is_no_tag_is_decided_at_the_first_character_that_says_so() -> None:
     for text in ("<1", "< a", "<a b>", "<a b=c>", "<a <", "<a/ >", "<a b='x'c", "<\u0430>", "x", ""):
         window = Window()
-        assert finished(window, Scanner(window).see_tag(), text, 1) is None
+        assert finished(window, Scanner(window).peek_tag(), text, 1) is None
 
 
 def test_the_five_entities_are_decoded_once_and_no_other() -> None:
-    assert decoded("&amp;lt; &lt;&gt;&quot;&apos; &#60; &lol; &lt") == "&lt; <>\"' &#60; &lol; &lt"
+    assert decode_entities("&amp;lt; &lt;&gt;&quot;&apos; &#60; &lol; &lt") == "&lt; <>\"' &#60; &lol; &lt"
     for text in ("a<b>&\"'", "&amp;", "&&lt;", ""):
-        assert decoded(encoded(text)) == text
+        assert decode_entities(encode_entities(text)) == text
 
 
 def test_names_of_tags_are_ascii() -> None:

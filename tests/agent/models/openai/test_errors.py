@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from foregate.agent.models.openai.endpoint import Endpoint
-from foregate.agent.models.openai.errors import Declined, translate
+from foregate.agent.models.openai.errors import FeatureDeclined, translate_error
 from foregate.agent.models.openai.retry import Retries
 from foregate.schemas.errors import ModelError
 from tests.agent.models.openai.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message, piece
@@ -155,7 +155,7 @@ def test_a_certificate_that_cannot_be_verified_is_said_at_once() -> None:
     error = openai.APIConnectionError(request=httpx2.Request("POST", "https://h/v1"))
     error.__cause__ = httpx2.ConnectError("no")
     error.__cause__.__context__ = ssl.SSLCertVerificationError("self-signed")
-    said = translate(error, Endpoint.of("https://h/v1", "k"), {})
+    said = translate_error(error, Endpoint.of("https://h/v1", "k"), {})
     assert isinstance(said, ModelError)
     assert "the certificate of https://h/v1 cannot be verified" in str(said)
 
@@ -165,6 +165,6 @@ def test_a_refusal_that_repeats_our_request_is_read_only_where_it_names_the_faul
     response = httpx2.Response(422, request=httpx2.Request("POST", "https://h/v1"))
     error = openai.APIStatusError("x", response=response, body={"detail": detail})
     body = {"stream_options": {}, "response_format": {"type": "json_schema"}}
-    said = translate(error, Endpoint.of("https://h/v1", "k"), body)
-    assert isinstance(said, Declined)
+    said = translate_error(error, Endpoint.of("https://h/v1", "k"), body)
+    assert isinstance(said, FeatureDeclined)
     assert said.feature == "stream_options"

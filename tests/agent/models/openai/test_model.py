@@ -58,7 +58,7 @@ async def test_calls_keep_the_endpoints_id_and_are_parsed() -> None:
 async def test_two_calls_with_one_id_both_survive_and_go_back_under_ids_of_their_own() -> None:
     async with ScriptedServer(message(None, finish="tool_calls", tool_calls=[CALL, CALL]), message("ok")) as server:
         model, request = model_at(server), ModelRequest(HELLO.messages, [tool()])
-        response = (await model.respond(request)).stamped(4)
+        response = (await model.respond(request)).stamp_calls(4)
         answers = [Message("tool", "{}", call=call.id) for call in response.calls]
         await model.respond(
             ModelRequest([*HELLO.messages, Message("assistant", "", response.calls), *answers], [tool()])

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from foregate.agent.models.openai.retry import Retries, Transient, persist, retry_after
+from foregate.agent.models.openai.retry import Retries, Transient, call_with_retries, read_retry_after
 from foregate.schemas.errors import ModelError
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
     ],
 )
 def test_what_the_endpoint_asks_for_is_read(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after(headers, NOW) == seconds
+    assert read_retry_after(headers, NOW) == seconds
 
 
 async def test_waits_double_and_stay_between_half_and_all() -> None:
@@ -43,7 +43,7 @@ async def test_waits_double_and_stay_between_half_and_all() -> None:
         raise Transient("it failed", "wait")
 
     with pytest.raises(ModelError, match=r"it failed \(7 attempts\); wait"):
-        await persist(fail, Retries(attempts=7, first=1, longest=8), sleep=sleep)
+        await call_with_retries(fail, Retries(attempts=7, first=1, longest=8), sleep=sleep)
     for wait, whole in zip(waits, [1, 2, 4, 8, 8, 8], strict=True):
         assert whole / 2 <= wait <= whole
 
@@ -56,4 +56,4 @@ async def test_what_is_not_transient_is_raised_at_once() -> None:
         raise AssertionError("nothing to wait for")
 
     with pytest.raises(KeyError):
-        await persist(fail, Retries(), sleep=sleep)
+        await call_with_retries(fail, Retries(), sleep=sleep)

@@ -33,7 +33,7 @@ def assembled(*chunks: Any, names: tuple[str, ...] = ("read", "write")) -> Model
     assembler = Assembler(WireNames(names), Emitter(None), Endpoint.of(None, "k"), 10_000)
     for chunk in chunks:
         assembler.add(chunk)
-    return assembler.response("m", Prices(), ())
+    return assembler.build_response("m", Prices(), ())
 
 
 async def test_text_is_handed_on_as_it_arrives_and_usage_is_asked_for() -> None:
@@ -115,7 +115,7 @@ def test_a_surrogate_pair_split_over_pieces_is_one_character() -> None:
     assembler = Assembler(WireNames([]), Emitter(heard.append), Endpoint.of(None, "k"), 100)
     for char in ("a\ud83d", "\ude00b", "\ud83d"):
         assembler.add(delta(content=char))
-    assert assembler.response("m", Prices(), ()).text == "a\U0001f600b\ufffd"
+    assert assembler.build_response("m", Prices(), ()).text == "a\U0001f600b\ufffd"
     assert heard == ["a", "\U0001f600b", "\ufffd"]
 
 
@@ -278,7 +278,7 @@ def test_whatever_an_endpoint_sends_there_is_a_response_or_a_known_failure(chunk
         response = assembled(*chunks)
     except (Transient, ModelError):
         return
-    recorded = codec.dump(ModelResponded.of(response.stamped(3)))
+    recorded = codec.dump(ModelResponded.of(response.stamp_calls(3)))
     stored = codec.load(ModelResponded, recorded).response
     assert [call.name for call in stored.calls] == [call.name for call in response.calls]
     json.dumps(recorded, ensure_ascii=False).encode("utf-8")

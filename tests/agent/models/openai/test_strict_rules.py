@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.planning.format.wire import wire_schema
+from foregate.agent.planning.format.wire import build_wire_schema
 from foregate.schemas.critique import Critique
 from foregate.schemas.plan import Plan
 from foregate.schemas.strict_schema import strict_schema
@@ -68,7 +68,7 @@ def test_what_it_takes_is_taken(schema: dict[str, Any]) -> None:
     assert list(strict_refusals(schema)) == []
 
 
-@pytest.mark.parametrize("schema", [wire_schema(), strict_schema(Plan), strict_schema(Critique)])
+@pytest.mark.parametrize("schema", [build_wire_schema(), strict_schema(Plan), strict_schema(Critique)])
 def test_every_form_we_ask_for_is_taken(schema: dict[str, Any]) -> None:
     assert list(strict_refusals(schema)) == []
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.models.openai.wire import WireRequest, encode
-from foregate.schemas.chat_format import ALLOWED, UNANSWERED, WireNames, messages
+from foregate.agent.models.openai.wire import WireRequest, encode_body
+from foregate.schemas.chat_format import ALLOWED, UNANSWERED, WireNames, format_messages
 from foregate.schemas.errors import ModelError
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.tool_call import ToolCall
@@ -34,9 +34,9 @@ def test_names_go_to_the_wires_alphabet_and_back(names: list[str]) -> None:
 
 def test_at_most_four_stops_are_sent_and_none_that_was_declined() -> None:
     wire = WireRequest.of(ModelRequest([Message("user", "u")], stop=("a", "b", "c", "d", "e")))
-    body = wire.body("m", stream=False, declined=set())
+    body = wire.build_body("m", stream=False, declined=set())
     assert (body["stop"], list(refusals(body))) == (["a", "b", "c", "d"], [])
-    assert "stop" not in wire.body("m", stream=False, declined={"stop"})
+    assert "stop" not in wire.build_body("m", stream=False, declined={"stop"})
 
 
 def test_a_name_the_wire_allows_stays_and_others_make_way() -> None:
@@ -59,23 +59,23 @@ def test_answers_follow_their_calls_at_once_and_what_stood_between_comes_after()
         Message("user", "a notice"),
         Message("tool", "one", call="c1.1"),
     ]
-    sent = messages(history, NAMES)
+    sent = format_messages(history, NAMES)
     assert [(m["role"], m["content"]) for m in sent[2:]] == [("tool", "one"), ("tool", "two"), ("user", "a notice")]
     assert [c["function"]["name"] for c in sent[1]["tool_calls"]] == ["read", "server_tool"]
     assert sent[1]["content"] is None
 
 
 def test_a_call_without_an_answer_gets_one_that_says_so() -> None:
-    assert messages([Message("assistant", "x", (call("c1.1"),))], NAMES)[1]["content"] == UNANSWERED
+    assert format_messages([Message("assistant", "x", (call("c1.1"),))], NAMES)[1]["content"] == UNANSWERED
 
 
 def test_arguments_that_are_no_json_do_not_spoil_the_conversation() -> None:
-    sent = messages([Message("assistant", "", (call("c1.1", raw='{"a":'),))], NAMES)
+    sent = format_messages([Message("assistant", "", (call("c1.1", raw='{"a":'),))], NAMES)
     assert sent[0]["tool_calls"][0]["function"]["arguments"] == '{"unreadable_arguments": "{\\"a\\":"}'
 
 
 def test_an_empty_answer_of_the_model_is_left_out() -> None:
-    assert [m["role"] for m in messages([Message("user", ""), Message("assistant", "")], NAMES)] == ["user"]
+    assert [m["role"] for m in format_messages([Message("user", ""), Message("assistant", "")], NAMES)] == ["user"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_an_empty_answer_of_the_model_is_left_out() -> None:
 )
 def test_a_conversation_that_does_not_fit_together_is_refused(history: list[Message], sentence: str) -> None:
     with pytest.raises(ModelError, match=sentence):
-        messages(history, NAMES)
+        format_messages(history, NAMES)
 
 
 TEXTS = st.text(alphabet=st.characters(), max_size=6)
@@ -105,6 +105,6 @@ def test_every_conversation_of_ours_is_one_a_real_endpoint_takes(turns: Any, ran
         random.shuffle(answers)
         history += [Message("user", "notice"), *answers]
     specs = [ToolSpec(name, "", {}) for name in dict.fromkeys(name for turn in turns for name, _ in turn)]
-    body = WireRequest.of(ModelRequest(history, specs, words_only)).body("m", stream=True)
+    body = WireRequest.of(ModelRequest(history, specs, words_only)).build_body("m", stream=True)
     assert list(refusals(body)) == []
-    encode(body).decode("utf-8")
+    encode_body(body).decode("utf-8")

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.assembly.open import Opened, open_session
-from foregate.assembly.setting import Setting
+from foregate.assembly.open import OpenSession, open_session
+from foregate.assembly.setting import SessionOptions
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.decisions import decision_points
+from foregate.telemetry.audit.decisions import read_decisions
 
 
 @pytest.fixture
@@ -29,9 +29,9 @@ def project(folder: Path) -> Path:
 
 
 @pytest.fixture
-async def agent(project: Path, tmp_path: Path) -> AsyncIterator[Opened]:
+async def agent(project: Path, tmp_path: Path) -> AsyncIterator[OpenSession]:
     """A session as a chat without an endpoint opens it, with a person who says yes."""
-    setting = Setting(workspace=project, person=Yes(), environ={"FOREGATE_HOME": str(tmp_path / "home")})
+    setting = SessionOptions(workspace=project, person=Yes(), environ={"FOREGATE_HOME": str(tmp_path / "home")})
     opened = await open_session(setting)
     yield opened
     await opened.close()
@@ -51,7 +51,7 @@ class Yes:
         return Reply("yes" if need.gate == "approval" else "stop")
 
 
-async def test_a_list_of_maintenance_goes_through_with_one_prompt_and_no_hold(agent: Opened, folder: Path) -> None:
+async def test_a_list_of_maintenance_goes_through_with_one_prompt_and_no_hold(agent: OpenSession, folder: Path) -> None:
     text = 'fix the typo teh -> the in a.txt; delete stale logs in logs; run python3 -c "print(6 * 7)"; commit "tidy"'
     outcome = await run(agent.session, text)
     assert (outcome.status, "42" in outcome.text) == ("completed", True)
@@ -63,7 +63,9 @@ async def test_a_list_of_maintenance_goes_through_with_one_prompt_and_no_hold(ag
     assert agent.session.person.asked == 1
 
 
-async def test_writing_renaming_reading_and_remembering_work_on_the_real_workspace(agent: Opened, folder: Path) -> None:
+async def test_writing_renaming_reading_and_remembering_work_on_the_real_workspace(
+    agent: OpenSession, folder: Path
+) -> None:
     text = 'create b.txt with "hello"; append "more" to b.txt; rename b.txt to c.txt; read it; create folder docs'
     outcome = await run(agent.session, text)
     assert outcome.status == "completed"
@@ -74,30 +76,30 @@ async def test_writing_renaming_reading_and_remembering_work_on_the_real_workspa
     assert "blue" in (await run(agent.session, "recall colour")).text
 
 
-async def test_looking_around_works_on_the_real_workspace(agent: Opened) -> None:
+async def test_looking_around_works_on_the_real_workspace(agent: OpenSession) -> None:
     outcome = await run(agent.session, "list files in logs; search cat; explain a.txt; status; diff; log; run ls")
     assert outcome.status == "completed"
     for shown in ("logs/old.log", "a.txt", "teh cat", "begin"):
         assert shown in outcome.text
 
 
-async def test_a_vague_request_is_asked_back_and_the_answer_is_acted_on(agent: Opened, folder: Path) -> None:
+async def test_a_vague_request_is_asked_back_and_the_answer_is_acted_on(agent: OpenSession, folder: Path) -> None:
     assert (await run(agent.session, "clean this up")).status == "needs_input"
     assert (folder / "logs" / "old.log").exists()
     assert (await run(agent.session, "logs/")).status == "completed"
     assert not (folder / "logs" / "old.log").exists()
 
 
-async def test_a_poem_is_given_in_words_and_no_file_is_written(agent: Opened, folder: Path) -> None:
+async def test_a_poem_is_given_in_words_and_no_file_is_written(agent: OpenSession, folder: Path) -> None:
     outcome = await run(agent.session, "write a poem about gates")
     assert outcome.status == "completed"
     assert "gate" in outcome.text
-    codes = [d.code for d in decision_points(await agent.session.log.read())]
+    codes = [d.code for d in read_decisions(await agent.session.log.read())]
     assert "text_only_turn_side_effecting_tool_drift" in codes
     assert {path.name for path in folder.iterdir()} == {".git", "a.txt", "logs"}
 
 
-async def test_a_delegated_request_is_done_by_a_child(agent: Opened) -> None:
+async def test_a_delegated_request_is_done_by_a_child(agent: OpenSession) -> None:
     outcome = await run(agent.session, 'delegate "read a.txt"')
     assert "teh cat" in outcome.text
 
@@ -106,7 +108,7 @@ SCRIPT = "import sys\n\n\ndef main(\n    words: list[str],\n) -> int:\n    retur
 DOCUMENTED = SCRIPT.replace("    return", '    """Run the program."""\n    return')
 
 
-async def test_a_docstring_is_added_to_the_function_of_the_file_just_read(agent: Opened, folder: Path) -> None:
+async def test_a_docstring_is_added_to_the_function_of_the_file_just_read(agent: OpenSession, folder: Path) -> None:
     (folder / "main.py").write_text(SCRIPT)
     text = "Read main.py and add docstring to the main() function"
     assert (await run(agent.session, text)).status == "completed"
@@ -117,13 +119,15 @@ async def test_a_docstring_is_added_to_the_function_of_the_file_just_read(agent:
 
 
 @pytest.mark.parametrize("text", ["def main(): pass\n", "int main() {}\n", "def other():\n    pass\n", "def main(:\n"])
-async def test_a_docstring_without_one_place_for_it_changes_nothing(agent: Opened, folder: Path, text: str) -> None:
+async def test_a_docstring_without_one_place_for_it_changes_nothing(
+    agent: OpenSession, folder: Path, text: str
+) -> None:
     (folder / "main.py").write_text(text)
     await run(agent.session, "add a docstring to main in main.py")
     assert (folder / "main.py").read_text() == text
 
 
-async def test_failing_tests_are_run_and_the_place_they_name_is_shown(agent: Opened, folder: Path) -> None:
+async def test_failing_tests_are_run_and_the_place_they_name_is_shown(agent: OpenSession, folder: Path) -> None:
     (folder / "Makefile").write_text("test:\n\tpython3 check.py\n")
     (folder / "check.py").write_text("words = []\nassert words, 'no words'\n")
     outcome = await run(agent.session, "Debug the failing integration test")
@@ -134,7 +138,7 @@ async def test_failing_tests_are_run_and_the_place_they_name_is_shown(agent: Ope
     assert "The tests pass" in (await run(agent.session, "debug the failing test")).text
 
 
-async def test_changes_are_committed_only_where_there_are_some(agent: Opened, folder: Path) -> None:
+async def test_changes_are_committed_only_where_there_are_some(agent: OpenSession, folder: Path) -> None:
     text = "Check if there are uncommitted changes, and if so, commit them"
     assert "nothing to commit" in (await run(agent.session, text)).text
     (folder / "a.txt").write_text("new\n")

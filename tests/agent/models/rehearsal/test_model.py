@@ -56,7 +56,7 @@ class Talk:
         response = await self.model.respond(ModelRequest(tuple(self.messages), tools, words_only))
         again = await RehearsalModel(self.model.stumbles).respond(ModelRequest(tuple(self.messages), tools, words_only))
         assert again == response
-        response = response.stamped(len(self.messages))
+        response = response.stamp_calls(len(self.messages))
         self.messages.append(Message("assistant", response.text, response.calls))
         return response
 

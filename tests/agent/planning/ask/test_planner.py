@@ -10,12 +10,12 @@ import pytest
 
 from foregate.agent.planning.ask.planner import GATE, Planning, make_plan
 from foregate.agent.planning.ask.prompts import PLANNER, SIMPLER
-from foregate.agent.planning.ask.rewording import rewording
+from foregate.agent.planning.ask.rewording import suggest_rewording
 from foregate.agent.planning.format.configuration import Configuration, default_configuration
-from foregate.agent.planning.format.wire import wire_schema
+from foregate.agent.planning.format.wire import build_wire_schema
 from foregate.agent.testing.person import ScriptedPerson
 from foregate.assembly.open import open_session
-from foregate.assembly.setting import Setting
+from foregate.assembly.setting import SessionOptions
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised
@@ -68,7 +68,7 @@ async def ask(folder: Path, *answers: Reply, configuration: Configuration | None
     (folder / "a.txt").write_text("teh cat\n")
     async with ScriptedServer(*answers) as server:
         model = model_at(server)
-        setting = Setting(
+        setting = SessionOptions(
             workspace=folder, model=model, log=asked.log, blobs=asked.blobs, person=ScriptedPerson([]), environ={}
         )
         opened = await open_session(setting)
@@ -87,7 +87,7 @@ async def test_the_first_request_asks_for_few_small_tasks_in_the_strict_form_and
     (request,) = asked.requests
     assert "tools" not in request
     assert request["response_format"]["json_schema"]["strict"] is True
-    assert request["response_format"]["json_schema"]["schema"] == wire_schema()
+    assert request["response_format"]["json_schema"]["schema"] == build_wire_schema()
     assert asked.prompt(0) == PLANNER
     sent = asked.sent(0)
     assert (sent["request"], sent["tasks"]) == (REQUEST, {"min": 3, "max": 7})
@@ -106,11 +106,11 @@ async def test_how_many_tasks_and_tries_there_may_be_is_configured(tmp_path: Pat
 
 
 def test_the_planner_is_told_the_form_of_a_condition_that_can_be_read() -> None:
-    from foregate.agent.planning.format.condition import MATCHERS, problems
+    from foregate.agent.planning.format.condition import MATCHERS, find_problems
 
     assert all(f"`{name}`" in PLANNER for name in MATCHERS)
     example = PLANNER.split('has "')[1].split('",')[0].replace("\\", "")
-    assert list(problems(json.loads(example))) == []
+    assert list(find_problems(json.loads(example))) == []
 
 
 SPOILT = {
@@ -209,7 +209,7 @@ async def test_the_planner_is_told_of_so_many_defects_and_no_more(tmp_path: Path
 def test_another_wording_is_proposed_whatever_was_asked_and_wrong() -> None:
     for query in ("", "and", "; ;", "Mend it", "a" * 10_000, "\x1b[2J, b"):
         for field in ("plan", "model", "answer", "tasks", "calls.1.arguments", "calls.1.arguments.path", "id", "odd"):
-            said = rewording(query, [PlanDefect(1, field, "p", "r")])
+            said = suggest_rewording(query, [PlanDefect(1, field, "p", "r")])
             assert "such as: " in said
             assert said.isprintable()
             assert len(said) < 300

@@ -9,10 +9,16 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from hypothesis.strategies import integers, sampled_from
 
-from foregate.agent.effects.reconcile import open_calls, resolve
-from foregate.agent.loop.runner import go_on
-from foregate.agent.planning.ask.proposal import propose
-from foregate.agent.planning.confirm.control import follow, look_ahead, record_confirmation, retry, roll_back
+from foregate.agent.effects.reconcile import list_open_calls, record_outcome
+from foregate.agent.loop.runner import run_to_outcome
+from foregate.agent.planning.ask.proposal import record_proposal
+from foregate.agent.planning.confirm.control import (
+    follow_plan,
+    preview_open_tasks,
+    record_confirmation,
+    reset_failed_tasks,
+    roll_back_plans,
+)
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
@@ -31,9 +37,9 @@ from tests.agent.world import World
 
 async def gone_on(world: World, session: Session, *, seen: bool = True) -> PlanRun:
     """Return the run of a plan in this session, confirmed again where its run had ended."""
-    state = await follow(session)
+    state = await follow_plan(session)
     if not state.running:
-        looked = await look_ahead(session, state)
+        looked = await preview_open_tasks(session, state)
         await record_confirmation(session, state, looked, state.digest, seen=seen)
     return PlanRun(session, state, CONFIGURATION)
 
@@ -41,18 +47,18 @@ async def gone_on(world: World, session: Session, *, seen: bool = True) -> PlanR
 async def test_a_plan_that_is_not_confirmed_runs_nothing() -> None:
     world = World()
     session = await world.open([])
-    state = await follow(session)
-    await propose(session, plan(task(1, edit("a.txt", "teh", "the"))))
-    await look_ahead(session, state)
+    state = await follow_plan(session)
+    await record_proposal(session, plan(task(1, edit("a.txt", "teh", "the"))))
+    await preview_open_tasks(session, state)
     assert (world.effects, state.confirmed) == ([], False)
 
 
 async def test_a_confirmation_is_bound_to_the_plan_that_was_shown() -> None:
     world = World()
     session = await world.open([])
-    state = await follow(session)
-    await propose(session, plan(task(1, edit("a.txt", "teh", "the"))))
-    looked = await look_ahead(session, state)
+    state = await follow_plan(session)
+    await record_proposal(session, plan(task(1, edit("a.txt", "teh", "the"))))
+    looked = await preview_open_tasks(session, state)
     other = plan(task(1, edit("a.txt", "teh", "xxx")))
     with pytest.raises(UsageError, match="not the one that was shown"):
         await record_confirmation(session, state, looked, other.digest, seen=True)
@@ -61,11 +67,11 @@ async def test_a_confirmation_is_bound_to_the_plan_that_was_shown() -> None:
 async def test_a_plan_that_is_not_what_its_digest_says_is_not_run() -> None:
     world = World()
     session = await world.open([])
-    state = await follow(session)
+    state = await follow_plan(session)
     body = PlanProposed(proposal=plan(task(1, call("send", to="ann"))), digest="0" * 64)
     await session.record(Draft(body, "planner"))
     with pytest.raises(UsageError, match="digest"):
-        await look_ahead(session, state)
+        await preview_open_tasks(session, state)
 
 
 async def test_a_resumed_plan_goes_on_where_it_was_killed() -> None:
@@ -89,8 +95,8 @@ async def test_a_retry_does_again_only_what_was_not_done() -> None:
     report = await (await confirmed(session, wanted)).run()
     assert statuses(report) == ["failed", "done"]
     world.workspace.files["a.txt"] = b"dog cat"
-    state = await follow(session)
-    assert await retry(session, state) == [1]
+    state = await follow_plan(session)
+    assert await reset_failed_tasks(session, state) == [1]
     report = await (await gone_on(world, session)).run()
     assert statuses(report) == ["done", "done"]
     assert len(world.effects) == len(set(world.effects)) + 2  # the edit that failed, and the second look at its file
@@ -101,8 +107,8 @@ async def test_rolling_back_restores_files_and_says_what_stays() -> None:
     session = await world.open([])
     wanted = plan(task(1, edit("a.txt", "teh", "the")), task(2, call("send", to="ann")))
     assert (await (await confirmed(session, wanted)).run()).status == "completed"
-    state = await follow(session)
-    left = await roll_back(session, state)
+    state = await follow_plan(session)
+    left = await roll_back_plans(session, state)
     assert world.workspace.files["a.txt"] == b"teh cat"
     assert (len(left), "send ann" in left[0]) == (1, True)
     assert statuses(state) == ["aborted", "done"]
@@ -113,9 +119,9 @@ async def test_what_a_rollback_could_not_undo_is_not_done_again() -> None:
     session = await world.open([])
     wanted = plan(task(1, edit("a.txt", "teh", "the")), task(2, call("send", to="ann")))
     await (await confirmed(session, wanted)).run()
-    state = await follow(session)
-    await roll_back(session, state)
-    await retry(session, state)
+    state = await follow_plan(session)
+    await roll_back_plans(session, state)
+    await reset_failed_tasks(session, state)
     await (await gone_on(world, session)).run()
     assert (world.sent, world.workspace.files["a.txt"]) == (["ann"], b"the cat")
 
@@ -124,10 +130,10 @@ async def test_of_a_task_rolled_back_in_part_only_that_part_is_done_again() -> N
     world = World()
     session = await world.open([])
     await (await confirmed(session, plan(task(1, edit("a.txt", "teh", "the"), call("send", to="ann"))))).run()
-    state = await follow(session)
-    assert len(await roll_back(session, state)) == 1
+    state = await follow_plan(session)
+    assert len(await roll_back_plans(session, state)) == 1
     assert statuses(state) == ["aborted"]
-    await retry(session, state)
+    await reset_failed_tasks(session, state)
     report = await (await gone_on(world, session)).run()
     assert (report.status, world.sent, world.workspace.files["a.txt"]) == ("completed", ["ann"], b"the cat")
 
@@ -197,7 +203,7 @@ class AnyOrder(RuleBasedStateMachine):
     def crash_and_resume(self) -> None:
         self.runner.run(self.world.kill(self.session))
         self.session = self.runner.run(self.world.open(Filler(), resume=True))
-        self.run = PlanRun(self.session, self.runner.run(follow(self.session)), CONFIGURATION)
+        self.run = PlanRun(self.session, self.runner.run(follow_plan(self.session)), CONFIGURATION)
 
     @rule(when=sampled_from(["before", "after"]))
     @precondition(lambda self: self.state.running)
@@ -214,16 +220,16 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule()
     def say_what_came_of_it(self) -> None:
-        for unclear in list(open_calls(self.session)):
+        for unclear in list(list_open_calls(self.session)):
             begun = self.runner.run(self.world.bodies(ToolStarted))
             truth = self.world.truth[next(body.permit.digest for body in begun if body.call == unclear)]
-            self.runner.run(resolve(self.session, unclear, truth))
+            self.runner.run(record_outcome(self.session, unclear, truth))
 
     @rule()
     @precondition(lambda self: self.state.running)
     def cancel(self) -> None:
         assert self.run is not None
-        self.runner.run(self.run.cancelled())
+        self.runner.run(self.run.cancel_plan())
 
     @rule(mend=integers(0, 1))
     @precondition(lambda self: not self.state.running)
@@ -231,14 +237,14 @@ class AnyOrder(RuleBasedStateMachine):
         if mend:
             self.world.workspace.files |= {"b.txt": b"teh cat", "c.txt": b"there now"}
         try:
-            self.runner.run(retry(self.session, self.state))
+            self.runner.run(reset_failed_tasks(self.session, self.state))
         except UsageError:
             return
         self.run = self.runner.run(gone_on(self.world, self.session))
 
     @rule()
     def take_back(self) -> None:
-        self.runner.run(roll_back(self.session, self.state))
+        self.runner.run(roll_back_plans(self.session, self.state))
 
     @invariant()
     def nothing_that_stays_is_done_twice(self) -> None:
@@ -250,7 +256,7 @@ class AnyOrder(RuleBasedStateMachine):
     def what_is_done_took_effect(self) -> None:
         for step in self.state.steps.values():
             assert step.status != "done" or all(
-                call.call.digest in self.world.effects for call in step.calls if call.settled
+                call.call.digest in self.world.effects for call in step.calls if call.is_settled
             )
 
     @invariant()
@@ -281,6 +287,6 @@ async def test_a_plan_under_way_is_not_gone_on_with_by_asking_the_model() -> Non
     session = await world.open([])
     run = await confirmed(session, plan(task(1, call("note", key="one")), task(2, call("note", key="two"))))
     await run.advance()
-    outcome = await go_on(session)
+    outcome = await run_to_outcome(session)
     assert (outcome.status, world.effects) == ("paused", [])
     assert "plans resume" in outcome.report.blocker

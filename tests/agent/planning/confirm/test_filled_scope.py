@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.planning.ask.proposal import propose
-from foregate.agent.planning.confirm.control import follow, look_ahead
-from foregate.agent.planning.confirm.filled_scope import likely_calls
+from foregate.agent.planning.ask.proposal import record_proposal
+from foregate.agent.planning.confirm.control import follow_plan, preview_open_tasks
+from foregate.agent.planning.confirm.filled_scope import list_likely_calls
 from foregate.agent.testing.model import calls
 from foregate.agent.tools.builtin.commands import run_command
-from foregate.gates.plan_scope import covered
+from foregate.gates.plan_scope import find_covering_items
 from foregate.gates.prelude import judge
 from foregate.schemas import codec
 from foregate.schemas.judgement import Judgement
@@ -18,7 +18,7 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.task_plan import TaskPlan
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.audit.rebuild_turn import JUDGING, recorded
+from foregate.telemetry.audit.rebuild_turn import JUDGING, read_judged_turns
 from tests.agent.planning.plans import CONFIGURATION, call, carried_out, confirmed, plan, statuses, task
 from tests.agent.world import World
 from tests.policies import policy_with
@@ -91,7 +91,7 @@ async def test_a_leave_counts_during_its_task_for_its_tool_and_for_nothing_risky
         (write, "task-1", None),
         (replace(facts, risky=True), "task-1", None),
     ):
-        assert covered(one, in_force, {}, same_tool=False, approved=True, during=during) == uses
+        assert find_covering_items(one, in_force, {}, same_tool=False, approved=True, during=during) == uses
 
 
 async def test_a_leave_is_used_up() -> None:
@@ -127,10 +127,10 @@ async def test_what_is_shown_is_what_is_recorded_and_a_task_with_calls_has_none(
 
 async def leaves(world: World, wanted: TaskPlan) -> list[tuple[object, ...]]:
     session = await world.open([])
-    state = await follow(session)
-    await propose(session, wanted)
-    looked = await look_ahead(session, state, CONFIGURATION.execution.target_uses)
-    return [(i.effect.value, i.kind, i.pattern, i.uses, i.tool, i.during) for i in looked.leaves]
+    state = await follow_plan(session)
+    await record_proposal(session, wanted)
+    looked = await preview_open_tasks(session, state, CONFIGURATION.execution.target_uses)
+    return [(i.effect.value, i.kind, i.pattern, i.uses, i.tool, i.during) for i in looked.permissions]
 
 
 async def test_what_a_leave_covered_is_judged_the_same_from_its_log() -> None:
@@ -138,7 +138,7 @@ async def test_what_a_leave_covered_is_judged_the_same_from_its_log() -> None:
     session = await world.open([reads("a.txt"), edits(("a.txt", "teh", "the"))], [])
     await carried_out(session, FILLED)
     log = [event for event in await world.log.read("s") if event.kind in JUDGING]
-    turns = list(recorded(log))
+    turns = list(read_judged_turns(log))
     granted = 0
     for one in turns:
         judgement = judge(one.turn, session.prelude)
@@ -170,4 +170,4 @@ async def test_a_task_that_names_a_command_without_calls_is_no_leave_for_any() -
     command = run_command(world.workspace, EACH).spec  # type: ignore[arg-type]
     tasks = plan(task(1, action="run_command", target="python3"), task(2, action="edit_file", target="a.txt"))
     catalogue = {**session.catalogue, command.name: command}
-    assert [found.id for found, _ in likely_calls(tasks.tasks, catalogue)] == [2]
+    assert [found.id for found, _ in list_likely_calls(tasks.tasks, catalogue)] == [2]

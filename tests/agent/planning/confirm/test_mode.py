@@ -12,15 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.agent.loop.runner import go_on, run
-from foregate.agent.planning.confirm.control import roll_back, standing
-from foregate.agent.planning.confirm.plan_desk import PlanDesk
+from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.planning.confirm.control import get_plan_state, roll_back_plans
+from foregate.agent.planning.confirm.plan_desk import PlanController
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, answers, calls, says
 from foregate.agent.testing.person import ScriptedPerson
 from foregate.assembly.open import open_session
-from foregate.assembly.setting import Setting
+from foregate.assembly.setting import SessionOptions
 from foregate.gates.prelude import judge
 from foregate.schemas import codec
 from foregate.schemas.call_events import CallAnswered, ToolStarted
@@ -33,7 +33,7 @@ from foregate.schemas.protocols import Reply
 from foregate.schemas.session_events import PolicyChanged
 from foregate.schemas.task_events import TaskEnded, TaskStarted
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.audit.rebuild_turn import resolve
+from foregate.telemetry.audit.rebuild_turn import rebuild_turn
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.models.openai.scripted_server import ScriptedServer, message
 from tests.agent.models.openai.test_model import model_at
@@ -62,7 +62,7 @@ async def opened(
     world: World, model: Any, person: Any = None, *, mode: str = "plan", desk: bool = True, **more: Any
 ) -> Session:
     """Return a session of the world in a mode, with a desk."""
-    driver = (lambda made: PlanDesk(made, CONFIGURATION, lambda role: made.model)) if desk else None
+    driver = (lambda made: PlanController(made, CONFIGURATION, lambda role: made.model)) if desk else None
     session = await world.open(model, person, plan_driver=driver, **more)
     if session.state.mode != mode:
         await session.record(Draft(PolicyChanged(mode=mode), "person"))
@@ -166,7 +166,7 @@ async def test_a_further_plan_of_the_same_request_is_confirmed_on_its_own() -> N
     assert [need.request["number"] for need in person.needs] == [1, 2]
     assert world.workspace.files["b.txt"] == b"the dog"
     assert (await world.kinds()).count("task_started") == 1
-    assert await roll_back(session, await standing(session)) == []
+    assert await roll_back_plans(session, await get_plan_state(session)) == []
     assert world.workspace.files == {"a.txt": b"teh cat", "b.txt": b"teh dog"}, "both plans are taken back"
 
 
@@ -176,7 +176,7 @@ async def test_a_further_plan_needs_a_yes_even_where_a_harmless_one_needs_none()
     model = [calls(READ, EDIT, text=TALK), PLAN, answers({"answer": "Half.", "plan": body})]
     execution = CONFIGURATION.execution.model_copy(update={"confirmation": "dangerous"})
     session, trusting = await opened(world, model, person), CONFIGURATION.model_copy(update={"execution": execution})
-    session.plan_driver = PlanDesk(session, trusting, lambda role: session.model)
+    session.plan_driver = PlanController(session, trusting, lambda role: session.model)
     outcome = await run(session, ASKED)
     assert (outcome.status, outcome.report.done) == ("cancelled", ("edit_file a.txt",))
     assert world.workspace.files == {"a.txt": b"the cat", "b.txt": b"teh dog"}
@@ -204,7 +204,7 @@ async def test_step_by_step_a_no_to_a_task_pauses_and_the_next_process_asks_agai
     assert world.workspace.files["a.txt"] == b"teh cat"
     await world.kill(session)
     session = await opened(world, [ANSWER], ["yes"], resume=True)
-    assert (await go_on(session)).status == "completed"
+    assert (await run_to_outcome(session)).status == "completed"
     assert world.workspace.files["a.txt"] == b"the cat"
 
 
@@ -215,7 +215,7 @@ async def test_a_question_left_open_waits_for_the_next_process_and_nothing_ran()
     await world.kill(session)
     session = await opened(world, [ANSWER], ["yes"], resume=True)
     assert session.state.mode == "plan"
-    assert (await go_on(session)).status == "completed"
+    assert (await run_to_outcome(session)).status == "completed"
     assert world.effects.count(ToolCall.of(*EDIT).digest) == 1
 
 
@@ -265,7 +265,7 @@ async def test_a_confirmed_plan_that_delegates_lets_the_helper_change_nothing_an
     model = [calls(READ, EDIT, text=TALK), delegating, calls(READ, EDIT, text=TALK), says("it is held"), ANSWER]
     session = await opened(world, model, ["yes"])
     assert (await run(session, ASKED)).text == "Mended."
-    assert [step.status for step in (await standing(session)).steps.values()] == ["done", "done"]
+    assert [step.status for step in (await get_plan_state(session)).steps.values()] == ["done", "done"]
     assert world.workspace.files["a.txt"] == b"teh cat"
 
 
@@ -347,11 +347,11 @@ async def test_a_turn_that_was_held_for_want_of_a_plan_is_judged_the_same_from_i
     events = {event.seq: event for event in await world.log.read("s")}
     judged = bodies(events.values(), TurnJudged)
     for body in judged:
-        turn = resolve(body.turn, events.__getitem__)
+        turn = rebuild_turn(body.turn, events.__getitem__)
         again = judge(turn, session.prelude)
         assert isinstance(again, Judgement)
         assert codec.dump(again) == codec.dump(body.judgement)
-    held = resolve(judged[0].turn, events.__getitem__)
+    held = rebuild_turn(judged[0].turn, events.__getitem__)
     free = judge(replace(held, unplanned=None), session.prelude)
     assert isinstance(free, Judgement)
     assert "plan_required" not in {decision.code for decision in free.decisions}
@@ -361,7 +361,7 @@ async def served(folder: Path, mode: str, steps: list[Any], person: list[Any], t
     """Return how a request over real HTTP ended in a mode."""
     async with ScriptedServer(*steps) as server:
         model = model_at(server)
-        setting = Setting(folder, model, log=MemoryLog(), person=ScriptedPerson(person), environ={}, mode=mode)  # type: ignore[arg-type]
+        setting = SessionOptions(folder, model, log=MemoryLog(), person=ScriptedPerson(person), environ={}, mode=mode)  # type: ignore[arg-type]
         at = await open_session(setting)
         outcome = await run(at.session, text)
         await at.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foregate.agent.loop.runner import go_on, run
+from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import ScriptedModel, calls
 from foregate.schemas.event import Event
 from foregate.schemas.need import Need
@@ -64,8 +64,8 @@ async def test_wherever_the_process_ends_the_next_one_goes_on_and_the_change_is_
         if session.state.task is not None and not session.state.task.messages:
             await session.record_message(ASKED)
         if session.state.task is not None:
-            outcome = await go_on(session)
-            assert not outcome.paused, (place, outcome)
+            outcome = await run_to_outcome(session)
+            assert not outcome.is_paused, (place, outcome)
             ends.append(outcome.status)
         made = world.effects.count(ToolCall.of(*EDIT).digest)
         unknown = any(event.kind == "outcome_unknown" for event in await world.log.read("s"))

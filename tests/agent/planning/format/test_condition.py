@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.planning.format.condition import holds, problems, tasks_named
+from foregate.agent.planning.format.condition import evaluate, find_named_tasks, find_problems
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
-from foregate.schemas.task_plan import CallResponse, TaskResult
+from foregate.schemas.task_plan import TaskCallResult, TaskResult
 
 RESULTS = {
-    1: TaskResult(1, "done", responses=(CallResponse(True, "one\n\ntwo *\n", exit_code=0),)),
-    2: TaskResult(2, "failed", responses=(CallResponse(False, "no", ("it failed",), 3),)),
+    1: TaskResult(1, "done", responses=(TaskCallResult(True, "one\n\ntwo *\n", exit_code=0),)),
+    2: TaskResult(2, "failed", responses=(TaskCallResult(False, "no", ("it failed",), 3),)),
     3: TaskResult(3, "skipped"),
-    4: TaskResult(4, "done", responses=(CallResponse(True, ""),)),
-    5: TaskResult(5, "done", responses=(CallResponse(True, "some", dropped=9),)),
+    4: TaskResult(4, "done", responses=(TaskCallResult(True, ""),)),
+    5: TaskResult(5, "done", responses=(TaskCallResult(True, "some", dropped=9),)),
 }
 UNCOMMITTED = {"task": 1, "lines_at_least": 2}
 """`git_status` says the branch in its first line, and one more line for each change."""
@@ -52,8 +52,8 @@ UNCOMMITTED = {"task": 1, "lines_at_least": 2}
     ],
 )
 def test_a_condition_is_answered_by_the_results(when: Any, held: bool) -> None:
-    assert list(problems(when)) == [] or when is None
-    answer, reason = holds(when, RESULTS)
+    assert list(find_problems(when)) == [] or when is None
+    answer, reason = evaluate(when, RESULTS)
     assert answer is held
     assert reason
 
@@ -71,7 +71,7 @@ def test_a_condition_is_answered_by_the_results(when: Any, held: bool) -> None:
 def test_what_nobody_knows_is_false_and_its_opposite_as_well(question: dict[str, Any]) -> None:
     true = {"task": 1, "status": "done"}
     for when in (question, {"not": question}, {"any": [true, question]}, {"any": [true, {"not": question}]}):
-        answer, reason = holds(when, RESULTS)
+        answer, reason = evaluate(when, RESULTS)
         assert not answer
         assert "cannot be answered" in reason
 
@@ -100,13 +100,13 @@ def test_what_nobody_knows_is_false_and_its_opposite_as_well(question: dict[str,
     ],
 )
 def test_a_condition_that_cannot_be_read_is_named_and_never_holds(when: Any) -> None:
-    assert list(problems(when))
-    assert holds(when, RESULTS)[0] is False
+    assert list(find_problems(when))
+    assert evaluate(when, RESULTS)[0] is False
 
 
 def test_a_misspelt_question_is_answered_with_the_nearest() -> None:
     assert ("nobody knows `output_contain`", "did you mean `output_contains`?") in list(
-        problems({"task": 1, "output_contain": "x"})
+        find_problems({"task": 1, "output_contain": "x"})
     )
 
 
@@ -114,13 +114,16 @@ def test_a_condition_nested_deeper_than_allowed_is_refused_without_going_down() 
     when: dict[str, Any] = {"task": 1, "status": "done"}
     for _ in range(50_000):
         when = {"not": when}
-    assert list(problems(when)) == [("the condition has too many parts", "ask at most 64 things, nested 8 deep")]
-    assert holds(when, RESULTS)[0] is False
-    assert tasks_named(when) == set()
+    assert list(find_problems(when)) == [("the condition has too many parts", "ask at most 64 things, nested 8 deep")]
+    assert evaluate(when, RESULTS)[0] is False
+    assert find_named_tasks(when) == set()
 
 
 def test_the_tasks_a_condition_asks_about_are_named_however_it_is_nested() -> None:
-    assert tasks_named({"all": [{"task": 2, "status": "done"}, {"not": {"any": [{"task": 5, "line": "x"}]}}]}) == {2, 5}
+    assert find_named_tasks({"all": [{"task": 2, "status": "done"}, {"not": {"any": [{"task": 5, "line": "x"}]}}]}) == {
+        2,
+        5,
+    }
 
 
 ANYTHING = st.recursive(
@@ -136,10 +139,10 @@ ANYTHING = st.recursive(
 
 @given(ANYTHING)
 def test_no_condition_raises_and_one_with_problems_never_holds(when: Any) -> None:
-    wrong = list(problems(when))
-    answer, _ = holds(when, RESULTS)
+    wrong = list(find_problems(when))
+    answer, _ = evaluate(when, RESULTS)
     assert not (wrong and answer) or when is None
-    tasks_named(when)
+    find_named_tasks(when)
 
 
 def repository(folder: Path) -> None:
@@ -157,5 +160,5 @@ async def test_if_there_are_uncommitted_changes_is_true_exactly_when_there_are(t
         (tmp_path / "a").write_text("two\n")
     tools = {tool.spec.name: tool for tool in builtin_tools(LocalWorkspace(tmp_path), default_policy())}
     said = await tools["git_status"].run({})
-    result = TaskResult(1, "done", responses=(CallResponse(said.ok, said.content),))
-    assert holds(UNCOMMITTED, {1: result})[0] is changed
+    result = TaskResult(1, "done", responses=(TaskCallResult(said.ok, said.content),))
+    assert evaluate(UNCOMMITTED, {1: result})[0] is changed

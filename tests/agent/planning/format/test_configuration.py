@@ -9,11 +9,11 @@ import pytest
 
 from foregate.agent.planning.format.configuration import (
     KEYS,
-    configuration_file,
     default_configuration,
+    find_configuration_file,
     load_configuration,
 )
-from foregate.policy.source.strict_yaml import dotted, read, walk
+from foregate.policy.source.strict_yaml import format_path, parse_yaml, walk_values
 from foregate.schemas.errors import PolicyError
 
 
@@ -43,12 +43,12 @@ def test_a_file_changes_the_keys_it_names_and_no_other(file: Path) -> None:
 def test_the_file_named_goes_before_the_variable_and_the_variable_before_the_users_folder(tmp_path: Path) -> None:
     usual = tmp_path / ".config" / "foregate" / "config.yaml"
     environ = {"HOME": str(tmp_path), "FOREGATE_CONFIG": "/variable.yaml"}
-    assert configuration_file(None, {"HOME": str(tmp_path)}) is None
+    assert find_configuration_file(None, {"HOME": str(tmp_path)}) is None
     usual.parent.mkdir(parents=True)
     usual.write_text("mode: plan\n")
-    assert configuration_file(None, {"HOME": str(tmp_path)}) == usual
-    assert configuration_file(None, environ) == Path("/variable.yaml")
-    assert configuration_file("named.yaml", environ) == Path("named.yaml")
+    assert find_configuration_file(None, {"HOME": str(tmp_path)}) == usual
+    assert find_configuration_file(None, environ) == Path("/variable.yaml")
+    assert find_configuration_file("named.yaml", environ) == Path("named.yaml")
     assert load_configuration(environ={"XDG_CONFIG_HOME": str(tmp_path / ".config")}).mode == "plan"
 
 
@@ -90,10 +90,10 @@ def test_a_file_that_is_named_and_missing_is_no_reason_to_use_the_defaults(tmp_p
 
 def test_every_key_of_the_shipped_file_is_explained_by_the_comment_above_it_and_every_key_is_in_it() -> None:
     text = resources.files("foregate.agent.planning").joinpath("default.yaml").read_text("utf-8")
-    data, positions = read(text, "default.yaml", decimals=True)
+    data, positions = parse_yaml(text, "default.yaml", decimals=True)
     lines = text.splitlines()
-    for path, _ in walk(data):
+    for path, _ in walk_values(data):
         if path:
-            assert lines[positions[dotted(path)] - 2].strip().startswith("# "), dotted(path)
-            assert KEYS.node_at(path) is not None
+            assert lines[positions[format_path(path)] - 2].strip().startswith("# "), format_path(path)
+            assert KEYS.find_node(path) is not None
     default_configuration()

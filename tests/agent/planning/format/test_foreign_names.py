@@ -10,12 +10,12 @@ import pytest
 
 from foregate.agent.planning.format import aliases
 from foregate.agent.planning.format.configuration import default_configuration
-from foregate.agent.planning.format.reader import read
+from foregate.agent.planning.format.reader import read_plan
 from foregate.agent.planning.format.validator import validate
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
-from foregate.schemas.tool_spec import catalogue_of
+from foregate.schemas.tool_spec import build_catalogue
 
 CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("file_read", {"path": "a.txt", "max_bytes": 1_048_576}, "read_file"),
@@ -62,8 +62,8 @@ def test_a_call_under_a_foreign_name_fits_our_tool_in_every_shape(
 ) -> None:
     (tmp_path / "a.txt").write_text("a\n")
     workspace = LocalWorkspace(tmp_path)
-    catalogue = catalogue_of([tool.spec for tool in builtin_tools(workspace, default_policy())])
-    reading = read(json.dumps(shape(name, args)), query="q", catalogue=catalogue)
+    catalogue = build_catalogue([tool.spec for tool in builtin_tools(workspace, default_policy())])
+    reading = read_plan(json.dumps(shape(name, args)), query="q", catalogue=catalogue)
     assert reading.plan is not None
     assert reading.defects == ()
     (call,) = reading.plan.tasks[0].calls

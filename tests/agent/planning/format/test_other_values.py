@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.planning.format.other_values import told, values_of, with_values
+from foregate.agent.planning.format.other_values import describe_new_values, read_settings, with_values
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import UsageError
 from foregate.schemas.task_plan import TaskPlan
@@ -40,7 +40,7 @@ PLAN = plan(
 
 def given(*settings: str, of: TaskPlan = PLAN) -> dict[str, Any]:
     """Return the values texts set."""
-    return values_of(of, settings, KNOWN)
+    return read_settings(of, settings, KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_even_the_values_a_plan_has_already_make_another_plan() -> None:
 
 
 def test_what_was_set_is_said_with_what_was_there() -> None:
-    assert told(PLAN, given("1.times=3", "3.target=d.txt"), KNOWN) == (
+    assert describe_new_values(PLAN, given("1.times=3", "3.target=d.txt"), KNOWN) == (
         "`1.calls.1.times` is now 3 (was left out)",
         '`3.target` is now "d.txt" (was "c.txt")',
     )

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.planning.format.reader import Reading, read
-from foregate.agent.planning.format.wire import from_wire, wire_schema
+from foregate.agent.planning.format.reader import Reading, read_plan
+from foregate.agent.planning.format.wire import build_wire_schema, parse_wire_plan
 from foregate.schemas import codec, strict_json
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_spec import ToolSpec
@@ -69,7 +69,7 @@ SHORT: dict[str, Any] = {
 
 
 def plan_of(value: Any, **more: Any) -> TaskPlan:
-    reading = read(value if isinstance(value, str) else json.dumps(value), **more)
+    reading = read_plan(value if isinstance(value, str) else json.dumps(value), **more)
     assert reading.plan is not None, reading.defects
     assert reading.defects == ()
     return reading.plan
@@ -82,11 +82,11 @@ def test_a_plan_of_tasks_is_read_as_it_is_written() -> None:
         PlanTask(1, "read_file", "tests/test_login.py", "See what it checks", "The assertions"),
         PlanTask(2, "run_tests", "test_login", "See the error", depends_on=(1,), params={"verbose": True}),
     )
-    assert read(json.dumps(TASKS)).notes == ("task 2: the action `run_test` is our `run_tests`",)
+    assert read_plan(json.dumps(TASKS)).notes == ("task 2: the action `run_test` is our `run_tests`",)
 
 
 def test_a_plan_of_steps_keeps_each_calls_description_and_resolves_foreign_names() -> None:
-    reading = read(json.dumps(STEPS), query="Read main.py and add a docstring")
+    reading = read_plan(json.dumps(STEPS), query="Read main.py and add a docstring")
     plan = plan_of(STEPS, query="Read main.py and add a docstring")
     assert plan.estimated_duration == 3
     assert plan.goal == plan.query == "Read main.py and add a docstring"
@@ -100,7 +100,7 @@ def test_a_plan_of_steps_keeps_each_calls_description_and_resolves_foreign_names
 
 
 def test_steps_with_a_tool_of_their_own_are_tasks_with_one_call() -> None:
-    reading = read(json.dumps(SHORT))
+    reading = read_plan(json.dumps(SHORT))
     plan = plan_of(SHORT)
     assert [task.id for task in plan.tasks] == [1, 2]
     assert plan.tasks[0].calls == (PlannedCall("list_files", {"glob": "*.py", "recursive": True}, "List"),)
@@ -179,7 +179,7 @@ def test_a_duration_is_in_seconds_or_unknown(value: Any, seconds: int) -> None:
     ],
 )
 def test_what_cannot_be_read_in_a_task_is_a_defect_at_its_field(change: dict[str, Any], task: int, where: str) -> None:
-    reading = read(json.dumps({"goal": "g", "tasks": [{"action": "read_file", "reason": "r", **change}]}))
+    reading = read_plan(json.dumps({"goal": "g", "tasks": [{"action": "read_file", "reason": "r", **change}]}))
     assert reading.plan is not None
     assert [(one.task, one.field) for one in reading.defects] == [(task, where)]
     assert all(one.problem and one.remedy for one in reading.defects)
@@ -201,14 +201,14 @@ def test_what_cannot_be_read_in_a_task_is_a_defect_at_its_field(change: dict[str
     ],
 )
 def test_what_cannot_be_read_in_a_plan_is_a_defect_at_its_field(change: dict[str, Any], where: str) -> None:
-    reading = read(json.dumps({**TASKS, **change}))
+    reading = read_plan(json.dumps({**TASKS, **change}))
     assert reading.plan is not None
     assert [one.field for one in reading.defects] == [where]
     assert reading.plan.requires_confirmation
 
 
 def test_a_misspelt_key_is_refused_with_the_nearest_known_one() -> None:
-    (defect,) = read('{"goal": "g", "tasks": [{"action": "read_file", "reason": "r", "depend_on": 1}]}').defects
+    (defect,) = read_plan('{"goal": "g", "tasks": [{"action": "read_file", "reason": "r", "depend_on": 1}]}').defects
     assert defect.remedy == "did you mean `depends_on`?"
 
 
@@ -239,7 +239,7 @@ def test_a_misspelt_key_is_refused_with_the_nearest_known_one() -> None:
     ids=range(20),
 )
 def test_a_text_that_holds_no_plan_has_one_defect_and_a_remedy(text: str) -> None:
-    reading = read(text)
+    reading = read_plan(text)
     assert reading.plan is None
     assert [one.task for one in reading.defects] == [0]
     assert reading.defects[0].remedy
@@ -248,13 +248,13 @@ def test_a_text_that_holds_no_plan_has_one_defect_and_a_remedy(text: str) -> Non
 
 def test_names_that_do_not_print_are_escaped_in_what_is_said() -> None:
     text = json.dumps({"tasks": [{"action": "a", "reason": "r", "\x1b[2J\u202e": 1, "id": "\x1b]0;x"}]})
-    said = repr([(one.problem, one.field, one.remedy) for one in read(text).defects])
+    said = repr([(one.problem, one.field, one.remedy) for one in read_plan(text).defects])
     assert "\\\\x1b" in said or "\\\\u001b" in said
-    assert all(one.field.isprintable() and one.problem.isprintable() for one in read(text).defects)
+    assert all(one.field.isprintable() and one.problem.isprintable() for one in read_plan(text).defects)
 
 
 def test_ten_thousand_tasks_are_read_and_their_notes_are_few() -> None:
-    reading = read(json.dumps([{"tool": "grep", "args": {"pattern": str(number)}} for number in range(10_000)]))
+    reading = read_plan(json.dumps([{"tool": "grep", "args": {"pattern": str(number)}} for number in range(10_000)]))
     assert reading.plan is not None
     assert len(reading.plan.tasks) == 10_000
     assert max(map(len, reading.notes)) < 500
@@ -287,13 +287,13 @@ def readable(reading: Reading) -> None:
 
 @given(JSON | st.builds(lambda tasks: {"tasks": tasks}, st.lists(JSON, max_size=3)))
 def test_whatever_json_holds_it_is_a_plan_or_has_defects_and_never_raises(value: Any) -> None:
-    readable(read(json.dumps(value)))
-    readable(from_wire(json.dumps(value), query="q"))
+    readable(read_plan(json.dumps(value)))
+    readable(parse_wire_plan(json.dumps(value), query="q"))
 
 
 @given(st.text())
 def test_whatever_a_text_holds_it_is_a_plan_or_has_defects_and_never_raises(text: str) -> None:
-    readable(read(text, query=text))
+    readable(read_plan(text, query=text))
 
 
 @pytest.mark.parametrize("depth", range(25, 66, 5))
@@ -303,7 +303,7 @@ def test_a_plan_that_was_read_however_deep_can_be_written_and_read_again(depth: 
     for _ in range(depth):
         value = {"a": value}
     arguments = json.dumps(value) if as_text else value
-    readable(read(json.dumps([{"tool": "a", "args": arguments, "reason": "r"}])))
+    readable(read_plan(json.dumps([{"tool": "a", "args": arguments, "reason": "r"}])))
 
 
 def objects(schema: Any) -> list[dict[str, Any]]:
@@ -313,26 +313,26 @@ def objects(schema: Any) -> list[dict[str, Any]]:
 
 
 def test_on_the_wire_every_key_is_required_and_no_other_is_allowed() -> None:
-    assert len(objects(wire_schema())) == 3
-    for schema in objects(wire_schema()):
+    assert len(objects(build_wire_schema())) == 3
+    for schema in objects(build_wire_schema()):
         assert schema["required"] == list(schema["properties"])
         assert schema["additionalProperties"] is False
-    assert "patternProperties" not in json.dumps(wire_schema())
+    assert "patternProperties" not in json.dumps(build_wire_schema())
 
 
 def test_a_plan_from_the_wire_is_read_with_nulls_and_json_text_and_has_no_name_of_its_own() -> None:
     call = {"tool": "read_file", "arguments": '{"path": "a"}', "description": None}
-    task: dict[str, Any] = dict.fromkeys(objects(wire_schema())[1]["required"])
+    task: dict[str, Any] = dict.fromkeys(objects(build_wire_schema())[1]["required"])
     task |= {"id": 1, "reason": "r", "depends_on": [], "calls": [call], "when": '{"task": 1, "status": "done"}'}
     plan = {"goal": "g", "tasks": [task], "estimated_duration": None, "requires_confirmation": False, "metadata": "{}"}
-    reading = from_wire(json.dumps(plan), query="what was asked")
+    reading = parse_wire_plan(json.dumps(plan), query="what was asked")
     assert reading.plan is not None
     assert reading.defects == reading.notes == ()
     assert reading.plan.query == "what was asked"
     assert reading.plan.requires_confirmation is False
     assert reading.plan.tasks[0].calls == (PlannedCall("read_file", {"path": "a"}),)
     assert reading.plan.tasks[0].when == {"task": 1, "status": "done"}
-    forged = from_wire(json.dumps({**plan, "plan_id": "theirs", "query": "theirs"}), query="what was asked")
+    forged = parse_wire_plan(json.dumps({**plan, "plan_id": "theirs", "query": "theirs"}), query="what was asked")
     assert forged.plan == reading.plan
 
 
@@ -348,12 +348,12 @@ def test_a_task_whose_failure_a_later_one_looks_at_may_fail_unless_it_says_other
     later: dict[str, Any], said: bool | None, may: bool
 ) -> None:
     first = {"id": 1, "tool": "run_tests", "args": {}, "reason": "r", "may_fail": said}
-    reading = read(json.dumps({"goal": "g", "tasks": [first, later]}))
+    reading = read_plan(json.dumps({"goal": "g", "tasks": [first, later]}))
     assert reading.plan is not None
     assert [task.may_fail for task in reading.plan.tasks] == [may, False]
     assert (said is None) == any("may end with an error" in note for note in reading.notes)
 
 
 def test_whether_a_task_may_fail_is_yes_or_no() -> None:
-    reading = read(json.dumps({"goal": "g", "tasks": [{"id": 1, "action": "run_tests", "may_fail": "perhaps"}]}))
+    reading = read_plan(json.dumps({"goal": "g", "tasks": [{"id": 1, "action": "run_tests", "may_fail": "perhaps"}]}))
     assert [(defect.task, defect.field) for defect in reading.defects] == [(1, "may_fail")]

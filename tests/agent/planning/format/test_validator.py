@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foregate.agent.planning.format.configuration import Configuration, default_configuration
-from foregate.agent.planning.format.reader import read
+from foregate.agent.planning.format.reader import read_plan
 from foregate.agent.planning.format.validator import Validation, validate
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
-from foregate.schemas.tool_spec import ToolSpec, catalogue_of
+from foregate.schemas.tool_spec import ToolSpec, build_catalogue
 
 Check = Callable[..., Validation]
 
@@ -39,7 +39,7 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> Check:
     (root / "out").symlink_to("/etc")
     (root / "inner").symlink_to("src/auth")
     workspace = LocalWorkspace(root)
-    catalogue = catalogue_of([tool.spec for tool in builtin_tools(workspace, default_policy())])
+    catalogue = build_catalogue([tool.spec for tool in builtin_tools(workspace, default_policy())])
     catalogue["broken"] = ToolSpec("broken", "", {"type": "nonsense"})
     catalogue["half"] = ToolSpec("half", "", {"title": "\ud800"})
 
@@ -66,7 +66,7 @@ def found(validation: Validation) -> list[tuple[int, str]]:
 def test_a_plan_with_nothing_wrong_is_sound_and_stays_as_it_is(check: Check) -> None:
     tasks = (reads(1), calls(2, "edit_file", path="main.py", old="x", new="y"), reads(3, depends_on=(1, 2)))
     validation = check(*tasks)
-    assert validation.sound
+    assert validation.is_sound
     assert validation.plan.tasks == tasks
     assert validation.warnings == ()
     assert validation.notes == ()
@@ -141,14 +141,14 @@ def test_more_tasks_than_allowed_are_a_defect_of_the_plan(check: Check) -> None:
 
 def test_an_action_nobody_knows_is_a_warning_only_where_the_model_may_choose_the_tool(check: Check) -> None:
     validation = check(PlanTask(1, "improve", "main.py"), allow_tool_fallback=True)
-    assert validation.sound
+    assert validation.is_sound
     assert [one.field for one in validation.warnings] == ["action"]
-    assert not check(calls(1, "improve"), allow_tool_fallback=True).sound
+    assert not check(calls(1, "improve"), allow_tool_fallback=True).is_sound
 
 
 def test_a_part_of_a_path_is_resolved_to_the_only_file_it_can_mean_and_that_is_said(check: Check) -> None:
     validation = check(reads(1, "login.py"), calls(2, "edit_file", path="auth/login.py", old="x", new="y"))
-    assert validation.sound
+    assert validation.is_sound
     assert validation.plan.tasks[0].target == "src/auth/login.py"
     assert validation.plan.tasks[1].calls[0].arguments["path"] == "src/auth/login.py"
     assert validation.notes == (
@@ -186,7 +186,7 @@ def test_a_part_of_a_path_that_may_be_several_files_stays_and_they_are_named(che
 
 def test_what_an_earlier_task_makes_is_never_taken_for_another_file(check: Check) -> None:
     validation = check(calls(1, "write_file", path="login.py", content=""), reads(2, "login.py"))
-    assert validation.sound
+    assert validation.is_sound
     assert validation.plan.tasks[1].target == "login.py"
     assert validation.warnings == ()
 
@@ -194,7 +194,7 @@ def test_what_an_earlier_task_makes_is_never_taken_for_another_file(check: Check
 @pytest.mark.parametrize("target", ["*.rs", "nothing.py", "http://here/", "tests::test_login", "a\nb", "same.py"])
 def test_an_odd_target_is_a_warning_and_a_defect_only_where_targets_are_strict(check: Check, target: str) -> None:
     validation = check(reads(1, target))
-    assert validation.sound
+    assert validation.is_sound
     assert [(one.task, one.field) for one in validation.warnings] == [(1, "target")]
     assert found(check(reads(1, target), strict_targets=True)) == [(1, "target")]
 
@@ -202,20 +202,20 @@ def test_an_odd_target_is_a_warning_and_a_defect_only_where_targets_are_strict(c
 def test_a_glob_that_matches_and_a_file_a_command_may_make_are_not_odd(check: Check) -> None:
     command = calls(1, "run_command", argv=["make"])
     assert check(reads(1, "src/**/*.py"), strict_targets=True).warnings == ()
-    assert check(command, reads(2, "made.txt"), reads(3, "*.log"), strict_targets=True).sound
+    assert check(command, reads(2, "made.txt"), reads(3, "*.log"), strict_targets=True).is_sound
 
 
 def test_a_target_of_a_tool_that_takes_no_path_is_not_looked_up(check: Check) -> None:
     validation = check(PlanTask(1, "run_shell", "rm -rf ../*", "r"), PlanTask(2, "http_request", "http://x/", "r"))
-    assert validation.sound
+    assert validation.is_sound
     assert validation.warnings == validation.notes == ()
 
 
 def test_validating_changes_nothing_in_the_workspace(check: Check, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
-    catalogue = catalogue_of([tool.spec for tool in builtin_tools(LocalWorkspace(tmp_path), default_policy())])
+    catalogue = build_catalogue([tool.spec for tool in builtin_tools(LocalWorkspace(tmp_path), default_policy())])
     tasks = (calls(1, "write_file", path="new/b", content=""), calls(2, "delete_path", path="a"))
-    assert validate(TaskPlan("p", "", "", tasks), catalogue, LocalWorkspace(tmp_path), default_configuration()).sound
+    assert validate(TaskPlan("p", "", "", tasks), catalogue, LocalWorkspace(tmp_path), default_configuration()).is_sound
     assert [path.name for path in tmp_path.rglob("*")] == ["a"]
 
 
@@ -297,7 +297,7 @@ def test_no_mutation_of_a_valid_plans_text_makes_reading_or_validating_raise(che
         text = (
             text[:start] + data.draw(st.text(max_size=3) | st.sampled_from(['"', "{", "]", "-1", "null"])) + text[end:]
         )
-    reading = read(text)
+    reading = read_plan(text)
     if reading.plan is None:
         assert reading.defects
     else:
@@ -315,9 +315,9 @@ def test_ten_thousand_tasks_are_refused_and_still_named_one_by_one(check: Check)
 
 def test_the_plan_of_the_documentation_is_sound(check: Check) -> None:
     page = (Path(__file__).parents[4] / "docs" / "reference" / "plans.md").read_text("utf-8")
-    reading = read(page.split("```yaml\n")[1].split("```")[0])
+    reading = read_plan(page.split("```yaml\n")[1].split("```")[0])
     assert reading.plan is not None
     assert reading.defects == ()
     validation = check(*reading.plan.tasks)
-    assert validation.sound
+    assert validation.is_sound
     assert validation.warnings == ()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foregate.agent.planning.confirm.control import follow
-from foregate.agent.planning.run.next_step import undecided
+from foregate.agent.planning.confirm.control import follow_plan
+from foregate.agent.planning.run.next_step import list_undecided
 from foregate.agent.planning.run.step_change import decide
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas.plan_events import PlanStepChanged
@@ -85,8 +85,8 @@ async def test_a_choice_that_was_recorded_is_done_by_the_process_that_resumes(ch
     world = World()
     session = await world.open([])
     await carried_out(session, WANTED)
-    state = await follow(session)
-    await decide(session, state, undecided(state)[0], choice)
+    state = await follow_plan(session)
+    await decide(session, state, list_undecided(state)[0], choice)
     await world.kill(session)
     report = await (await gone_on(world, await world.open([], resume=True))).run()
     assert (report.status, statuses(report)[3]) == ("blocked", "aborted")

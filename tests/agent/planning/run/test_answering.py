@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from foregate.agent.planning.ask.planner import make_plan
-from foregate.agent.planning.ask.proposal import FROM_FILE, propose
-from foregate.agent.planning.confirm.control import follow, look_ahead, record_confirmation, standing
+from foregate.agent.planning.ask.proposal import FROM_FILE, record_proposal
+from foregate.agent.planning.confirm.control import follow_plan, get_plan_state, preview_open_tasks, record_confirmation
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
@@ -58,9 +58,9 @@ async def ran(
     """Return the report of a plan that was run to its end, and the planner that was told."""
     model = ScriptedModel(replies)
     session = await world.open(model)
-    state = await follow(session)
-    await propose(session, wanted, actor="person" if file else "planner")
-    looked = await look_ahead(session, state)
+    state = await follow_plan(session)
+    await record_proposal(session, wanted, actor="person" if file else "planner")
+    looked = await preview_open_tasks(session, state)
     await record_confirmation(session, state, looked, wanted.digest, seen=True)
     report = await PlanRun(session, state, configuration, planner=model).run()
     model.finish()
@@ -171,10 +171,10 @@ async def test_the_plan_that_ran_is_no_further_plan() -> None:
         [answers(further(same)["plan"]), answers(further(same)), answers({"answer": "Done.", "plan": None})]
     )
     session = await world.open(planner)
-    state = await follow(session)
+    state = await follow_plan(session)
     planning = await make_plan(session, "mend a.txt", planner, CONFIGURATION)
     assert planning.plan is not None
-    looked = await look_ahead(session, state)
+    looked = await preview_open_tasks(session, state)
     await record_confirmation(session, state, looked, state.digest, seen=True)
     report = await PlanRun(session, state, CONFIGURATION, planner=planner).run()
     assert (report.answer, report.further) == ("Done.", None)
@@ -191,31 +191,31 @@ async def test_a_process_that_ends_before_the_answer_asks_again_and_runs_nothing
         raise Killed
 
     session = await world.open(ScriptedModel([killed]))
-    state = await follow(session)
-    await propose(session, PLAN)
-    await record_confirmation(session, state, await look_ahead(session, state), PLAN.digest, seen=True)
+    state = await follow_plan(session)
+    await record_proposal(session, PLAN)
+    await record_confirmation(session, state, await preview_open_tasks(session, state), PLAN.digest, seen=True)
     with pytest.raises(Killed):
         await PlanRun(session, state, CONFIGURATION, planner=session.model).run()
     effects = list(world.effects)
     await world.kill(session)
     again = ScriptedModel([answers({"answer": "The cat.", "plan": None})])
     session = await world.open(again, resume=True)
-    state = await follow(session)
+    state = await follow_plan(session)
     assert state.running
     report = await PlanRun(session, state, CONFIGURATION, planner=again).run()
     assert (report.answer, world.effects) == ("The cat.", effects)
-    assert (await standing(session)).answer == "The cat."
+    assert (await get_plan_state(session)).answer == "The cat."
 
 
 async def test_a_dry_run_and_a_cancelled_one_spend_no_answer() -> None:
     world = World()
     session = await world.open([])
-    state = await follow(session)
-    await propose(session, PLAN)
-    await record_confirmation(session, state, await look_ahead(session, state), PLAN.digest, seen=True)
+    state = await follow_plan(session)
+    await record_proposal(session, PLAN)
+    await record_confirmation(session, state, await preview_open_tasks(session, state), PLAN.digest, seen=True)
     run = PlanRun(session, state, CONFIGURATION, planner=session.model)
     await run.advance()
-    assert (await run.cancelled()).status == "cancelled"
+    assert (await run.cancel_plan()).status == "cancelled"
 
 
 async def test_what_is_asked_about_results_is_what_a_strict_endpoint_takes() -> None:
@@ -227,9 +227,9 @@ async def test_what_is_asked_about_results_is_what_a_strict_endpoint_takes() -> 
         ) as server:
             model = model_at(server)
             session = await world.open(model)
-            state = await follow(session)
-            await propose(session, PLAN)
-            await record_confirmation(session, state, await look_ahead(session, state), PLAN.digest, seen=True)
+            state = await follow_plan(session)
+            await record_proposal(session, PLAN)
+            await record_confirmation(session, state, await preview_open_tasks(session, state), PLAN.digest, seen=True)
             report = await PlanRun(session, state, configured(max_plans=left), planner=model).run()
             await model.close()
             assert report.answer == "Yes.", report.unanswered

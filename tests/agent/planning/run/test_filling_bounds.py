@@ -19,7 +19,7 @@ async def test_a_task_that_lists_too_many_calls_is_a_defect() -> None:
     many = tuple(call("note", key=str(number)) for number in range(MOST + 1))
     for wanted, sound in ((many, False), (many[:-1], True)):
         found = validate(plan(task(1, *wanted)), session.catalogue, session.workspace, CONFIGURATION)
-        assert found.sound is sound
+        assert found.is_sound is sound
         assert [defect.field for defect in found.defects] == ([] if sound else ["calls"])
 
 
@@ -75,7 +75,7 @@ async def test_an_endpoint_that_fails_once_is_asked_once_more() -> None:
 
 
 async def test_a_retry_that_looks_first_still_has_to_make_the_change() -> None:
-    from foregate.agent.planning.confirm.control import follow, retry
+    from foregate.agent.planning.confirm.control import follow_plan, reset_failed_tasks
     from tests.agent.planning.confirm.test_control import gone_on
 
     world = World()
@@ -87,6 +87,6 @@ async def test_a_retry_that_looks_first_still_has_to_make_the_change() -> None:
     session = await world.open(answers)
     report = await carried_out(session, plan(task(1, action="note")))
     assert report.status == "failed"
-    await retry(session, await follow(session))
+    await reset_failed_tasks(session, await follow_plan(session))
     report = await (await gone_on(world, session)).run()
     assert (report.status, len(world.effects)) == ("completed", 4)

@@ -16,8 +16,8 @@ from foregate.schemas.plan_events import PlanStepChanged
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
-from foregate.telemetry.audit.invariants import Meaning
-from foregate.telemetry.audit.rebuild_turn import JUDGING, recorded
+from foregate.telemetry.audit.invariants import InvariantChecker
+from foregate.telemetry.audit.rebuild_turn import JUDGING, read_judged_turns
 from tests.agent.corpus import rules
 from tests.agent.planning.plans import CONFIGURATION, call, carried_out, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
@@ -67,9 +67,9 @@ async def test_the_log_says_of_each_task_when_it_began_and_ended() -> None:
         *((1, "done"), (2, "done")),
     ]
     assert statuses(PlanState.of(log)) == statuses(report)
-    meaning = Meaning()
-    assert [finding for event in log for finding in meaning.check(event)] == []
-    for one in recorded([event for event in log if event.kind in JUDGING]):
+    meaning = InvariantChecker()
+    assert [finding for event in log for finding in meaning.check_event(event)] == []
+    for one in read_judged_turns([event for event in log if event.kind in JUDGING]):
         judgement = judge(one.turn, session.prelude)
         assert isinstance(judgement, Judgement)
         assert codec.dump(judgement) == codec.dump(one.judgement)

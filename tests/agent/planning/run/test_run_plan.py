@@ -14,9 +14,9 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.session_events import PolicyChanged
-from foregate.telemetry.audit.invariants import Meaning
-from foregate.telemetry.audit.rebuild_turn import JUDGING, recorded
-from foregate.telemetry.audit.verify import verify
+from foregate.telemetry.audit.invariants import InvariantChecker
+from foregate.telemetry.audit.rebuild_turn import JUDGING, read_judged_turns
+from foregate.telemetry.audit.verify import verify_rows
 from tests.agent.planning.plans import call, carried_out, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
 from tests.events import bodies
@@ -145,7 +145,7 @@ async def test_calls_filled_in_run_in_their_blocks_and_name_no_results_of_each_o
     assert (report.status, [one.ok for one in report.tasks[0].responses]) == ("completed", [True, True])
     refused = [body.refused for body in await world.bodies(ModelResponded)]
     assert "name each other's results" in refused[0]
-    assert verify(world.log.lines("s"), "s").ok
+    assert verify_rows(world.log.lines("s"), "s").ok
 
 
 async def test_a_task_is_filled_in_with_the_tool_it_names_or_with_looks_and_nothing_else() -> None:
@@ -211,14 +211,14 @@ async def test_what_a_confirmed_plan_covered_is_judged_the_same_from_its_log() -
     session = await world.open([], [])
     await carried_out(session, plan(task(1, call("send", to="ann")), task(2, edit("a.txt", "teh", "the"))))
     log = await events(world)
-    turns = list(recorded([event for event in log if event.kind in JUDGING]))
+    turns = list(read_judged_turns([event for event in log if event.kind in JUDGING]))
     assert len(turns) >= 3
     for one in turns:
         judgement = judge(one.turn, session.prelude)
         assert isinstance(judgement, Judgement)
         assert codec.dump(judgement) == codec.dump(one.judgement)
-    meaning = Meaning()
-    assert [finding for event in log for finding in meaning.check(event)] == []
+    meaning = InvariantChecker()
+    assert [finding for event in log for finding in meaning.check_event(event)] == []
 
 
 async def test_a_task_that_may_fail_fails_all_the_same_where_it_was_no_command_that_ended_with_an_error() -> None:

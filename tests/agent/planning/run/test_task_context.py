@@ -11,13 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.agent.planning.confirm.control import follow, look_ahead, record_confirmation, retry
+from foregate.agent.planning.confirm.control import (
+    follow_plan,
+    preview_open_tasks,
+    record_confirmation,
+    reset_failed_tasks,
+)
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
-from foregate.agent.session.thinking import apart
+from foregate.agent.session.thinking import split_thoughts
 from foregate.agent.testing.model import calls, says
-from foregate.schemas.chat_format import WireNames, messages
+from foregate.schemas.chat_format import WireNames, format_messages
 from foregate.schemas.json_object import get_object
 from foregate.schemas.kept_messages import read_messages
 from foregate.schemas.message import Message, ModelRequest
@@ -121,9 +126,9 @@ async def test_what_was_said_between_two_runs_is_no_result_of_a_task() -> None:
     first = await confirmed(session, plan(task(1, action="analyze_error"), task(2, action="edit_file", target="a.txt")))
     assert statuses(await first.run()) == ["done", "failed"]
     await run(session, "and how is the weather?")
-    await retry(session, first.state)
+    await reset_failed_tasks(session, first.state)
     await record_confirmation(
-        session, first.state, await look_ahead(session, first.state), first.state.digest, seen=False
+        session, first.state, await preview_open_tasks(session, first.state), first.state.digest, seen=False
     )
     await first.run()
     texts = [message.text for request in model.asked[4:] for message in request.messages]
@@ -149,7 +154,7 @@ async def test_what_was_asked_before_a_process_ended_is_what_is_sent_after_it() 
     await world.kill(session)
     model = Listening()
     again = await world.open(model, resume=True)
-    state = await follow(again)
+    state = await follow_plan(again)
     world.workspace.files["a.txt"] = b"changed"
     report = await PlanRun(again, state, shaped(context__max_tokens=1), model).run()
     assert report.status == "completed"
@@ -306,11 +311,11 @@ async def test_a_call_a_model_only_thought_of_is_not_made() -> None:
     ],
 )
 def test_thoughts_stand_at_the_beginning(text: str, thoughts: str, said: str) -> None:
-    assert apart(text) == (thoughts, said)
+    assert split_thoughts(text) == (thoughts, said)
 
 
 def test_endless_thoughts_are_taken_apart_all_the_same() -> None:
-    assert apart("<think>a</think>" * 5000 + "b")[1] == "b"
+    assert split_thoughts("<think>a</think>" * 5000 + "b")[1] == "b"
 
 
 TASKS = st.lists(st.tuples(st.integers(0, 4000), st.sampled_from(["read", "missing", "edit", "words"])), max_size=8)
@@ -338,7 +343,7 @@ def test_whatever_came_before_what_must_stay_stays(
     shown = model.last
     assert [shown[0].role, shown[-1].role] == ["system", "user"]
     assert "mend a.txt and b.txt" in [message.text for message in shown]
-    messages(shown, WireNames(()))
+    format_messages(shown, WireNames(()))
     asked = [one.id for message in shown for one in message.calls]
     assert asked == [message.call for message in shown if message.role == "tool"]
     told = about(shown[-1])

@@ -7,15 +7,23 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.effects.reconcile import asked, find_out, intended, looked, open_calls, resolve, settle
+from foregate.agent.effects.reconcile import (
+    compute_intended_hashes,
+    find_call,
+    find_outcome,
+    list_open_calls,
+    reconcile_calls,
+    record_outcome,
+    resolve_outcomes,
+)
 from foregate.agent.effects.undo import undo
-from foregate.agent.planning.confirm.control import follow, retry, roll_back
+from foregate.agent.planning.confirm.control import follow_plan, reset_failed_tasks, roll_back_plans
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.evidence.state.session import SessionState
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import OutcomeResolved, ToolStarted
 from foregate.schemas.errors import UsageError
-from foregate.telemetry.audit.invariants import Meaning
+from foregate.telemetry.audit.invariants import InvariantChecker
 from tests.agent.planning.confirm.test_control import gone_on
 from tests.agent.planning.deadly import Deadly, Died
 from tests.agent.planning.plans import call, confirmed, edit, plan, statuses, task
@@ -49,14 +57,14 @@ async def test_an_edit_a_process_died_in_is_looked_at_and_the_plan_goes_on(when:
     report = await (await gone_on(world, session)).run()
     assert (report.status, world.workspace.files["a.txt"]) == ("completed", b"the cat")
     assert [body.outcome for body in await world.bodies(OutcomeResolved)] == ["done" if when == "after" else "not_done"]
-    assert session.state.still_open() == []
+    assert session.state.describe_open_trouble() == []
 
 
 async def test_an_edit_that_was_found_to_be_done_can_be_taken_back() -> None:
     world = await died(EDIT, "after")
     session = await world.open([], resume=True)
-    state = await follow(session)
-    assert await roll_back(session, state) == []
+    state = await follow_plan(session)
+    assert await roll_back_plans(session, state) == []
     assert world.workspace.files["a.txt"] == b"teh cat"
 
 
@@ -64,8 +72,8 @@ async def test_a_file_that_is_neither_as_before_nor_as_meant_leaves_the_outcome_
     world = await died(EDIT, "before")
     world.workspace.files["a.txt"] = b"something else"
     session = await world.open([], resume=True)
-    assert await find_out(session) == []
-    assert len(open_calls(session)) == 1
+    assert await reconcile_calls(session) == []
+    assert len(list_open_calls(session)) == 1
     report = await (await gone_on(world, session)).run()
     assert (report.status, "nobody knows" in report.reason) == ("failed", True)
 
@@ -76,7 +84,7 @@ async def test_looking_says_nothing_of_a_message_that_may_have_been_sent() -> No
     report = await (await gone_on(world, session)).run()
     assert (report.status, statuses(report), world.sent) == ("failed", ["failed", "aborted"], ["ann"])
     with pytest.raises(UsageError, match="plans resolve"):
-        await retry(session, await follow(session))
+        await reset_failed_tasks(session, await follow_plan(session))
 
 
 async def test_a_file_as_before_proves_nothing_while_the_process_that_ran_the_call_lives() -> None:
@@ -89,14 +97,16 @@ async def test_a_file_as_before_proves_nothing_while_the_process_that_ran_the_ca
             break
     events = await world.log.read("s")
     started = bodies(events, ToolStarted)[-1]
-    after = intended(session, started, asked(events, started.call))
+    after = compute_intended_hashes(session, started, find_call(events, started.call))
     assert after == {"a.txt": strict_json.sha256(b"the cat")}
     world.workspace.files["a.txt"] = b"teh cat"
-    assert looked(session, started, after, ended=False) is None
-    assert looked(session, started, after, ended=True) == "not_done"
-    assert looked(session, started, {}, ended=True) is None
+    assert find_outcome(session, started, after, ended=False) is None
+    assert find_outcome(session, started, after, ended=True) == "not_done"
+    assert find_outcome(session, started, {}, ended=True) is None
     session.catalogue["edit_file"] = replace(session.catalogue["edit_file"], provenance="python")
-    assert intended(session, started, asked(events, started.call)) == {}, "another tool of that name is not ours"
+    assert compute_intended_hashes(session, started, find_call(events, started.call)) == {}, (
+        "another tool of that name is not ours"
+    )
 
 
 @pytest.mark.parametrize(("said", "sent"), [("done", ["ann"]), ("not_done", ["ann", "ann"])])
@@ -106,58 +116,58 @@ async def test_what_a_person_says_was_done_is_not_sent_again_and_what_was_not_is
     world = await died(SEND, "after")
     session = await world.open([], resume=True)
     await (await gone_on(world, session)).run()
-    (unclear,) = open_calls(session)
-    await resolve(session, unclear, said)
+    (unclear,) = list_open_calls(session)
+    await record_outcome(session, unclear, said)
     await world.kill(session)
     session = await world.open([], [], resume=True)
-    state = await follow(session)
-    await retry(session, state)
+    state = await follow_plan(session)
+    await reset_failed_tasks(session, state)
     report = await (await gone_on(world, session)).run()
     assert (report.status, world.sent) == ("completed", sent)
     log = await world.log.read("s")
-    meaning = Meaning()
-    assert [finding for event in log for finding in meaning.check(event)] == []
+    meaning = InvariantChecker()
+    assert [finding for event in log for finding in meaning.check_event(event)] == []
 
 
 async def test_a_call_whose_outcome_is_known_is_no_question() -> None:
     world = await died(SEND, "after")
     session = await world.open([], resume=True)
     with pytest.raises(UsageError, match="no call with an unknown outcome"):
-        await resolve(session, "c99.1", "done")
-    (unclear,) = open_calls(session)
-    await resolve(session, unclear, "done")
+        await record_outcome(session, "c99.1", "done")
+    (unclear,) = list_open_calls(session)
+    await record_outcome(session, unclear, "done")
     with pytest.raises(UsageError, match="there is: none"):
-        await resolve(session, unclear, "not_done")
+        await record_outcome(session, unclear, "not_done")
 
 
 async def test_the_word_of_a_person_does_not_stand_against_what_is_seen() -> None:
     world = await died(EDIT, "after")
     session = await world.open([], resume=True)
     with pytest.raises(UsageError, match="its file shows it"):
-        await settle(session, "", "not_done")
-    assert open_calls(session) == {}
+        await resolve_outcomes(session, "", "not_done")
+    assert list_open_calls(session) == {}
 
 
 async def test_what_was_only_said_to_be_done_is_named_as_not_undone() -> None:
     world = await died(SEND, "after")
     session = await world.open([], resume=True)
-    (unclear,) = open_calls(session)
-    await resolve(session, unclear, "done")
+    (unclear,) = list_open_calls(session)
+    await record_outcome(session, unclear, "done")
     assert "was not seen" in (await undo(session, unclear)).reason
-    left = await roll_back(session, await follow(session))
+    left = await roll_back_plans(session, await follow_plan(session))
     assert [what.split(" (")[0] for what in left] == ["send ann"]
 
 
 async def test_the_state_after_a_resolution_is_what_its_log_says() -> None:
     world = await died(SEND, "after")
     session = await world.open([], resume=True)
-    (unclear,) = open_calls(session)
-    assert "unknown outcome" in session.state.still_open()[0]
-    await resolve(session, unclear, "not_done")
+    (unclear,) = list_open_calls(session)
+    assert "unknown outcome" in session.state.describe_open_trouble()[0]
+    await record_outcome(session, unclear, "not_done")
     again = SessionState()
     for event in await world.log.read("s"):
         again.apply(event)
-    assert again.still_open() == session.state.still_open()
+    assert again.describe_open_trouble() == session.state.describe_open_trouble()
     assert again.parked == {}
     assert "did not take effect" in session.state.messages[-1].text
 
@@ -173,9 +183,9 @@ async def test_a_filled_in_task_does_not_send_again_what_is_done() -> None:
     await world.kill(session)
     session = await world.open([send, says("It was noted already.")], resume=True)
     await (await gone_on(world, session)).run()
-    (unclear,) = open_calls(session)
-    await resolve(session, unclear, "done")
-    await retry(session, await follow(session))
+    (unclear,) = list_open_calls(session)
+    await record_outcome(session, unclear, "done")
+    await reset_failed_tasks(session, await follow_plan(session))
     report = await (await gone_on(world, session)).run()
     assert (report.status, len(world.effects)) == ("completed", 1)
     assert isinstance(session.model, ScriptedModel)

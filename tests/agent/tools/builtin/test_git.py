@@ -10,7 +10,7 @@ import pytest
 
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
-from foregate.agent.workspace.git_repository import find
+from foregate.agent.workspace.git_repository import find_repository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
@@ -203,34 +203,34 @@ def test_a_repository_whose_git_folder_lies_outside_is_refused(
     git(tmp_path, "init", "-q", "outer")
     (folder / ".git").write_text(f"gitdir: {tmp_path}/outer/.git\n")
     with pytest.raises(WorkspaceError, match="outside"):
-        find(workspace, policy, ".")
+        find_repository(workspace, policy, ".")
     (folder / ".git").unlink()
     (folder / ".git").symlink_to(tmp_path / "outer/.git")
     with pytest.raises(WorkspaceError, match="is a link"):
-        find(workspace, policy, ".")
+        find_repository(workspace, policy, ".")
 
 
 def test_a_repository_above_the_workspace_is_not_found(folder: Path, workspace: Workspace, policy: Policy) -> None:
     git(folder.parent, "init", "-q")
     with pytest.raises(WorkspaceError, match="in no git repository"):
-        find(workspace, policy, ".")
+        find_repository(workspace, policy, ".")
 
 
 def test_the_state_changes_with_what_is_staged_and_not_with_the_clock(
     repository: Path, workspace: Workspace, policy: Policy
 ) -> None:
-    found = find(workspace, policy, ".")
-    first = found.state()
+    found = find_repository(workspace, policy, ".")
+    first = found.compute_state()
     os.utime(repository / "a.txt", (1, 1))
     git(repository, "status")
-    assert found.state() == first
+    assert found.compute_state() == first
     (repository / "a.txt").write_text("two\n")
-    assert found.state() == first
+    assert found.compute_state() == first
     git(repository, "add", "a.txt")
-    staged = found.state()
+    staged = found.compute_state()
     assert staged != first
     git(repository, "switch", "-q", "-c", "other")
-    assert found.state() not in (first, staged)
+    assert found.compute_state() not in (first, staged)
 
 
 async def test_git_works_in_a_repository_without_commits_and_below_the_root(folder: Path, tools: Toolbox) -> None:

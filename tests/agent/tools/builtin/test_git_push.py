@@ -22,7 +22,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
-from foregate.schemas.tool_spec import catalogue_of
+from foregate.schemas.tool_spec import build_catalogue
 from tests.agent.running import Bench, run_alone
 from tests.agent.tools.builtin.test_git import git
 from tests.conftest import OpenSession
@@ -58,9 +58,9 @@ async def push(tools: Toolbox, survey: Survey | None = None, **more: Json) -> To
 
 
 def survey(tools: Toolbox, workspace: Workspace, policy: Policy, **more: Json) -> Survey:
-    surveyor = Surveyor(workspace, tools, policy, catalogue_of(list(tools.specs())))
+    surveyor = Surveyor(workspace, tools, policy, build_catalogue(list(tools.specs())))
     call = ToolCall.of("git_push", {"remote": "origin", "branch": "main", "path": "work", **more})
-    return surveyor.look(call, SessionState())
+    return surveyor.survey_call(call, SessionState())
 
 
 async def test_a_branch_arrives_at_the_remote(repository: Path, folder: Path, tools: Toolbox) -> None:

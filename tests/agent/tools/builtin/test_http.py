@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.tools.builtin.http import http_request
-from foregate.agent.tools.builtin.http_address import address_of, is_public
+from foregate.agent.tools.builtin.http_address import is_public, parse_address
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -224,7 +224,7 @@ async def test_a_header_that_could_smuggle_is_refused(
 )
 def test_a_url_that_could_be_read_in_two_ways_is_refused(url: str) -> None:
     with pytest.raises(WorkspaceError):
-        address_of(url)
+        parse_address(url)
 
 
 @pytest.mark.parametrize(
@@ -237,8 +237,8 @@ def test_a_url_that_could_be_read_in_two_ways_is_refused(url: str) -> None:
     ],
 )
 def test_one_url_has_one_canonical_form(url: str, canonical: str) -> None:
-    assert address_of(url).url == canonical
-    assert address_of(canonical).url == canonical
+    assert parse_address(url).url == canonical
+    assert parse_address(canonical).url == canonical
 
 
 def test_only_get_and_head_are_looks(listed: Policy) -> None:

@@ -55,19 +55,19 @@ def test_the_memory_does_not_grow_beyond_its_bound(tmp_path: Path) -> None:
     memory.put("a", "x" * 50)
     with pytest.raises(WorkspaceError, match="larger than 100"):
         memory.put("b", "x" * 50)
-    assert list(memory.all()) == ["a"]
+    assert list(memory.read_all()) == ["a"]
 
 
 def test_a_link_is_not_read_through(tmp_path: Path, policy: Policy) -> None:
     (tmp_path / "real.json").write_text('{"version":1,"texts":{}}')
     (tmp_path / "memory.json").symlink_to("real.json")
     with pytest.raises(WorkspaceError):
-        Memory(tmp_path / "memory.json", policy).all()
+        Memory(tmp_path / "memory.json", policy).read_all()
 
 
 def test_writers_at_once_lose_nothing(tmp_path: Path, policy: Policy) -> None:
     path = tmp_path / "memory.json"
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: Memory(path, policy).put(str(number), "x"), range(24)))
-    assert len(Memory(path, policy).all()) == 24
+    assert len(Memory(path, policy).read_all()) == 24
     assert sorted(item.name for item in tmp_path.iterdir()) == ["memory.json", "memory.json.lock"]

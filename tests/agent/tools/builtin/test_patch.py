@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.tools.builtin.patch import PatchError, apply
+from foregate.agent.tools.builtin.patch import PatchError, apply_diff
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "c\r\n", "-x\n", "--- y\n"]), max_size=12)
 
@@ -19,7 +19,7 @@ LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "c\r\n", "-x\n", "--- y\n"
 def test_what_difflib_writes_applies(old: list[str], new: list[str], context: int) -> None:
     diff = "".join(difflib.unified_diff(old, new, "a/f", "b/f", n=context))
     if diff:
-        assert apply("".join(old).encode(), diff.encode(), "f") == "".join(new).encode()
+        assert apply_diff("".join(old).encode(), diff.encode(), "f") == "".join(new).encode()
 
 
 @pytest.mark.parametrize(("old", "new"), [("a\nb", "a\nc"), ("a", "a\n"), ("a\n", "a"), ("a\nb\n", "b"), ("", "x")])
@@ -27,7 +27,7 @@ def test_what_git_writes_applies_also_without_a_last_line_end(tmp_path: Path, ol
     (tmp_path / "f").write_text(old)
     (tmp_path / "g").write_text(new)
     diff = subprocess.run(["git", "diff", "--no-index", "f", "g"], cwd=tmp_path, capture_output=True).stdout
-    assert apply(old.encode(), diff.replace(b"b/g", b"b/f"), "f") == new.encode()
+    assert apply_diff(old.encode(), diff.replace(b"b/g", b"b/f"), "f") == new.encode()
 
 
 HUNK = b"@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
@@ -51,8 +51,8 @@ HUNK = b"@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
 )
 def test_a_diff_that_does_not_fit_exactly_changes_nothing(data: bytes, diff: bytes, why: str) -> None:
     with pytest.raises(PatchError, match=why):
-        apply(data, diff, "f")
+        apply_diff(data, diff, "f")
 
 
 def test_a_wrong_line_number_is_forgiven_where_the_lines_occur_once() -> None:
-    assert apply(b"_\n_\na\nb\nc\n", HUNK, "f") == b"_\n_\na\nB\nc\n"
+    assert apply_diff(b"_\n_\na\nb\nc\n", HUNK, "f") == b"_\n_\na\nB\nc\n"

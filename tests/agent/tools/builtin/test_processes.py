@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.tools.builtin.processes import Process, list_processes
+from foregate.agent.tools.builtin.processes import RunningProcess, list_processes
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.evidence_record import EvidenceKind, Origin
@@ -58,6 +58,6 @@ async def test_a_limit_says_that_there_is_more(folder: Path, workspace: Workspac
 
 
 def test_a_long_or_broken_command_is_one_short_line() -> None:
-    shown = Process(1, 0, "S", "x", ("a\nb", "c" * 500, "\udcff")).shown
+    shown = RunningProcess(1, 0, "S", "x", ("a\nb", "c" * 500, "\udcff")).display_line
     assert "\n" not in shown
     assert len(shown) == 203

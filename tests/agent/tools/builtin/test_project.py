@@ -19,7 +19,7 @@ from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import catalogue_of
+from foregate.schemas.tool_spec import build_catalogue
 from tests.agent.running import Bench, run_alone
 from tests.conftest import OpenSession
 from tests.policies import policy_with
@@ -54,9 +54,9 @@ def test_what_is_judged_is_the_command_the_files_ask_for(
 ) -> None:
     (folder / "sub").mkdir()
     (folder / "sub" / name).write_text(content)
-    surveyor = Surveyor(workspace, tools, policy, catalogue_of(list(tools.specs())))
+    surveyor = Surveyor(workspace, tools, policy, build_catalogue(list(tools.specs())))
     for tool, wanted in (("run_tests", tests), ("run_build", build)):
-        survey = surveyor.look(ToolCall.of(tool, {"cwd": "sub"}), SessionState())
+        survey = surveyor.survey_call(ToolCall.of(tool, {"cwd": "sub"}), SessionState())
         if wanted:
             assert survey.command is not None
             assert (" ".join(survey.command.argv), survey.command.folder) == (wanted, "sub")
@@ -77,8 +77,8 @@ async def test_a_command_that_is_not_the_judged_one_is_not_run(
     folder: Path, workspace: Workspace, policy: Policy, tools: Toolbox
 ) -> None:
     (folder / "Cargo.toml").write_text("")
-    surveyor = Surveyor(workspace, tools, policy, catalogue_of(list(tools.specs())))
-    survey = surveyor.look(ToolCall.of("run_tests", {}), SessionState())
+    surveyor = Surveyor(workspace, tools, policy, build_catalogue(list(tools.specs())))
+    survey = surveyor.survey_call(ToolCall.of("run_tests", {}), SessionState())
     (folder / "Makefile").write_text("test:\n\ttouch ran\n")
     done = await run_alone(tools, ToolCall.of("run_tests", {}), survey)
     assert "`make test` is not what was judged" in done.content

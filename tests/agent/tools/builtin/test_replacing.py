@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.tools.builtin.looking import compiled
-from foregate.agent.tools.builtin.replacing import filler, replaced, search_replace
+from foregate.agent.tools.builtin.looking import compile_pattern
+from foregate.agent.tools.builtin.replacing import build_filler, replace_matches, search_replace
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
@@ -120,6 +120,6 @@ async def test_a_file_named_twice_is_replaced_once(folder: Path, tools: Toolbox)
 
 @given(st.text(max_size=60), st.text(alphabet="ab.", min_size=1, max_size=3), st.text(max_size=5))
 def test_a_literal_replacement_is_what_python_says(text: str, old: str, new: str) -> None:
-    pattern = compiled(old, literal=True, any_case=False)
-    after, count = replaced(text, pattern, filler(new, pattern, literal=True), 10_000)
+    pattern = compile_pattern(old, literal=True, any_case=False)
+    after, count = replace_matches(text, pattern, build_filler(new, pattern, literal=True), 10_000)
     assert (after, count) == (text.replace(old, new), text.count(old))

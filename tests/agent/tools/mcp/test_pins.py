@@ -9,14 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.tools.mcp.definition import Definition, claimed, definition_of, raised, readable, spec_of
-from foregate.agent.tools.mcp.pins import Pins, state_of
+from foregate.agent.tools.mcp.definition import (
+    Definition,
+    build_spec,
+    read_capabilities,
+    read_definition,
+    read_effect,
+    render_definition,
+)
+from foregate.agent.tools.mcp.pins import Pins, get_pin_state
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.policy.source.load import default_policy
 from foregate.schemas.capabilities import OBSERVER, UNDECLARED
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.visible import hidden
+from foregate.schemas.visible import is_hidden
 
 SERVER = ServerConfiguration("s", "npx", ("-y", "s"))
 POLICY = default_policy().mcp
@@ -25,15 +32,15 @@ TOOL = {"name": "t", "description": "d", "inputSchema": {"type": "object"}}
 
 def defined(server: ServerConfiguration = SERVER, **more: object) -> Definition:
     """Return a definition, changed."""
-    return definition_of({**TOOL, **more}, server, POLICY)
+    return read_definition({**TOOL, **more}, server, POLICY)
 
 
 def test_a_definition_is_pinned_until_anything_it_says_or_its_start_changes(tmp_path: Path) -> None:
     pins = Pins(tmp_path / "home" / "pins.json")
-    assert state_of(defined(), pins.of("s")) == "new"
+    assert get_pin_state(defined(), pins.of("s")) == "new"
     pins.pin([defined()], "2026-01-01")
-    assert state_of(defined(), Pins(pins.path).of("s")) == "pinned"
-    assert state_of(defined(icons=[], _meta={"n": 1}), pins.of("s")) == "pinned"
+    assert get_pin_state(defined(), Pins(pins.path).of("s")) == "pinned"
+    assert get_pin_state(defined(icons=[], _meta={"n": 1}), pins.of("s")) == "pinned"
     for changed in (
         defined(description="e"),
         defined(title="t"),
@@ -44,8 +51,8 @@ def test_a_definition_is_pinned_until_anything_it_says_or_its_start_changes(tmp_
         defined(ServerConfiguration("s", "npx", ("-y", "s"), cwd="/x")),
         defined(ServerConfiguration("s", url="https://s.example/")),
     ):
-        assert state_of(changed, pins.of("s")) == "changed"
-    assert state_of(defined(), pins.of("other")) == "new"
+        assert get_pin_state(changed, pins.of("s")) == "changed"
+    assert get_pin_state(defined(), pins.of("other")) == "new"
     assert pins.path.stat().st_mode & 0o077 == 0
 
 
@@ -69,22 +76,24 @@ def test_a_pin_whose_definition_was_changed_in_the_file_is_found(tmp_path: Path)
 
 def test_hints_can_make_a_tool_worse_and_never_better() -> None:
     for harmless in ({"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False},):
-        kind = raised(harmless)
+        kind = read_capabilities(harmless)
         assert kind is not None
-        assert UNDECLARED.raised_by(kind) == UNDECLARED
-        assert OBSERVER.raised_by(kind) == OBSERVER
-        assert claimed(harmless) is None
-    kind = raised({"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True})
+        assert UNDECLARED.raise_by(kind) == UNDECLARED
+        assert OBSERVER.raise_by(kind) == OBSERVER
+        assert read_effect(harmless) is None
+    kind = read_capabilities(
+        {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+    )
     assert kind is not None
-    worse = OBSERVER.raised_by(kind)
+    worse = OBSERVER.raise_by(kind)
     assert (worse.read_only, worse.high_impact_write, worse.idempotent, worse.external_side_effect) == (
         False,
         True,
         False,
         True,
     )
-    assert claimed({"destructiveHint": True, "readOnlyHint": True}) is Effect.DELETE
-    assert claimed({"readOnlyHint": False}) is Effect.EDIT
+    assert read_effect({"destructiveHint": True, "readOnlyHint": True}) is Effect.DELETE
+    assert read_effect({"readOnlyHint": False}) is Effect.EDIT
 
 
 def test_hints_that_are_no_truth_values_say_nothing() -> None:
@@ -114,9 +123,9 @@ def test_whatever_a_server_says_becomes_a_tool_that_can_be_shown_or_none(
     whole = {"name": "t", "inputSchema": schema, "description": words, "annotations": hints}
     inner = {"name": "t", "inputSchema": {"type": "object", "properties": {"a": schema}}}
     for entry in (name, {"name": name}, whole, inner):
-        definition = definition_of(entry, SERVER, POLICY)
+        definition = read_definition(entry, SERVER, POLICY)
         if definition.problem:
             continue
-        spec = spec_of(definition, SERVER, POLICY)
-        assert not [char for char in spec.description if hidden(char) and char not in "\n\t"]
-        assert readable(definition.content, definition.launch)
+        spec = build_spec(definition, SERVER, POLICY)
+        assert not [char for char in spec.description if is_hidden(char) and char not in "\n\t"]
+        assert render_definition(definition.content, definition.launch)

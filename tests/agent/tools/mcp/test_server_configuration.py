@@ -10,10 +10,10 @@ import pytest
 
 from foregate.agent.tools.mcp.server_configuration import (
     ServerConfiguration,
-    expanded,
+    expand_variables,
+    find_servers_file,
+    get_servers_place,
     read_servers,
-    servers_file,
-    servers_place,
 )
 from foregate.schemas.errors import UsageError
 
@@ -28,7 +28,12 @@ def read(tmp_path: Path, entry: Any, name: str = "x") -> tuple[list[ServerConfig
 def test_what_people_have_is_read(tmp_path: Path) -> None:
     entry = {"type": "stdio", "command": "npx", "args": ["-y", "a"], "env": {"A": "${B}"}, "autoApprove": ["a"]}
     (server,), notes = read(tmp_path, entry)
-    assert (server.command, server.args, server.env, server.shown) == ("npx", ("-y", "a"), {"A": "${B}"}, "npx -y a")
+    assert (server.command, server.args, server.env, server.launch_line) == (
+        "npx",
+        ("-y", "a"),
+        {"A": "${B}"},
+        "npx -y a",
+    )
     assert notes == ["MCP server `x`: `autoApprove` has no effect; the policy says what may run unasked"]
     (place,), _ = read(tmp_path, {"url": "https://a.example/mcp", "headers": {"X-Key": "${K}"}, "call_timeout": 9})
     assert (place.url, place.call_timeout, place.launch) == ("https://a.example/mcp", 9, {"url": place.url})
@@ -128,19 +133,19 @@ def test_the_file_is_the_one_named_or_the_environments_or_the_users_own_and_neve
     (tmp_path / "mcp.json").write_text("{}")
     (tmp_path / ".mcp.json").write_text("{}")
     environ = {"HOME": str(tmp_path / "home")}
-    assert servers_file(environ=environ) is None
-    assert servers_place(environ=environ) == tmp_path / "home/.config/foregate/mcp.json"
+    assert find_servers_file(environ=environ) is None
+    assert get_servers_place(environ=environ) == tmp_path / "home/.config/foregate/mcp.json"
     own = tmp_path / "config/foregate/mcp.json"
     own.parent.mkdir(parents=True)
     own.write_text("{}")
     environ["XDG_CONFIG_HOME"] = str(tmp_path / "config")
-    assert servers_file(environ=environ) == own
-    assert servers_file(environ={**environ, "FOREGATE_MCP": "b.json"}) == Path("b.json")
-    assert servers_file("a.json", {**environ, "FOREGATE_MCP": "b.json"}) == Path("a.json")
+    assert find_servers_file(environ=environ) == own
+    assert find_servers_file(environ={**environ, "FOREGATE_MCP": "b.json"}) == Path("b.json")
+    assert find_servers_file("a.json", {**environ, "FOREGATE_MCP": "b.json"}) == Path("a.json")
 
 
 def test_variables_are_expanded_only_where_they_are_written() -> None:
     environ = {"A": "${B}", "B": "b"}
-    assert expanded({"x": "<${A}> $A ${C:-c} $${B}"}, environ) == {"x": "<${B}> $A c $b"}
+    assert expand_variables({"x": "<${A}> $A ${C:-c} $${B}"}, environ) == {"x": "<${B}> $A c $b"}
     with pytest.raises(UsageError, match="`NONE` is not set"):
-        expanded({"x": "${NONE}"}, environ)
+        expand_variables({"x": "${NONE}"}, environ)

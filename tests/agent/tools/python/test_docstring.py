@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from foregate.agent.tools.python.docstring import read
+from foregate.agent.tools.python.docstring import read_docstring
 
 GOOGLE = """Count words
     in a file.
@@ -51,19 +51,19 @@ SPHINX = """Count words
 
 @pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX])
 def test_every_style_says_the_same(text: str) -> None:
-    assert read(inspect.cleandoc(text)) == (
+    assert read_docstring(inspect.cleandoc(text)) == (
         "Count words in a file.",
         {"path": "Where to look: the file.", "names": "Which ones."},
     )
 
 
 def test_what_follows_the_summary_without_a_blank_line_is_none_of_it() -> None:
-    assert read("Add.\nArgs:\n  a: One.") == ("Add.", {"a": "One."})
-    assert read("Add.\n:param a: One.") == ("Add.", {"a": "One."})
+    assert read_docstring("Add.\nArgs:\n  a: One.") == ("Add.", {"a": "One."})
+    assert read_docstring("Add.\n:param a: One.") == ("Add.", {"a": "One."})
 
 
 def test_names_that_share_a_description_have_it_each() -> None:
-    assert read("Add.\n\nParameters\n----------\na, b : int\n    Numbers.") == (
+    assert read_docstring("Add.\n\nParameters\n----------\na, b : int\n    Numbers.") == (
         "Add.",
         {"a": "Numbers.", "b": "Numbers."},
     )
@@ -71,4 +71,4 @@ def test_names_that_share_a_description_have_it_each() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "Args:", "---", ":param", "Parameters\n---", ":param x", "Args:\n  : a"])
 def test_a_docstring_that_says_little_says_nothing_of_parameters(text: str) -> None:
-    assert read(text)[1] == {}
+    assert read_docstring(text)[1] == {}

@@ -10,10 +10,10 @@ import pytest
 from foregate.agent.effects.undo import undo
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.testing.person import ScriptedPerson
-from foregate.agent.tools.python.user_tools import file_of, tools_in
+from foregate.agent.tools.python.user_tools import find_file, load_tools
 from foregate.api import Agent
 from foregate.assembly.open import open_session
-from foregate.assembly.setting import Setting
+from foregate.assembly.setting import SessionOptions
 from foregate.schemas.call_events import CallAnswered
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import UsageError
@@ -71,21 +71,21 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_tools_of_a_file_are_those_it_defines_in_their_order(file: Path) -> None:
-    assert [made.spec.name for made in tools_in(str(file))] == ["shelve", "look"]
-    assert file_of(str(file)) == file
-    assert file_of("some.module") is None
+    assert [made.spec.name for made in load_tools(str(file))] == ["shelve", "look"]
+    assert find_file(str(file)) == file
+    assert find_file("some.module") is None
 
 
 def test_a_file_stands_in_for_no_module_whatever_its_name(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(file.parent)
     (file.parent / "json.py").write_text("raise SystemExit('shadowed')\n")
     before = {name: module for name, module in sys.modules.items() if not name.startswith("foregate_user_")}
-    tools_in("agent.py")
+    load_tools("agent.py")
     after = {name: module for name, module in sys.modules.items() if not name.startswith("foregate_user_")}
     assert {name: after[name] for name in before} == before
     assert "agent" not in after
     with pytest.raises(UsageError, match=r"write `agent\.py`"):
-        tools_in("agent")
+        load_tools("agent")
 
 
 @pytest.mark.parametrize(
@@ -95,26 +95,26 @@ def test_a_file_without_tools_or_one_that_fails_is_one_sentence(tmp_path: Path, 
     made = tmp_path / "mine.py"
     made.write_text(source)
     with pytest.raises(UsageError, match=says_):
-        tools_in(str(made))
+        load_tools(str(made))
     with pytest.raises(UsageError, match="no file"):
-        tools_in(str(tmp_path / "none.py"))
+        load_tools(str(tmp_path / "none.py"))
 
 
 def test_what_lies_beside_a_file_is_not_imported_and_the_error_says_so(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import helper.words\n")
     (tmp_path / "helper.py").write_text("raise SystemExit('imported')\n")
     with pytest.raises(UsageError, match="put `helper` into it, or install it"):
-        tools_in(str(tmp_path / "mine.py"))
+        load_tools(str(tmp_path / "mine.py"))
 
 
 def test_what_a_file_prints_is_not_on_standard_output(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(f"print('loaded')\n{SOURCE}")
-    tools_in(str(file))
+    load_tools(str(file))
     assert capsys.readouterr() == ("", "loaded\n")
 
 
 async def test_what_a_tool_of_a_user_changed_is_put_back_by_its_inverse(file: Path) -> None:
-    tools = tools_in(str(file))
+    tools = load_tools(str(file))
     model = ScriptedModel(
         [
             calls(("shelve", {"key": "a", "text": "two"}), text="I put two on the shelf under a."),
@@ -138,7 +138,7 @@ async def test_the_classifier_of_a_tool_of_a_user_raises_the_effect_of_a_call(fi
     )
     person = ScriptedPerson([])
     async with Agent(
-        model=model, tools=tools_in(str(file)), workspace=file.parent, builtin=False, log=MemoryLog(), person=person
+        model=model, tools=load_tools(str(file)), workspace=file.parent, builtin=False, log=MemoryLog(), person=person
     ) as agent:
         events = [event async for event in agent.events('look at the key "a" of the shelf')]
     (judged,) = [body for body in bodies(events, TurnJudged) if body.turn.surveys]
@@ -148,7 +148,7 @@ async def test_the_classifier_of_a_tool_of_a_user_raises_the_effect_of_a_call(fi
 
 async def test_a_file_of_tools_inside_the_workspace_is_not_the_agent_s_to_write(file: Path) -> None:
     write = ("write_file", {"path": "agent.py", "content": "x"})
-    setting = Setting(
+    setting = SessionOptions(
         workspace=file.parent,
         model=ScriptedModel([calls(write, text="I write agent.py anew now."), says("no")]),
         log=MemoryLog(),

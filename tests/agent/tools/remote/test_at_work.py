@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.effects.reconcile import find_out
+from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run
-from foregate.agent.planning.confirm.control import follow
+from foregate.agent.planning.confirm.control import follow_plan
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.api import Agent
 from foregate.schemas.errors import UsageError
@@ -153,7 +153,7 @@ async def test_a_connection_lost_for_long_is_an_unknown_outcome_until_the_runtim
         gate.let_go()
         wire.down = False
         while opened.session.state.parked:
-            await find_out(opened.session)
+            await reconcile_calls(opened.session)
         await run(opened.session, "and?")
         (resolved,) = await events(opened, "outcome_resolved")
         assert (resolved.body.outcome, resolved.actor) == ("done", "runner")
@@ -214,7 +214,7 @@ async def test_a_plan_runs_there(serve: Started, agent: Any, folder: Path) -> No
         wanted = plan(task(1, call("read_file", path="a.txt")), task(2, edit("a.txt", "teh", "the"), after=(1,)))
         report = await carried_out(opened.session, wanted)
         assert (report.status, (folder / "a.txt").read_text()) == ("completed", "the cat\n")
-        assert await follow(opened.session)
+        assert await follow_plan(opened.session)
 
 
 async def test_without_its_runtime_a_session_has_no_tools_and_says_so(serve: Started, agent: Any) -> None:
@@ -223,10 +223,10 @@ async def test_without_its_runtime_a_session_has_no_tools_and_says_so(serve: Sta
         await run(opened.session, "look")
         name = opened.name
     from foregate.assembly.open import open_session
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.setting import SessionOptions
 
     environ = {"FOREGATE_HOME": str(remote.home), "HOME": str(remote.home)}
-    bare = await open_session(Setting(model="rehearsal", resume=name, environ=environ))
+    bare = await open_session(SessionOptions(model="rehearsal", resume=name, environ=environ))
     assert list(bare.session.own_tools.specs()) == []
     assert any("--runtime" in note for note in bare.notes)
     await bare.close(end=False)
@@ -234,11 +234,11 @@ async def test_without_its_runtime_a_session_has_no_tools_and_says_so(serve: Sta
 
 async def test_a_session_with_tools_of_its_own_gets_no_runtime(serve: Started, agent: Any, tmp_path: Path) -> None:
     from foregate.assembly.open import open_session
-    from foregate.assembly.setting import Setting
+    from foregate.assembly.setting import SessionOptions
 
     remote = agent(serve())
     environ = {"FOREGATE_HOME": str(remote.home), "HOME": str(tmp_path)}
-    own = await open_session(Setting(workspace=tmp_path, model="rehearsal", environ=environ))
+    own = await open_session(SessionOptions(workspace=tmp_path, model="rehearsal", environ=environ))
     await own.close(end=False)
     with pytest.raises(UsageError, match="begin a new one"):
         async with remote.session(resume=own.name):

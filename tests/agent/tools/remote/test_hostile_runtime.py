@@ -13,10 +13,10 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from foregate.agent.loop.runner import run
-from foregate.agent.survey.remote_look import looked_there
+from foregate.agent.survey.remote_look import survey_remote_call
 from foregate.agent.testing.model import calls, says
-from foregate.agent.tools.remote.address import address_of
-from foregate.agent.tools.remote.remote_tools import result_of, survey_of
+from foregate.agent.tools.remote.address import parse_address
+from foregate.agent.tools.remote.remote_tools import build_result, parse_survey
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import UsageError
@@ -224,27 +224,27 @@ async def test_a_redirect_does_not_take_the_token_elsewhere(tmp_path: Path) -> N
 )
 def test_an_address_that_could_be_overheard_or_holds_a_secret_is_refused(text: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        address_of(text)
+        parse_address(text)
 
 
 @pytest.mark.parametrize("text", ["ws://127.0.0.1:1", "ws://[::1]:1", "ws://localhost:1", "wss://example.org/x"])
 def test_this_machine_and_tls_are_let_be(text: str) -> None:
-    assert address_of(text).url.rstrip("/") == text
-    assert address_of("ws://10.0.0.1:1", insecure=True).url == "ws://10.0.0.1:1/"
+    assert parse_address(text).url.rstrip("/") == text
+    assert parse_address("ws://10.0.0.1:1", insecure=True).url == "ws://10.0.0.1:1/"
 
 
 def test_a_look_too_large_to_judge_is_a_problem_which_holds_the_call() -> None:
     many = [{"kind": "file", "id": str(number), "access": "edit"} for number in range(300)]
     for data in ({"call": "0", "resources": many}, {"call": 5}, {"call": "0", "resources": [{"kind": "file"}]}):
-        assert survey_of(data).problem
+        assert parse_survey(data).problem
 
 
 def test_what_a_runtime_cannot_tell_is_unknown() -> None:
     from foregate.agent.tools.remote.frames import Problem, Response
 
-    assert result_of(Response("1", False, "unknown", errors=(Problem("outcome_unknown", "killed"),))).unknown
-    assert not result_of(Response("1", False, "refused", errors=(Problem("denied_by_rule", "no"),))).unknown
-    assert result_of(Response("1", True, "running")).unknown
+    assert build_result(Response("1", False, "unknown", errors=(Problem("outcome_unknown", "killed"),))).unknown
+    assert not build_result(Response("1", False, "refused", errors=(Problem("denied_by_rule", "no"),))).unknown
+    assert build_result(Response("1", True, "running")).unknown
 
 
 def test_what_a_tool_says_it_does_at_most_counts_at_least_unless_it_is_believed() -> None:
@@ -255,5 +255,5 @@ def test_what_a_tool_says_it_does_at_most_counts_at_least_unless_it_is_believed(
     spec = ToolSpec("wipe", "", {}, Effect.DELETE, provenance="remote")
     for declarations, effect in (("raise", Effect.DELETE), ("believe", None)):
         policy = policy_with({"runtime.declarations": declarations})
-        found = looked_there(Seen(), spec, ToolCall.of("wipe", {}), SessionState(), policy)  # type: ignore[arg-type]
+        found = survey_remote_call(Seen(), spec, ToolCall.of("wipe", {}), SessionState(), policy)  # type: ignore[arg-type]
         assert found.declared_effect is effect

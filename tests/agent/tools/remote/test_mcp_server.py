@@ -170,7 +170,7 @@ async def test_a_call_that_is_cancelled_ends_and_the_next_one_runs(home: Path, f
         with anyio.fail_after(30):
             assert not (await server.call_tool("read_file", {"path": "a.txt"})).is_error
     os.close(started)
-    log = Home(home).log()
+    log = Home(home).open_log()
     (name,) = await log.sessions()
     kinds = [event.kind for event in await log.read(name)]
     log.close()

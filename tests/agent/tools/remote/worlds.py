@@ -19,8 +19,8 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from foregate.agent.testing.model import ScriptedModel, Step
 from foregate.agent.testing.person import Answer, ScriptedPerson
-from foregate.assembly.open import Opened, open_session
-from foregate.assembly.setting import Setting
+from foregate.assembly.open import OpenSession, open_session
+from foregate.assembly.setting import SessionOptions
 from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
@@ -167,7 +167,7 @@ class RemoteAgent:
     @asynccontextmanager
     async def session(
         self, steps: Sequence[Step] = (), *, replies: Sequence[Answer] | None = None, resume: str = "", **more: Any
-    ) -> AsyncIterator[Opened]:
+    ) -> AsyncIterator[OpenSession]:
         """Open a session whose script is to be played to its end."""
         model = ScriptedModel(steps)
         person = ScriptedPerson(replies) if replies is not None else None
@@ -175,7 +175,7 @@ class RemoteAgent:
         here.mkdir(exist_ok=True)
         environ = {"FOREGATE_HOME": str(self.home), "FOREGATE_RUNTIME_TOKEN": self.token, "HOME": str(self.home.parent)}
         opened = await open_session(
-            Setting(
+            SessionOptions(
                 workspace=here,
                 model=model,
                 policy=policy_with(dict(self.policy)),
@@ -195,7 +195,7 @@ class RemoteAgent:
             person.finish()
 
 
-async def events(opened: Opened, *kinds: str) -> list[Event]:
+async def events(opened: OpenSession, *kinds: str) -> list[Event]:
     """Return the events of a session of these kinds, all without."""
     log = await opened.session.log.read()
     return [event for event in log if not kinds or event.kind in kinds]
