@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -43,6 +44,8 @@ def serve(
     if mcp:
         from foregate.assembly.serve import serve_mcp
 
+        # what a shell starts with `&` has its interrupts ignored, and a server must end when it is told to
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         run_async(serve_mcp(setting))
         return
     run_async(_serve_websocket(setting, ws, cert, key, insecure))

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -215,12 +215,12 @@ HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"na
 
 
 @contextmanager
-def by_hand(home: Path, folder: Path, **policy: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the server, and greet it line by line."""
+def by_hand(home: Path, folder: Path, started: Sequence[str] = (), **policy: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the server, by the words `started` where they are given, and greet it line by line."""
     (home.parent / "p.yaml").write_text(json.dumps(policy))
     command = [sys.executable, "-Im", "foregate", "tools", "serve", "--mcp", "--workspace", str(folder)]
     with subprocess.Popen(
-        [*command, "--policy", str(home.parent / "p.yaml")],
+        [*started, *command, "--policy", str(home.parent / "p.yaml")],
         env=environ(home),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -271,11 +271,13 @@ def test_a_line_that_is_no_strict_json_is_answered_and_the_next_is_served(
         assert heard(server)["id"] == 9
 
 
+@pytest.mark.parametrize("started", [[], ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]], ids=["alone", "behind &"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_told_to_end_it_stops_what_runs_and_completes_its_session_while_its_client_still_listens(
-    home: Path, folder: Path, number: int
+    home: Path, folder: Path, number: int, started: list[str]
 ) -> None:
-    with by_hand(home, folder, commands={"read_only": {"sleep": {"options": []}}}) as server:
+    """Also where a shell started it with `&`, which leaves interrupts ignored."""
+    with by_hand(home, folder, started, commands={"read_only": {"sleep": {"options": []}}}) as server:
         seconds = str(100_000 + os.getpid())
         call = {"name": "run_command", "arguments": {"argv": ["sleep", seconds]}, "_meta": {"progressToken": 1}}
         tell(server, id=1, method="tools/call", params=call)
