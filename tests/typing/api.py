@@ -8,11 +8,11 @@ import foregate
 from foregate import (
     Agent,
     Answer,
+    BaseToolSource,
     Blobs,
     CallAnswered,
     Configuration,
     DecisionPoint,
-    Effect,
     Event,
     ForegateError,
     Json,
@@ -30,6 +30,7 @@ from foregate import (
     Policy,
     Reply,
     RestoredSession,
+    RunContext,
     RunResult,
     Session,
     SqliteLog,
@@ -111,7 +112,7 @@ async def uses_an_agent() -> None:
             assert_type(with_values(planning.plan, {"2.path": "b.txt"}), TaskPlan)
             with_values(planning.plan, ["2.path"])  # type: ignore[arg-type]
             assert_type(await agent.execute(planning.plan, confirmed=True), PlanReport)
-        assert_type(await (await agent.open()).child("a part of it"), RunResult)
+        assert_type(await (await agent.open()).run_child("a part of it"), RunResult)
         assert_type(agent.notes, tuple[str, ...])
         assert_type(agent.outcome, RunResult | None)
         assert_type(agent.session, str)
@@ -148,17 +149,14 @@ class Echo:
         return ModelResponse(request.messages[-1].text)
 
 
-class Shelf:
+class Shelf(BaseToolSource):
     """A source of tools of one's own."""
 
     def specs(self) -> Sequence[ToolSpec]:
         """Return none."""
         return ()
 
-    def classify(self, call: ToolCall) -> Effect | None:
-        """Have no view of one's own."""
-
-    async def run(self, call: ToolCall) -> ToolResult:
+    async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
         """Fail."""
         return ToolResult(False, "the shelf is empty")
 
@@ -193,7 +191,7 @@ def tells(event: Event) -> str:
             assert_type(finished.duration, int)
             return finished.content
         case CallAnswered() as answered:
-            assert_type(answered.code, str)
+            assert_type(answered.code == "no_such_code", bool)  # type: ignore[comparison-overlap]
             return answered.message
         case TurnJudged(judgement=judgement):
             assert_type(judgement, Judgement)
