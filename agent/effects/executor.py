@@ -129,7 +129,10 @@ async def run_started(session: Session, facts: CallFacts, now: Survey, actor: Ac
         judgement = session.state.open.judgement if session.state.open else None
         context = RunContext(now, judgement is not None and judgement.is_approved(facts.call.id))
         async with asyncio.timeout(facts.spec.timeout if facts.spec else None):
-            return await session.tools.run(facts.call, context)
+            result: object = await session.tools.run(facts.call, context)
+        if not isinstance(result, ToolResult):
+            raise TypeError(f"a {type(result).__name__} came back where a ToolResult must")
+        return result
     except TimeoutError:
         return ToolResult(False, "the tool did not finish in time", error="timeout", unknown=facts.changes)
     except asyncio.CancelledError:

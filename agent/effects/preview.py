@@ -10,11 +10,11 @@ from foregate.agent.effects.snapshots import has_image
 from foregate.agent.effects.undo import UndoableChange
 from foregate.agent.workspace.confine import confine_to_survey
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.errors import ForegateError
+from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.need import Need
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import SurveyedResource
-from foregate.schemas.tool_source import FileChange
+from foregate.schemas.tool_source import FileChange, Inverse
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session
@@ -47,11 +47,19 @@ def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
     facts = asked.facts.get(call_id) if asked is not None else None
     if facts is None or facts.call.digest != digest:
         return None
-    inverse = session.own_tools.inverse(facts.call.name)
+    inverse = find_inverse(session, facts.call.name)
     touched = [r for r in facts.resources if r.access.changes and r.kind in HELD]
     kept = tuple(resource for resource in touched if has_image(resource, inverse))
     changes, problem = preview_changes(session, facts)
     return Preview(changes, problem, kept, tuple(resource for resource in touched if resource not in kept))
+
+
+def find_inverse(session: Session, tool: str) -> Inverse | None:
+    """Return how a tool's changes are put back, None also where that cannot be told: then the call will not run."""
+    try:
+        return session.own_tools.inverse(tool)
+    except WorkspaceError:
+        return None
 
 
 def preview_changes(session: Session, facts: CallFacts) -> tuple[tuple[FileChange, ...], str]:

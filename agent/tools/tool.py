@@ -29,9 +29,9 @@ PreviewCall = Callable[[Mapping[str, Json]], Sequence[FileChange]]
 class Tool:
     """A specification, the function behind it, and the tool's own view of a call's effect, which may only raise it.
 
-    `inverse` serves undo where the tool changes resources of kind `other`; `foresee` shows a person the changes.
-    `implied` works out from the workspace what a call leaves to the tool (the command of `run_tests`, the address
-    behind a remote's name), so that this is what is judged; it gets arguments nobody has checked, and raises
+    `inverse` serves undo where the tool changes resources of kind `other`; `preview` shows a person the changes.
+    `fill_arguments` works out from the workspace what a call leaves to the tool (the command of `run_tests`, the
+    address behind a remote's name), so that this is what is judged; it gets arguments nobody has checked, and raises
     WorkspaceError where nothing can be worked out. `offered` says whether the tool is still there; None is always.
     """
 
@@ -68,9 +68,7 @@ class Toolbox(BaseToolSource):
         if tool is None or tool.classify is None or call.arguments is None:
             return None
         try:
-            # a user's classifier gets a copy: what it does to the arguments must not reach the call that was judged
-            own = tool.spec.provenance != "python"
-            found = tool.classify(call.arguments if own else deepcopy(dict(call.arguments)))
+            found = tool.classify(_give_arguments(tool, call))
             return Effect(found) if found is not None else None
         except (Exception, SystemExit):
             return Effect.UNKNOWN
@@ -81,7 +79,7 @@ class Toolbox(BaseToolSource):
         if tool is None or tool.fill_arguments is None or call.arguments is None:
             return {}
         try:
-            return tool.fill_arguments(call.arguments)
+            return tool.fill_arguments(_give_arguments(tool, call))
         except Exception as error:
             if isinstance(error, ForegateError) and not isinstance(error, InvalidJson):
                 raise
@@ -97,15 +95,21 @@ class Toolbox(BaseToolSource):
         tool = self._tools.get(call.name)
         if tool is None or tool.preview is None or call.arguments is None:
             return ()
-        return tool.preview(call.arguments)
+        return tool.preview(_give_arguments(tool, call))
 
     async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
         """Run the call; what the tool raises is a failure the model reads, RuntimeLost alone is passed on."""
         tool = self._tools[call.name]
         try:
             with confine_to_survey(context.survey):
-                return await tool.run(call.arguments or {})
+                return await tool.run(_give_arguments(tool, call))
         except RuntimeLost:
             raise
         except ForegateError as error:
             return ToolResult(False, str(error), error=type(error).__name__)
+
+
+def _give_arguments(tool: Tool, call: ToolCall) -> Mapping[str, Json]:
+    """Return the arguments; to a user's tool a copy, for what it does to them must reach no call that is judged."""
+    given = call.arguments or {}
+    return deepcopy(dict(given)) if tool.spec.provenance == "python" else given

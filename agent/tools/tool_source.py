@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Protocol
 
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import UsageError
@@ -184,42 +183,6 @@ class ToolSources(BaseToolSource):
     def for_session(self, session: str) -> ToolSource:
         """Return the sources as they serve one session."""
         return ToolSources([source.for_session(session) for source in self._sources])
-
-
-class SimpleToolSource(Protocol):
-    """The least a source of tools can be: it lists tools and runs calls."""
-
-    def specs(self) -> Sequence[ToolSpec]:
-        """Return the tools."""
-
-    async def run(self, call: ToolCall) -> ToolResult:
-        """Run a call."""
-
-
-class _Completed(BaseToolSource):
-    """A simple source with defaults for all it does not say."""
-
-    def __init__(self, simple: SimpleToolSource) -> None:
-        self._simple = simple
-
-    def specs(self) -> Sequence[ToolSpec]:
-        return self._simple.specs()
-
-    def classify(self, call: ToolCall) -> Effect | None:
-        classify = getattr(self._simple, "classify", None)
-        found = classify(call) if classify is not None else None
-        return None if found is None else Effect(found)
-
-    async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
-        return await self._simple.run(call)
-
-
-def complete_source(source: ToolSource | SimpleToolSource) -> ToolSource:
-    """Return a source with everything a session asks of one; raise UsageError for an object that is no source."""
-    if not (callable(getattr(source, "specs", None)) and callable(getattr(source, "run", None))):
-        raise UsageError(f"`{type(source).__name__}` is no source of tools; give it `specs` and `run`, or pass tools")
-    complete = all(hasattr(source, name) for name in ("refresh", "reconcile", "for_session"))
-    return source if complete else _Completed(source)  # type: ignore[return-value, arg-type]
 
 
 def _is_same(first: object, second: object) -> bool:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from foregate.agent.session.prompts import PROMPTS_HASH
 from foregate.agent.session.session_log import utc_now
 from foregate.agent.survey.surveyor import Surveyor
+from foregate.agent.tools.custom_source import CustomToolSource
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.evidence.state.session import SessionState
@@ -56,14 +57,16 @@ def survey(
     """Return what the calls of a response name, as it is now in the workspace; nothing is run.
 
     `request` is what the person said: names in it count as theirs. `tools` are asked for their own view of an effect.
-    Raises WorkspaceError where there is no such folder.
+    Raises WorkspaceError where there is no such folder, UsageError where `tools` are no source.
     """
     folder = LocalWorkspace(workspace)
     try:
         state = SessionState()
         for text in _texts(request):
             state.atoms.add_text(text, Origin.USER, 0)
-        surveyor = Surveyor(folder, tools or Toolbox([]), policy or default_policy(), catalogue)
+        surveyor = Surveyor(
+            folder, CustomToolSource(tools) if tools is not None else Toolbox([]), policy or default_policy(), catalogue
+        )
         return surveyor.survey(response.stamp_calls(RESPONSE).calls, state)
     finally:
         folder.close()

@@ -340,9 +340,10 @@ def local_tools(
 
     Raises UsageError where two tools share a name.
     """
+    from foregate.agent.tools.custom_source import CustomToolSource
     from foregate.agent.tools.python.user_tools import load_tools
     from foregate.agent.tools.tool import Tool, Toolbox
-    from foregate.agent.tools.tool_source import ToolSources, complete_source
+    from foregate.agent.tools.tool_source import ToolSources
 
     given = list(setting.tools) if isinstance(setting.tools, Sequence) else [setting.tools]
     tools: list[Tool] = []
@@ -358,5 +359,5 @@ def local_tools(
         names.add(tool.spec.name)
         tools.append(tool)
     box = Toolbox([*tools, *more])
-    sources = [complete_source(one) for one in given if not isinstance(one, Tool)]
+    sources = [CustomToolSource(one) for one in given if not isinstance(one, Tool)]
     return ToolSources([box, *sources]) if sources else box
