@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -229,16 +230,18 @@ class Agent:
         await self.close()
 
     def __enter__(self) -> Agent:
-        self._get_runner().run(self.open())
+        try:
+            self._get_runner().run(self.open())
+        except BaseException:
+            self._close_runner()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        runner = self._get_runner()
-        runner.run(self.close())
-        runner.close()
-        self._runner = None
+        self._get_runner().run(self.close())
+        self._close_runner()
 
     async def _open_session(self) -> OpenSession:
         if self._opened is None:
@@ -250,6 +253,11 @@ class Agent:
             raise UsageError("this agent is at work; one session does one task at a time, so use a second agent")
         self._busy = True
 
+    def _close_runner(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.close()
+
     def _get_runner(self) -> asyncio.Runner:
         try:
             asyncio.get_running_loop()
@@ -259,8 +267,19 @@ class Agent:
             raise UsageError("an event loop is running here; use `await agent.run(text)` and `async with`")
         if self._runner is None:
             self._runner = asyncio.Runner()
-            weakref.finalize(self, self._runner.close)
+            weakref.finalize(self, _discard_runner, self._runner)
         return self._runner
+
+
+def _discard_runner(runner: asyncio.Runner) -> None:
+    """Close the runner of an agent nobody closed; while another loop runs here, only its loop, which runs no more."""
+    with suppress(RuntimeError):  # it is closed
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            runner.close()
+        else:
+            runner.get_loop().close()
 
 
 async def run(text: str, **options: Unpack[Options]) -> RunResult:

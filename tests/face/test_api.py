@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,27 @@ def test_the_public_names_are_those_that_are_there() -> None:
         assert getattr(foregate, name) is not None
     with pytest.raises(AttributeError, match="`nothing`"):
         foregate.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("managed", [True, False])
+def test_an_agent_that_could_not_open_leaves_no_event_loop_behind(managed: bool) -> None:
+    """What is left is collected while another loop runs, where an open one could not be closed."""
+
+    def fail() -> None:
+        options: dict[str, Any] = {"model": ScriptedModel([]), "tools": object()}
+        run = partial(foregate.run_sync, **options) if managed else Agent(**options).run_sync
+        with pytest.raises(UsageError, match="is no source of tools"):
+            run("a")
+
+    async def collect() -> None:
+        gc.collect()
+
+    gc.disable()
+    try:
+        fail()
+        asyncio.run(collect())
+    finally:
+        gc.enable()
 
 
 def test_import_alone_loads_none_of_the_heavy_libraries() -> None:
