@@ -54,6 +54,10 @@ def found(policy: Policy, environ: dict[str, str], **more: Any) -> dict[str, str
         ({"OPENAI_API_KEY": "local-key-1"}, {"local-key-1": "OPENAI_API_KEY"}),
         ({"FOREGATE_RUNTIME_TOKEN": "t" * 20}, {"t" * 20: "FOREGATE_RUNTIME_TOKEN"}),
         ({"DB_PASSWORD": f" {SECRET}\n"}, {SECRET: "DB_PASSWORD"}),
+        (
+            {"REPLICAS": "redis://a:first-pw@x, redis://b:second-pw@y"},
+            {"first-pw": "REPLICAS", "second-pw": "REPLICAS"},
+        ),
         ({"aws_secret_access_key": SECRET}, {SECRET: "aws_secret_access_key"}),
         (
             {"DATABASE_URL": "postgres://me:p%21ssword9@db/x"},

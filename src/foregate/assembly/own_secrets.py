@@ -75,9 +75,9 @@ def _find_named_secrets(
     for name, value in environ.items():
         if _is_secret_name(name, sensitive):
             yield name, value
-        elif password := _PASSWORD.search(value):
-            yield from ((name, text) for text in dict.fromkeys((password[1], unquote(password[1]))))
-        elif name.startswith("OTEL_") and name.endswith("_HEADERS"):
+        for password in _PASSWORD.findall(value):
+            yield from ((name, text) for text in dict.fromkeys((password, unquote(password))))
+        if name.startswith("OTEL_") and name.endswith("_HEADERS"):
             for pair in value.split(","):
                 header, _, text = pair.partition("=")
                 if _is_secret_name(header.strip(), sensitive):
