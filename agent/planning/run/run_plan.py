@@ -11,7 +11,7 @@ from functools import partial
 from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.loop import budget
 from foregate.agent.loop.dispatch import answer_remaining
-from foregate.agent.loop.runner import take_step as take_step
+from foregate.agent.loop.runner import take_step
 from foregate.agent.loop.verification import build_remark
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.run.answering import answer_results

@@ -132,14 +132,14 @@ def explain(
     """Explain a decision: what was asked, the ruling, its numbers, what would have changed it, and what came next."""
     from rich.console import Console
 
-    from foregate.audit.explanation import explain as explained
+    from foregate.audit.explanation import explain as explain_decision
     from foregate.audit.explanation import find_decision
     from foregate.cli.commands.explain import format_explanation
     from foregate.cli.terminal.scripting import to_json_line
 
     console = Console(highlight=False, emoji=False, markup=False)
     with open_home_log() as log:
-        found = explained(log, *run_async(find_decision(log, decision)))
+        found = explain_decision(log, *run_async(find_decision(log, decision)))
     if as_json:
         typer.echo(to_json_line(found.to_json()))
         return

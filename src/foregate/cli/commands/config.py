@@ -52,14 +52,13 @@ def check(
     as_json: options.AsJson = False,
 ) -> None:
     """Name the problems of a configuration file, one sentence each; exit code 2 where it cannot be used."""
-    from foregate.agent.planning.format.configuration import check_configuration as problems_of
-    from foregate.agent.planning.format.configuration import find_configuration_file
+    from foregate.agent.planning.format.configuration import check_configuration, find_configuration_file
     from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.visible import make_visible
 
     named = find_configuration_file(file)
-    problems = problems_of(named) if named is not None else []
+    problems = check_configuration(named) if named is not None else []
     if as_json:
         typer.echo(to_json_line({"file": str(named) if named else None, "usable": not problems, "problems": problems}))
     else:
@@ -73,12 +72,11 @@ def check(
 def format_configuration(loaded: LoadedConfiguration, effective: bool) -> Iterator[str]:
     """Yield lines `key: value  # where from`, each of all of them below the comment that explains it."""
     from foregate.agent.planning.format.configuration import read_explanations
-    from foregate.policy.source.show import build_rows
-    from foregate.policy.source.show import format_rows as written
+    from foregate.policy.source.show import build_rows, format_rows
 
     told = read_explanations() if effective else {}
     rows = build_rows(loaded.values, loaded.provenance, effective)
-    for row, line in zip(rows, written(rows), strict=True):
+    for row, line in zip(rows, format_rows(rows), strict=True):
         if why := told.get(row["key"]):
             yield f"# {why}"
         yield line

@@ -178,9 +178,9 @@ def retry(
     setting.resume = name
 
     async def go(work: PlanWork) -> Course:
-        from foregate.agent.planning.confirm.control import reset_failed_tasks as make_pending
+        from foregate.agent.planning.confirm.control import reset_failed_tasks
 
-        await make_pending(work.opened.session, work.state, task)
+        await reset_failed_tasks(work.opened.session, work.state, task)
         return await work.take_through(yes=yes, step=step)
 
     raise typer.Exit(run_async(go_on(setting, go, as_json)))

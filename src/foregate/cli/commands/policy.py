@@ -28,15 +28,14 @@ def show(
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.visible import make_visible
     from foregate.policy.source.load import load_policy_layers
-    from foregate.policy.source.show import build_policy_rows
-    from foregate.policy.source.show import format_policy as lines_of
+    from foregate.policy.source.show import build_policy_rows, format_policy
 
     loaded = load_policy_layers(find_policy_file(policy, os.environ), require_folder(workspace))
     if as_json:
         rows = build_policy_rows(loaded, effective)
         typer.echo(to_json_line({"hash": loaded.policy.hash, "sources": list(loaded.sources), "values": rows}))
         return
-    for line in lines_of(loaded, effective):
+    for line in format_policy(loaded, effective):
         typer.echo(make_visible(line))
 
 
@@ -52,11 +51,10 @@ def check(
     from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.visible import make_visible
-    from foregate.policy.source.load import check_policy_file as problems_of
-    from foregate.policy.source.load import list_surprises, resolve_policy_file
+    from foregate.policy.source.load import check_policy_file, list_surprises, resolve_policy_file
 
     named = resolve_policy_file(file)
-    problems = problems_of(named)
+    problems = check_policy_file(named)
     warnings = [] if problems else list_surprises(named)
     if as_json:
         typer.echo(to_json_line({"usable": not problems, "problems": problems, "warnings": warnings}))
@@ -83,11 +81,10 @@ def what_if(
     from foregate.cli.terminal.visible import make_visible
     from foregate.cli.terminal.waiting import run_async
     from foregate.policy.source.layers import read_layer
-    from foregate.policy.source.load import check_policy_file as problems_of
-    from foregate.policy.source.load import resolve_policy_file
+    from foregate.policy.source.load import check_policy_file, resolve_policy_file
 
     named = resolve_policy_file(file)
-    if problems := problems_of(named):
+    if problems := check_policy_file(named):
         for problem in problems:
             typer.echo(f"foregate: {make_visible(problem)}", err=True)
         raise typer.Exit(USAGE)

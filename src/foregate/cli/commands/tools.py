@@ -158,7 +158,7 @@ async def _print_tools(setting: SessionOptions, as_json: bool) -> None:
 def list_definitions(servers: McpTools | None, server: ReviewedServer) -> list[tuple[ToolSpec, Mapping[str, Json]]]:
     """Return what a server lists: each tool as a specification, and how it stands to its pin."""
     from foregate.agent.tools.mcp.definition import build_bare_spec, build_spec
-    from foregate.agent.tools.mcp.review import describe_tool as told
+    from foregate.agent.tools.mcp.review import describe_tool
     from foregate.schemas.json_object import as_object
 
     assert servers is not None
@@ -166,7 +166,7 @@ def list_definitions(servers: McpTools | None, server: ReviewedServer) -> list[t
     return [
         (
             build_bare_spec(d) if d.problem else build_spec(d, server.configuration, server.policy),
-            as_object(told(d, pins)),
+            as_object(describe_tool(d, pins)),
         )
         for d in server.definitions
     ]

@@ -42,12 +42,12 @@ def undo(
 
 
 async def _undo_changes(name: str, call: str, preview: bool) -> UndoReport:
-    from foregate.agent.effects.undo import undo as take_back
+    from foregate.agent.effects.undo import undo as undo_change
     from foregate.assembly.open import REHEARSAL, open_session
     from foregate.assembly.setting import SessionOptions
 
     opened = await open_session(SessionOptions(model=REHEARSAL, resume=name))
     try:
-        return await take_back(opened.session, call or None, preview)
+        return await undo_change(opened.session, call or None, preview)
     finally:
         await opened.close(end=False)
