@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from foregate import Agent
+from foregate import Agent, tool
 from foregate.agent.dialects.dialect_model import ModelWrapper
 from foregate.agent.models.openai.model import OpenAIModel
 from foregate.agent.testing.model import ScriptedModel, calls, says
@@ -137,6 +137,23 @@ async def test_neither_the_log_nor_the_model_gets_a_secret_a_tool_showed(options
     assert "password: [masked DB_PASSWORD]" in seen[0]
     assert SECRET not in seen[0]
     assert SECRET not in msgspec.json.encode([event.body for event in events]).decode()
+
+
+async def test_no_half_of_a_secret_is_left_where_a_result_is_cut(options: dict[str, Any]) -> None:
+    policy = policy_with({"files.max_output": 1000, "files.max_read": 1000, "http.max_bytes": 1000})
+
+    @tool(read_only=True)
+    def show() -> str:
+        """Show a long text."""
+        return "x" * 490 + SECRET + "y" * 600
+
+    model = ScriptedModel([calls(("show", {})), says("ok")])
+    async with Agent(model=model, policy=policy, tools=[show], **options) as agent:
+        await agent.run("show it")
+        events = await options["log"].read(agent.session)
+    (finished,) = [event.body for event in events if isinstance(event.body, ToolFinished)]
+    assert finished.dropped
+    assert SECRET[:5] not in finished.content
 
 
 async def test_a_command_that_prints_it_encoded_shows_nothing(options: dict[str, Any], folder: Path) -> None:

@@ -15,6 +15,7 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.need import Need
 from foregate.schemas.ruling import Standing
+from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue, build_catalogue
 
@@ -74,3 +75,8 @@ def test_a_need_is_answered_in_the_turn_which_is_judged_again(tmp_path: Path) ->
 def test_a_survey_for_each_call_is_wanted(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="1 calls and 0 surveys"):
         build_turn(ModelResponse("", (EDIT,)), (), catalogue=tools_of(tmp_path))
+
+
+def test_a_survey_belongs_to_the_call_in_whose_place_it_stands(tmp_path: Path) -> None:
+    turn = build_turn(ModelResponse("", (EDIT,)), (Survey("taken-elsewhere"),), catalogue=tools_of(tmp_path))
+    assert [found.call for found in turn.surveys] == ["c1.1"]

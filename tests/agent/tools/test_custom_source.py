@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from foregate.agent.effects.preview import Preview, preview_calls
+from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.testing.person import ScriptedPerson
 from foregate.agent.tools.custom_source import CustomToolSource
@@ -23,6 +26,8 @@ from foregate.schemas.effect import Effect
 from foregate.schemas.errors import RuntimeLost, UsageError, WorkspaceError
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.need import Need
+from foregate.schemas.protocols import Reply
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
@@ -201,3 +206,23 @@ def test_judging_without_a_loop_refuses_what_is_no_source(folder: Path) -> None:
 async def test_a_view_that_fails_is_what_the_call_is_judged_by(folder: Path) -> None:
     (judged, *_) = bodies(await play(folder, Shop(classify=fail)), TurnJudged)
     assert [one.declared_effect for one in judged.turn.surveys] == [Effect.UNKNOWN]
+
+
+async def test_a_person_is_shown_a_call_whose_inverse_cannot_be_told(folder: Path) -> None:
+    """Nothing runs then, but the question itself does not fail."""
+    shown: list[Preview] = []
+
+    def show(need: Need) -> Reply:
+        shown.extend(preview_calls(opened.session, need).values())
+        return Reply("yes")
+
+    shop = Shop(replace(CHANGE, capabilities=replace(OWN, needs_approval=True)), inverse=fail)
+    model = ScriptedModel([calls(("empty", {"shelf": "a"}), text="I will empty shelf a now."), *[says("done")] * 3])
+    person, log = ScriptedPerson([show, *["yes"] * 3]), MemoryLog()
+    opened = await open_session(
+        SessionOptions(workspace=folder, model=model, tools=shop, person=person, log=log, builtin=False, environ={})
+    )
+    await run(opened.session, "empty shelf a")
+    await opened.close()
+    assert [found.kept for found in shown] == [()]
+    assert bodies(await log.read(opened.name), ToolStarted) == []
