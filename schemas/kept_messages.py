@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from foregate.schemas import codec, strict_json
 from foregate.schemas.message import Message
-from foregate.schemas.response_events import RecordedCall
+from foregate.schemas.tool_call import RecordedCall
 
 
 class KeptMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -11,32 +11,7 @@ from foregate.schemas.event_body import EventBody
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.order import Block
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
-
-
-class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A call with its arguments as sent, to be parsed again by whoever reads it.
-
-    `defect` says why the call cannot be read, "" where it can. `wire_id` is "" where it is the same as `id`.
-    """
-
-    id: str
-    name: str
-    arguments: str
-    wire_id: str = ""
-    defect: str = ""
-
-    @classmethod
-    def of(cls, call: ToolCall) -> RecordedCall:
-        """Return the recorded form of a call."""
-        return cls(id=call.id, wire_id=call.wire_id, name=call.name, arguments=call.raw, defect=call.defect)
-
-    @property
-    def call(self) -> ToolCall:
-        """The call, its arguments parsed anew."""
-        if self.defect:
-            return ToolCall.from_defect(self.name, self.arguments, self.defect, id=self.id, wire_id=self.wire_id)
-        return ToolCall.parse(self.name, self.arguments, id=self.id, wire_id=self.wire_id)
+from foregate.schemas.tool_call import RecordedCall, record_calls
 
 
 class RecordedUsage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -140,8 +115,3 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model
             order=Block.from_json(self.order) if self.order is not None else None,
             deferred=self.deferred,
         )
-
-
-def record_calls(calls: Iterable[ToolCall]) -> tuple[RecordedCall, ...]:
-    """Return the recorded form of calls."""
-    return tuple(RecordedCall.of(call) for call in calls)

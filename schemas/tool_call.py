@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from msgspec import Struct
@@ -47,6 +47,36 @@ class ToolCall(Struct, frozen=True):
         name, raw = strict_json.scrub(name), strict_json.scrub(raw)
         digest = strict_json.digest({"name": name, "raw": raw})
         return cls(id, wire_id or id, name, raw, None, strict_json.scrub(defect), digest)
+
+
+class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call with its arguments as sent, to be parsed again by whoever reads it.
+
+    `defect` says why the call cannot be read, "" where it can. `wire_id` is "" where it is the same as `id`.
+    """
+
+    id: str
+    name: str
+    arguments: str
+    wire_id: str = ""
+    defect: str = ""
+
+    @classmethod
+    def of(cls, call: ToolCall) -> RecordedCall:
+        """Return the recorded form of a call."""
+        return cls(id=call.id, wire_id=call.wire_id, name=call.name, arguments=call.raw, defect=call.defect)
+
+    @property
+    def call(self) -> ToolCall:
+        """The call, its arguments parsed anew."""
+        if self.defect:
+            return ToolCall.from_defect(self.name, self.arguments, self.defect, id=self.id, wire_id=self.wire_id)
+        return ToolCall.parse(self.name, self.arguments, id=self.id, wire_id=self.wire_id)
+
+
+def record_calls(calls: Iterable[ToolCall]) -> tuple[RecordedCall, ...]:
+    """Return the recorded form of calls."""
+    return tuple(RecordedCall.of(call) for call in calls)
 
 
 def _read_arguments(name: str, raw: str) -> tuple[Mapping[str, Json] | None, str, str]:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from foregate.schemas import codec
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.response_events import RecordedCall, record_calls
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import RecordedCall, record_calls
 from foregate.schemas.turn import Turn, TurnBasis
 
 

@@ -9,8 +9,9 @@ from foregate.schemas.decision import Decision
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import FORMAT, Event
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.response_events import ModelResponded, RecordedCall
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import RecordedCall
 from foregate.telemetry.export import atif_events
 from foregate.telemetry.export.pairs import find_pairs
 from foregate.telemetry.export.trajectory import Action, Answered, Trajectory, TrajectoryStep

@@ -23,7 +23,7 @@ from foregate.schemas.need import Answer, Need
 from foregate.schemas.opinion import Consequence
 from foregate.schemas.permit import Permit
 from foregate.schemas.plan_events import FillRequest, PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.response_events import ModelResponded, RecordedCall, RecordedDataflow
+from foregate.schemas.response_events import ModelResponded, RecordedDataflow
 from foregate.schemas.ruling import Ruling
 from foregate.schemas.session_events import (
     CatalogChanged,
@@ -35,6 +35,7 @@ from foregate.schemas.session_events import (
 )
 from foregate.schemas.task_events import Report, TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.task_plan import TaskPlan
+from foregate.schemas.tool_call import RecordedCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn_record import TurnRecord
 

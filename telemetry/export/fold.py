@@ -24,7 +24,7 @@ from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import Usage
 from foregate.schemas.need import Answer, Need
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.response_events import ModelResponded, RecordedCall
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.session_events import (
     CatalogChanged,
     Checkpoint,
@@ -34,6 +34,7 @@ from foregate.schemas.session_events import (
     SessionStarted,
 )
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
+from foregate.schemas.tool_call import RecordedCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 from foregate.telemetry.export.sentences import InWords, describe_event

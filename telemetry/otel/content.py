@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.response_events import ModelResponded, RecordedCall
+from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import RecordedCall
 from foregate.telemetry.log.masking import Hidden, mask_text, mask_value
 
 SHOWN = 4096

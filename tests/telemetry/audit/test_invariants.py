@@ -23,18 +23,12 @@ from foregate.schemas.judgement import Judgement, Verdict
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.permit import Permit
 from foregate.schemas.resource import Resource, ResourceKind
-from foregate.schemas.response_events import (
-    Continuation,
-    ModelResponded,
-    RecordedCall,
-    RecordedDataflow,
-    RecordedUsage,
-)
+from foregate.schemas.response_events import Continuation, ModelResponded, RecordedDataflow, RecordedUsage
 from foregate.schemas.ruling import Ruling
 from foregate.schemas.session_events import SessionEnded
 from foregate.schemas.standing import Standing
 from foregate.schemas.task_events import TaskStarted
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import RecordedCall, ToolCall
 from foregate.schemas.tool_result import Change
 from foregate.schemas.turn import TurnActor
 from foregate.schemas.turn_record import TurnRecord
