@@ -60,7 +60,7 @@ def test_a_package_says_in_one_sentence_what_it_is() -> None:
 
 def test_the_floor_test_would_notice_each_kind_of_offence() -> None:
     assert offence("foregate.schemas.event", "foregate.policy.policy")
-    assert offence("foregate.policy.risk.rules", "foregate.evidence.state.task")
+    assert offence("foregate.policy.risk.facts", "foregate.evidence.state.task")
     assert offence("foregate.agent.session.session", "foregate.agent.loop.runner")
     assert offence("foregate.agent.tools.tool", "foregate.cli.commands.app")
     assert offence("foregate.telemetry.log.chain", "foregate")

@@ -13,7 +13,7 @@ from foregate.agent.workspace import git_repository
 from foregate.agent.workspace.git_repository import GitRepository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk import rules
+from foregate.policy.risk import commands
 from foregate.policy.risk.protection import find_protection
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError, WorkspaceError
@@ -92,7 +92,7 @@ class SecretScan:
     def may_run_git(self, command: Command, what: str) -> bool:
         """Whether a command runs that command of git; one whose words cannot be told apart may."""
         try:
-            return rules.can_run(("git", what), command, self._policy)
+            return commands.can_run(("git", what), command, self._policy)
         except PolicyError:
             return True
 
@@ -123,7 +123,7 @@ def find_command_folder(command: Command, folder: str) -> str:
     Raises WorkspaceError where the words of the command leave open which repository it is.
     """
     words = command.argv
-    if command.shell or not words or rules.get_program_name(words[0]) != "git":
+    if command.shell or not words or commands.get_program_name(words[0]) != "git":
         if _OTHER.search(command.shell or " ".join(words)):
             raise WorkspaceError("the command works in another folder; name it as `cwd`, and run git alone")
         return folder

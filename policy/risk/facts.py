@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, ToolEntry
-from foregate.policy.risk import commands, scores
+from foregate.policy.risk import commands
+from foregate.policy.risk.scores import NONE, measure_risk, measure_uncertainty
 from foregate.schemas.call_facts import CallFacts, Score
 from foregate.schemas.capabilities import UNDECLARED, Capabilities
 from foregate.schemas.effect import Effect, worse_of
@@ -76,10 +77,10 @@ def compute_facts(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, ca
         high_impact=high_impact,
         broad=broad,
         risky=changes and (external or irreversible or high_impact or broad),
-        risk=scores.NONE,
-        uncertainty=scores.NONE,
+        risk=NONE,
+        uncertainty=NONE,
     )
-    return replace(bare, risk=scores.risk(bare, turn, policy), uncertainty=scores.uncertainty(bare, turn, policy))
+    return replace(bare, risk=measure_risk(bare, turn, policy), uncertainty=measure_uncertainty(bare, turn, policy))
 
 
 def is_believed(spec: ToolSpec | None, policy: Policy) -> bool:

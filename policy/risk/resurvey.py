@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk import commands, rules
+from foregate.policy.risk import commands
 from foregate.policy.risk.protection import find_protection
 from foregate.schemas import codec, strict_json
 from foregate.schemas.effect import Effect
@@ -105,7 +105,7 @@ def _compare_secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Poli
 def _can_run_git(what: str, command: Command, policy: Policy) -> bool:
     """Whether a command runs that command of git; one whose words cannot be told apart may."""
     try:
-        return rules.can_run(("git", what), command, policy)
+        return commands.can_run(("git", what), command, policy)
     except PolicyError:
         return True
 

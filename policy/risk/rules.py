@@ -6,12 +6,10 @@ case, and reach what lies beneath; allow rules match only when every resource fi
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from foregate.policy.policy import Policy, Rule
+from foregate.policy.risk.commands import can_run
 from foregate.policy.risk.facts import effect_of_access
 from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
@@ -21,9 +19,6 @@ from foregate.schemas.errors import PolicyError
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Command, SurveyedResource
 from foregate.schemas.turn import Turn
-
-_MOST_WORDS = 4096
-_LINE = " \t\n;|&()`<>"
 
 
 class RulesVerdict(NamedTuple):
@@ -161,77 +156,3 @@ def is_command_match(rule: Rule, command: Command | None, policy: Policy) -> boo
         leading = command.argv[: len(rule.command)]
         return not command.shell and len(leading) == len(rule.command) and all(map(matches_text, rule.command, leading))
     return can_run(rule.command, command, policy)
-
-
-def can_run(wanted: Sequence[str], command: Command, policy: Policy) -> bool:
-    """Whether a command runs a program with leading arguments, itself or somewhere among the words it hands on.
-
-    Raises PolicyError when its words cannot be told apart.
-    """
-    if command.problem:
-        raise PolicyError(command.problem)
-    words = split_shell_words(command.shell) if command.shell else list(command.argv)
-    if not command.shell and words and get_program_name(words[0]) not in policy.commands.wrappers:
-        return has_words_at(wanted, words)
-    inner = list_words(words)
-    return any(has_words_at(wanted, inner, at) for at in range(len(inner)))
-
-
-def has_words_at(wanted: Sequence[str], words: Sequence[str], at: int = 0) -> bool:
-    """Whether the wanted words stand at `at`; options between them, each with at most one value, are passed over.
-
-    A wanted option may stand anywhere behind: `git push origin --force` is `git push --force`.
-    """
-    if at >= len(words) or not matches_text(wanted[0], get_program_name(words[at])):
-        return False
-    at += 1
-    options = [word for word in wanted[1:] if word.startswith("-")]
-    if not all(any(matches_text(option, word) for word in words[at:]) for option in options):
-        return False
-    for word in (word for word in wanted[1:] if not word.startswith("-")):
-        spare = 0
-        while at < len(words) and not matches_text(word, words[at]):
-            if words[at].startswith("-"):
-                spare = 1
-            elif spare:
-                spare = 0
-            else:
-                return False
-            at += 1
-        if at >= len(words):
-            return False
-        at += 1
-    return True
-
-
-def get_program_name(program: str) -> str:
-    """Return a program without its path."""
-    return program.rsplit("/", 1)[-1]
-
-
-def list_words(words: Sequence[str]) -> list[str]:
-    """Return all words, and the words inside those that are command lines themselves, as after `sh -c`."""
-    found: list[str] = []
-    open_words = list(reversed(words))
-    while open_words:
-        word = open_words.pop()
-        found.append(word)
-        if len(found) > _MOST_WORDS:
-            raise PolicyError(f"the command has more than {_MOST_WORDS} words")
-        if any(char in word for char in _LINE):
-            inside = split_shell_words(word)
-            if inside != [word]:
-                open_words.extend(reversed(inside))
-    return found
-
-
-def split_shell_words(line: str) -> list[str]:
-    """Return the words of a shell line, operators apart; raise PolicyError for one whose quotes do not close."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&`\n")
-    lexer.whitespace = " \t\r"
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    try:
-        return list(islice(lexer, _MOST_WORDS + 1))
-    except ValueError:
-        raise PolicyError("the quotes of the shell line do not close") from None

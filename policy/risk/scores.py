@@ -46,12 +46,12 @@ def combine_reasons(reasons: Iterable[Reason]) -> Score:
     return Score(1000 - (safe * 1000 + scale // 2) // scale, kept)
 
 
-def risk(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
+def measure_risk(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
     """Return how much could be lost by this call."""
     return combine_reasons(_find_dangers(facts, turn, policy))
 
 
-def uncertainty(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
+def measure_uncertainty(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
     """Return how much is unknown about what this call should do; an observation is never uncertain.
 
     `slots` name what a person would have to say; what was answered already is not counted again.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from foregate.policy.risk import scores
 from foregate.policy.risk.facts import compute_turn_facts, merge_capabilities
 from foregate.policy.source.load import default_policy
 from foregate.schemas.capabilities import OBSERVER, UNDECLARED
@@ -19,7 +18,7 @@ def test_facts_that_cannot_be_computed_hold_the_call_and_count_as_the_worst(monk
     def broken(*_: object) -> None:
         raise ZeroDivisionError("broken")
 
-    monkeypatch.setattr(scores, "risk", broken)
+    monkeypatch.setattr("foregate.policy.risk.facts.measure_risk", broken)
     of = turn(call("edit_file"))
     facts = compute_turn_facts(of, default_policy(), CATALOGUE)["c1"]
     assert (facts.effect, facts.risk.value, facts.irreversible) == (Effect.UNKNOWN, 1000, True)
