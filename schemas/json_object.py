@@ -12,7 +12,7 @@ from typing import TypeVar
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
 
-T = TypeVar("T", str, int, bool)
+Scalar = TypeVar("Scalar", str, int, bool)
 
 
 def get_text(value: Json, key: str, default: str | None = None) -> str:
@@ -63,7 +63,7 @@ def as_texts(value: Json, name: str = "the value") -> tuple[str, ...]:
     return found
 
 
-def _get(value: Json, key: str, kind: type[T], default: T | None) -> T:
+def _get(value: Json, key: str, kind: type[Scalar], default: Scalar | None) -> Scalar:
     found = as_object(value).get(key)
     if found is None and default is not None:
         return default

@@ -32,7 +32,7 @@ MAX_RECORD_DEPTH = 200
 
 def parse(text: str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Json:
     """Return the value `text` holds; raise InvalidJson with one sentence for anything that is not strict JSON."""
-    if len(text) > max_bytes or (len(text) * 4 > max_bytes and _utf8_length(text) > max_bytes):
+    if len(text) > max_bytes or (len(text) * 4 > max_bytes and len(text.encode("utf-8", "surrogatepass")) > max_bytes):
         raise InvalidJson(f"the JSON is larger than {max_bytes} bytes; send less")
     if _is_deeper_than(text, max_depth):
         raise InvalidJson(f"the JSON is nested deeper than {max_depth}; flatten it")
@@ -65,8 +65,11 @@ def encode_record(value: Json) -> bytes:
     Raises TypeError, ValueError or RecursionError for what JSON cannot say.
     """
     data = _ENCODER.encode(value)
-    if b"null" in data and _has_infinity(value):
-        raise ValueError("a number is not finite; use a finite one")
+    if b"null" in data:  # so the encoder writes a number that is not finite, too
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError:
+            raise ValueError("a number is not finite; use a finite one") from None
     return data
 
 
@@ -106,10 +109,6 @@ def scrub(text: str) -> str:
 def scrub_escapes(text: str) -> str:
     """Return JSON text in which each escape of a lone surrogate is one of U+FFFD: how others write a cut emoji."""
     return _SURROGATES.sub(lambda found: found[0] if found[1] is None else "\\ufffd", text) if "\\u" in text else text
-
-
-def _utf8_length(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _is_deeper_than(text: str, limit: int) -> bool:
@@ -154,19 +153,10 @@ def _parse_bounded_int(text: str) -> int:
 
 
 def _refuse_surrogates(value: Json) -> None:
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            try:
-                item.encode("utf-8")
-            except UnicodeEncodeError:
-                raise InvalidJson("a text holds a lone surrogate; send whole characters") from None
-        elif isinstance(item, dict):
-            stack.extend(item)
-            stack.extend(item.values())
-        elif isinstance(item, list):
-            stack.extend(item)
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InvalidJson("a text holds a lone surrogate; send whole characters") from None
 
 
 def _is_plain(value: Json) -> bool:
@@ -187,20 +177,6 @@ def _is_plain(value: Json) -> bool:
         elif isinstance(item, (list, tuple)):
             stack.extend(item)
     return True
-
-
-def _has_infinity(value: Json) -> bool:
-    """Whether a number in `value` is not finite: the encoder writes such a number as null."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, float) and not math.isfinite(item):
-            return True
-        if isinstance(item, Mapping):
-            stack.extend(item.values())
-        elif isinstance(item, (list, tuple)):
-            stack.extend(item)
-    return False
 
 
 def _write_value(value: Json) -> list[str]:
