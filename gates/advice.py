@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.need import Need, Who
 from foregate.schemas.plan import PlanInForce
@@ -76,7 +76,7 @@ def describe_call(facts: CallFacts) -> dict[str, Json]:
         "capabilities": {
             "irreversible": facts.irreversible,
             "external": facts.external,
-            **codec.dump(facts.capabilities),
+            **strict_json.dump(facts.capabilities),
         },
     }
 

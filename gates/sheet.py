@@ -14,7 +14,7 @@ from foregate.gates.plan_scope import (
     has_own_folder,
     is_exact_only,
 )
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.evidence_record import Origin
 from foregate.schemas.grant import Grant
@@ -48,7 +48,7 @@ def build_approval_request(
             {**describe_ask(ask), "plan_items": find_plan_items(ask.facts, turn, so_far, same_tool)} for ask in asks
         ],
         "plan": describe_plan(plan),
-        "grants": [codec.dump(grant) for ask in asks for grant in build_offered_grants(ask)],
+        "grants": [strict_json.dump(grant) for ask in asks for grant in build_offered_grants(ask)],
         "changed": list(changes),
     }
 

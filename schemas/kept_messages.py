@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.tool_call import RecordedCall
 
@@ -23,12 +23,12 @@ class KeptMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 def write_messages(messages: Sequence[Message]) -> bytes:
     """Return messages as they are kept."""
-    return strict_json.canonical([codec.dump(_build_kept(message)) for message in messages])
+    return strict_json.canonical([strict_json.dump(_build_kept(message)) for message in messages])
 
 
 def read_messages(data: bytes) -> list[Message]:
     """Return the messages that were kept, so that what is sent is what is in the log; raise InvalidJson for others."""
-    kept = codec.load(tuple[KeptMessage, ...], strict_json.parse(data.decode(), max_bytes=len(data) + 1))
+    kept = strict_json.load(tuple[KeptMessage, ...], strict_json.parse(data.decode(), max_bytes=len(data) + 1))
     return [Message(one.role, one.text, tuple(call.call for call in one.calls), one.call) for one in kept]
 
 

@@ -11,10 +11,15 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
+from msgspec import NODEFAULT, Struct
+from pydantic import BaseModel, ValidationError
 
 from foregate.schemas.errors import InvalidJson
 
@@ -231,3 +236,149 @@ _RECORDS = msgspec.json.Decoder()
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 _SURROGATES = re.compile(r"\\\\|\\u[dD][89abAB].{2}\\u[dD][c-fC-F].{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
 _BRACKET = re.compile(r"[\[\]{}]")
+
+
+Scalar = TypeVar("Scalar", str, int, bool)
+
+
+def get_text(value: Json, key: str, default: str | None = None) -> str:
+    """Return a text."""
+    return _get(value, key, str, default)
+
+
+def get_int(value: Json, key: str, default: int | None = None) -> int:
+    """Return an integer; true and false are none."""
+    return _get(value, key, int, default)
+
+
+def get_bool(value: Json, key: str, default: bool | None = None) -> bool:
+    """Return true or false."""
+    return _get(value, key, bool, default)
+
+
+def get_list(value: Json, key: str) -> Sequence[Json]:
+    """Return a list, an empty one where there is none."""
+    found = as_object(value).get(key)
+    if found is None:
+        return ()
+    if not isinstance(found, (list, tuple)):
+        raise InvalidJson(f"`{key}` is not a list")
+    return found
+
+
+def get_object(value: Json, key: str) -> Mapping[str, Json]:
+    """Return an object, an empty one where there is none."""
+    found = as_object(value).get(key)
+    return {} if found is None else as_object(found, key)
+
+
+def as_object(value: Json, name: str = "the value") -> Mapping[str, Json]:
+    """Return `value`, which must be an object; `name` is what the sentence calls it."""
+    if not isinstance(value, Mapping):
+        raise InvalidJson(f"`{name}` is not an object")
+    return value
+
+
+def as_texts(value: Json, name: str = "the value") -> tuple[str, ...]:
+    """Return the items of a list of texts; `name` is what the sentence calls it."""
+    if not isinstance(value, (list, tuple)):
+        raise InvalidJson(f"`{name}` is not a list of texts")
+    found = tuple(item for item in value if isinstance(item, str))
+    if len(found) < len(value):
+        raise InvalidJson(f"`{name}` is not a list of texts")
+    return found
+
+
+def _get(value: Json, key: str, kind: type[Scalar], default: Scalar | None) -> Scalar:
+    found = as_object(value).get(key)
+    if found is None and default is not None:
+        return default
+    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+        raise InvalidJson(f"`{key}` is missing" if found is None else f"`{key}` is not {_NAMES[kind]}")
+    return found
+
+
+_NAMES = {str: "a text", int: "an integer", bool: "true or false"}
+
+
+T = TypeVar("T")
+Writer = Callable[[Any], Json]
+
+
+def dump(value: Struct, *, exclude: frozenset[str] = frozenset()) -> dict[str, Json]:
+    """Return `value` as plain JSON values, without the fields named in `exclude`.
+
+    What equals its default is left out, whoever made it. (The library's own way compares identity, so that equal nouns
+    could differ in bytes.)
+    """
+    found: dict[str, Json] = {}
+    for name, key, default, write in _describe_fields(type(value)):
+        item = getattr(value, name)
+        if item is default or item == default or name in exclude:
+            continue
+        found[key] = item if write is None else write(item)
+    return found
+
+
+def load(noun: type[T], data: Json) -> T:
+    """Return the noun `data` describes; raise InvalidJson naming the first defect."""
+    try:
+        return msgspec.convert(data, noun, dec_hook=read_model)
+    except msgspec.ValidationError as error:
+        raise InvalidJson(f"not a {noun.__name__}: {error}") from None
+
+
+def read_model(kind: type, data: Json) -> Any:
+    """Read what a planner writes, which pydantic checks."""
+    if not issubclass(kind, BaseModel):
+        raise NotImplementedError(f"`{kind.__name__}` is no noun")
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+@cache
+def _describe_fields(noun: type[Struct]) -> tuple[tuple[str, str, Any, Writer | None], ...]:
+    """Return of each field its name, its key, its default (one that equals nothing where it has none), its writer."""
+    return tuple(
+        (field.name, field.encode_name, _find_default(field), _find_writer(field.type))
+        for field in msgspec.structs.fields(noun)
+    )
+
+
+def _find_default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default if field.default_factory is NODEFAULT else field.default_factory()
+
+
+@cache
+def _find_writer(kind: Any) -> Writer | None:
+    """Return what writes a value of a field's type, None where the value is JSON already."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return dump
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return attrgetter("_value_")  # `value` would be looked up by Python code
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return lambda item: item.model_dump(mode="json", exclude_defaults=True)
+    if kind in (str, int, bool, type(None)) or origin is Literal:
+        return None
+    if origin is tuple and inner[1:] == (...,):
+        return _write_each(_find_writer(inner[0]))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _write_every(_find_writer(inner[1]))
+    options = [option for option in inner if option is not type(None)]
+    return _write_optional(_find_writer(options[0])) if len(options) == 1 else msgspec.to_builtins
+
+
+def _write_each(inner: Writer | None) -> Writer:
+    return list if inner is None else lambda items: list(map(inner, items))
+
+
+def _write_every(inner: Writer | None) -> Writer:
+    return dict if inner is None else lambda items: {name: inner(item) for name, item in items.items()}
+
+
+def _write_optional(inner: Writer | None) -> Writer | None:
+    return None if inner is None else lambda item: None if item is None else inner(item)

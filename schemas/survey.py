@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import EvidenceSeen, Origin
 from foregate.schemas.resource import Resource, ResourceKind
@@ -80,7 +80,7 @@ class Survey(Struct, frozen=True, forbid_unknown_fields=True):
 
 def hash_surveys(surveys: tuple[Survey, ...]) -> str:
     """Return the SHA-256 over the recorded form of the surveys of one response: what answers are bound to."""
-    return strict_json.sha256(strict_json.encode_record([codec.dump(survey) for survey in surveys]))
+    return strict_json.sha256(strict_json.encode_record([strict_json.dump(survey) for survey in surveys]))
 
 
 def fingerprint(survey: Survey) -> str:

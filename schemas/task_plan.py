@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.strict_json import Json
 
 TaskStatus = Literal["pending", "running", "done", "failed", "skipped", "aborted", "paused"]
@@ -60,7 +60,7 @@ class TaskPlan(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def digest(self) -> str:
         """The SHA-256 over the recorded form: what a confirmation is bound to."""
-        return strict_json.digest(codec.dump(self))
+        return strict_json.digest(strict_json.dump(self))
 
 
 class PlanDefect(Struct, frozen=True):

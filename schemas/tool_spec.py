@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.resource import ResourceKind
@@ -70,4 +70,4 @@ def build_catalogue(specs: tuple[ToolSpec, ...] | list[ToolSpec]) -> dict[str, T
 
 def hash_catalogue(catalogue: Iterable[ToolSpec]) -> str:
     """Return the SHA-256 over the recorded form of a catalogue."""
-    return strict_json.digest([codec.dump(spec) for spec in catalogue])
+    return strict_json.digest([strict_json.dump(spec) for spec in catalogue])

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import RecordedCall, record_calls
@@ -55,13 +55,13 @@ def read_basis(turn: TurnBasis) -> dict[str, Any]:
 
 def export_turn(turn: Turn) -> Json:
     """Return the self-contained form of a turn, for judging in another process; calls with their arguments as sent."""
-    calls = [codec.dump(recorded) for recorded in record_calls(turn.calls)]
-    return {**codec.dump(turn, exclude=frozenset({"calls"})), "calls": calls}
+    calls = [strict_json.dump(recorded) for recorded in record_calls(turn.calls)]
+    return {**strict_json.dump(turn, exclude=frozenset({"calls"})), "calls": calls}
 
 
 def import_turn(data: Json) -> Turn:
     """Return the turn that an exported form describes; raise InvalidJson where it describes none."""
     if not isinstance(data, dict) or not isinstance(data.get("calls"), list):
         raise InvalidJson("not an exported turn: an object with `calls` is wanted")
-    calls = tuple(codec.load(RecordedCall, call).call for call in data["calls"])
-    return replace(codec.load(Turn, {**data, "calls": ()}), calls=calls)
+    calls = tuple(strict_json.load(RecordedCall, call).call for call in data["calls"])
+    return replace(strict_json.load(Turn, {**data, "calls": ()}), calls=calls)

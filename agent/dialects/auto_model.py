@@ -9,10 +9,10 @@ from foregate.agent.dialects.dialect_model import DialectFollower, DialectModel,
 from foregate.agent.dialects.text.dialect import Dialect
 from foregate.agent.session.thinking import strip_thoughts
 from foregate.schemas.errors import ToolsRefused
-from foregate.schemas.json_object import get_object
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Model
+from foregate.schemas.strict_json import get_object
 from foregate.schemas.tool_spec import ToolSpec
 
 

@@ -15,9 +15,9 @@ from foregate.schemas import strict_json
 from foregate.schemas.call_events import BeforeImage
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
-from foregate.schemas.json_object import get_text
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.resource import Resource, ResourceKind
+from foregate.schemas.strict_json import get_text
 from foregate.schemas.tool_result import Change
 from foregate.schemas.tool_source import Inverse
 

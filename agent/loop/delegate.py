@@ -13,8 +13,8 @@ from foregate.evidence.state.task import TaskState
 from foregate.policy.source.record import narrow_limits
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
-from foregate.schemas.json_object import get_list
 from foregate.schemas.session_events import PolicyChanged
+from foregate.schemas.strict_json import get_list
 
 
 async def run_child_task(session: Session, text: str, name: str = "") -> RunResult:

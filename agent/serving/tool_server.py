@@ -13,7 +13,7 @@ from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.loop.runner import take_step
 from foregate.agent.session.session import Session
 from foregate.agent.tools.remote.frames import Problem, Response
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.call_events import CallAnswered, OutcomeResolved, OutcomeUnknown, ToolFinished
 from foregate.schemas.errors import ForegateError, ModelError
 from foregate.schemas.event import Draft, Event
@@ -223,15 +223,15 @@ def build_response(id: str, body: Answer) -> Response:  # noqa: A002
     """Return the response an answer in the log is."""
     match body:
         case ToolFinished():
-            data = {key: value for key, value in codec.dump(body).items() if key in _RESULT}
+            data = {key: value for key, value in strict_json.dump(body).items() if key in _RESULT}
             failed = () if body.ok else (Problem(body.error or "tool_failed", body.content[:2000]),)
             return Response(id, body.ok, "finished", data, failed, body.duration)
         case CallAnswered():
-            remedy = codec.dump(body.remedy) if body.remedy is not None else None
-            observed = codec.dump(body.observed) if body.observed is not None else None
+            remedy = strict_json.dump(body.remedy) if body.remedy is not None else None
+            observed = strict_json.dump(body.observed) if body.observed is not None else None
             return Response(id, False, "refused", errors=(Problem(body.code, body.message, remedy, observed),))
         case OutcomeResolved(outcome="done"):
-            data = {key: value for key, value in codec.dump(body).items() if key in ("evidence", "changes")}
+            data = {key: value for key, value in strict_json.dump(body).items() if key in ("evidence", "changes")}
             return Response(id, True, "finished", {"ok": True, "content": "it took effect", **data})
         case OutcomeResolved():
             return build_refusal(id, "not_done", "it did not take effect")

@@ -33,7 +33,7 @@ from foregate.agent.tools.remote.frames import (
     parse_agent_frame,
 )
 from foregate.policy.elsewhere import Serving
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
@@ -69,7 +69,7 @@ class WebSocketServer:
     def __init__(self, enter: Enter, specs: Sequence[ToolSpec], token: str, policy: Serving) -> None:
         self._enter, self._policy = enter, policy
         self._token = sha256(f"Bearer {token}".encode()).digest()
-        tools = tuple(codec.dump(spec) for spec in specs)
+        tools = tuple(strict_json.dump(spec) for spec in specs)
         self._welcome = Welcome(VERSION, __version__, policy.max_message, tools)
         self._seats: dict[str, Seat] = {}
         self._connections: set[ServerConnection] = set()
@@ -221,7 +221,7 @@ class ServedConnection:
                 case Look():
                     asked = enumerate(frame.calls[: self._policy.max_waiting])
                     calls = [ToolCall.parse(one.tool, one.arguments, id=str(place)) for place, one in asked]
-                    surveys = tuple(codec.dump(survey) for survey in server.survey_calls(calls))
+                    surveys = tuple(strict_json.dump(survey) for survey in server.survey_calls(calls))
                     await self.send(Seen(frame.id, surveys))
         except ConnectionClosed:
             pass  # what was done is in the log, and is answered when the agent asks again

@@ -11,7 +11,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import Origin
-from foregate.schemas.json_object import get_text
+from foregate.schemas.strict_json import get_text
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_source import RunContext, ToolSource

@@ -17,7 +17,7 @@ from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.policy.risk.protection import find_protection, is_beneath
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.effect import Effect, worse_of
 from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.resource import Resource, ResourceKind
@@ -92,7 +92,7 @@ class Surveyor:
         bound = self._policy.files.max_survey
         size = estimate_size(found)
         if size > bound // 2:
-            size = len(strict_json.canonical(codec.dump(found)))
+            size = len(strict_json.canonical(strict_json.dump(found)))
         if size > bound:
             why = f"the call names too much to be looked at ({size} of {bound} bytes); split it into smaller calls"
             return Survey(call.id, declared_effect=declared, problem=why)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from foregate.schemas.json_object import get_int
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_int
 
 
 def get_count(arguments: Mapping[str, Json], key: str, default: int | None = None) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from foregate.agent.workspace.workspace import Workspace, build_refusal_error, get_kind
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.protocols import Blobs
 
@@ -148,7 +148,7 @@ def build_image(workspace: Workspace, path: str, limit: int, put: Callable[[byte
         elif entry.kind == "link":
             digest = put(workspace.read_link(entry.path))
         entries.append(ImageEntry(entry.path[cut:], entry.kind, entry.mode, digest))
-    return strict_json.canonical(codec.dump(DirectoryImage(workspace.look(path).mode, tuple(entries))))
+    return strict_json.canonical(strict_json.dump(DirectoryImage(workspace.look(path).mode, tuple(entries))))
 
 
 def restore_image(workspace: Workspace, path: str, data: bytes, blobs: Blobs) -> None:
@@ -173,7 +173,7 @@ def restore_image(workspace: Workspace, path: str, data: bytes, blobs: Blobs) ->
 
 def read_image(data: bytes) -> DirectoryImage:
     """Return what the bytes of an image say."""
-    return codec.load(DirectoryImage, strict_json.parse(data.decode(), max_bytes=len(data) + 1))
+    return strict_json.load(DirectoryImage, strict_json.parse(data.decode(), max_bytes=len(data) + 1))
 
 
 def list_hashes(data: bytes) -> list[str]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from foregate.schemas.json_object import as_texts, get_list, get_object, get_text
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_texts, get_list, get_object, get_text
 from guarding.task import Task
 
 

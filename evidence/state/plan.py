@@ -19,10 +19,10 @@ from foregate.schemas.call_events import (
 )
 from foregate.schemas.effect import Effect
 from foregate.schemas.event import Event
-from foregate.schemas.json_object import get_text
 from foregate.schemas.judging_events import NeedAnswered
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.strict_json import get_text
 from foregate.schemas.task_events import TaskEnded
 from foregate.schemas.task_plan import PlanTask, TaskCallResult, TaskPlan, TaskResult, TaskStatus
 from foregate.schemas.tool_call import ToolCall

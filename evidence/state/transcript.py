@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from foregate.evidence.state.dataflow import Dataflow
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.call_events import (
     CallAnswered,
     EffectUndone,
@@ -86,10 +86,10 @@ def format_refusal(body: CallAnswered) -> str:
     """Return the answer to a call that did not run: why, what would cure it, and what the cure already showed."""
     said: dict[str, Json] = {"ruling": body.ruling, "code": body.code, "message": body.message}
     if body.remedy is not None:
-        said["remedy"] = codec.dump(body.remedy)
+        said["remedy"] = strict_json.dump(body.remedy)
     answer: dict[str, Json] = {"ok": False, "foregate": {key: value for key, value in said.items() if value}}
     if body.observed is not None:
-        answer["observed"] = codec.dump(body.observed)
+        answer["observed"] = strict_json.dump(body.observed)
     return format_object(answer)
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.policy.risk.protection import find_protection
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.resource import ResourceKind
@@ -77,7 +77,7 @@ def _compare_sizes(survey: Survey, before: Policy, after: Policy) -> str:
     if old.max_entries != new.max_entries and folders:
         return "files.max_entries"
     if old.max_survey != new.max_survey:
-        size = len(strict_json.canonical(codec.dump(survey)))
+        size = len(strict_json.canonical(strict_json.dump(survey)))
         if survey.problem or size > min(old.max_survey, new.max_survey):
             return "files.max_survey"
     return ""

@@ -11,8 +11,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import LoadedPolicy, default_data, layer_policy, restore_layer
 from foregate.policy.source.strict_yaml import Data
-from foregate.schemas.json_object import as_object, as_texts, get_int, get_list, get_object
-from foregate.schemas.strict_json import Json, scrub
+from foregate.schemas.strict_json import Json, as_object, as_texts, get_int, get_list, get_object, scrub
 
 _PARENT = "what its parent task had left"
 _GUARD = " and Foregate's own files"

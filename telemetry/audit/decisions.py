@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.codes import CODES
 from foregate.schemas.decision import CallRuling, Mode, Severity
 from foregate.schemas.errors import UsageError
@@ -51,7 +51,7 @@ class DecisionPoint(Struct, frozen=True):
 
     def to_json(self) -> Json:
         """Return the row as JSON values, every column present."""
-        return codec.dump(self)
+        return strict_json.dump(self)
 
 
 def read_decisions(events: Iterable[Event]) -> Iterator[DecisionPoint]:

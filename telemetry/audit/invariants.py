@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.call_events import (
     CallAnswered,
     EffectUndone,
@@ -202,7 +202,7 @@ class InvariantChecker:
         if (body.early, body.look is not None) != (call in self._early, call in self._seen):
             yield "no_look", f"`{call}` says of an early look where it begins, or where it ends, and not both"
         if call in self._early or call in self._seen:
-            showed = strict_json.sha256(strict_json.encode_record(codec.dump(body, exclude=_OWN)))
+            showed = strict_json.sha256(strict_json.encode_record(strict_json.dump(body, exclude=_OWN)))
             if (self._seen.pop(call, None) or showed) != showed:
                 yield "no_look", f"`{call}` is answered with something else than the look it is answered from showed"
             if (early := self._early.pop(call, None)) is not None:

@@ -13,12 +13,11 @@ from foregate.schemas.decision import Decision
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import Kind
-from foregate.schemas.json_object import get_list, get_object, get_text
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import Usage
 from foregate.schemas.session_events import PolicyChanged, SessionStarted
 from foregate.schemas.standing import Standing
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_list, get_object, get_text
 from foregate.schemas.task_events import TaskStarted
 
 KINDS: tuple[Kind, ...] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.decision import Decision
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import FORMAT, Event
@@ -162,9 +162,9 @@ def _build_decision(decision: Decision, content: bool) -> dict[str, Json]:
     row = atif_events.dump_sorted(decision)
     if content:
         return row
-    row["rulings"] = [codec.dump(ruling) for ruling in decision.rulings]
+    row["rulings"] = [strict_json.dump(ruling) for ruling in decision.rulings]
     if decision.consequence is not None:
-        row["consequence"] = codec.dump(decision.consequence)
+        row["consequence"] = strict_json.dump(decision.consequence)
     return {name: row[name] for name in _BARE_DECISION if name in row}
 
 

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import Event
-from foregate.schemas.json_object import as_object, get_int, get_list, get_object, get_text
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_object, get_int, get_list, get_object, get_text
 
 MESSAGES = {"session_started": "system", "user_message": "text", "task_paused": "question"}
 """Per kind the field that is the step's message; `task_paused` has it only when it asks something."""
@@ -28,7 +27,7 @@ OFFERED = ("name", "description", "parameters")
 
 def dump_sorted(noun: Struct) -> dict[str, Json]:
     """Return a noun as the log holds it, its keys in the order of their names."""
-    found: dict[str, Json] = msgspec.to_builtins(codec.dump(noun), order="deterministic")
+    found: dict[str, Json] = msgspec.to_builtins(strict_json.dump(noun), order="deterministic")
     return found
 
 

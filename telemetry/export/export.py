@@ -10,10 +10,9 @@ from typing import Literal
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError, ModelError, TamperedLog
 from foregate.schemas.event import Event
-from foregate.schemas.json_object import as_texts, get_list, get_object
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.session_events import PolicyChanged, SessionStarted
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_texts, get_list, get_object
 from foregate.telemetry.audit.readable import Readable
 from foregate.telemetry.export import atif, fine_tuning, sao
 from foregate.telemetry.export.bare import TextRemover

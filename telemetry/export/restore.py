@@ -9,8 +9,7 @@ from msgspec import Struct
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
 from foregate.schemas.event import FORMAT, GENESIS, Event
-from foregate.schemas.json_object import as_object, get_int, get_list, get_object, get_text
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_object, get_int, get_list, get_object, get_text
 from foregate.telemetry.audit.rebuild_turn import RecordedTurn, read_judged_turns
 from foregate.telemetry.export import atif_events
 from foregate.telemetry.export.atif import LAYOUT

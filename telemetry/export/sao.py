@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.chat_format import WireNames
-from foregate.schemas.json_object import get_list, get_text
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_list, get_text
 from foregate.telemetry.export import chat
 from foregate.telemetry.export.atif_events import dump_sorted
 from foregate.telemetry.export.states import SentRequest
@@ -48,8 +47,8 @@ def build_rows(
             "done": done,
             "status": task.status if done else None,
             "verdicts": [_build_verdict(id_, made) for id_, made in zip(wire, step.actions, strict=True)],
-            "decisions": [_drop_empty(codec.dump(point)) for point in step.decisions],
-            "answers": [_drop_empty(codec.dump(given)) for given in step.answers],
+            "decisions": [_drop_empty(strict_json.dump(point)) for point in step.decisions],
+            "answers": [_drop_empty(strict_json.dump(given)) for given in step.answers],
             "usage": {"input_tokens": step.usage.input_tokens, "output_tokens": step.usage.output_tokens},
             "finish_reason": step.finish_reason,
         }

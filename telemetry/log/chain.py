@@ -9,7 +9,7 @@ from typing import get_args
 import msgspec
 from msgspec.structs import replace
 
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, TamperedLog
 from foregate.schemas.event import FORMAT, GENESIS, Actor, Body, Draft, Event
 from foregate.schemas.event_body import KINDS, Kind, get_kind
@@ -29,7 +29,7 @@ def build_header(event: Event) -> dict[str, Json]:
         "actor": event.actor,
         "policy": event.policy,
         "prev": event.prev,
-        "body": codec.dump(event.body),
+        "body": strict_json.dump(event.body),
     }
 
 
@@ -102,7 +102,7 @@ _LINES, _NAMED = msgspec.json.Decoder(_Line), msgspec.json.Decoder(_Named)
 @cache
 def _get_decoder(kind: Kind) -> msgspec.json.Decoder[Body]:
     known: dict[Kind, type[Body]] = {get_kind(body): body for body in get_args(Body)}
-    return msgspec.json.Decoder(known[kind], dec_hook=codec.read_model)
+    return msgspec.json.Decoder(known[kind], dec_hook=strict_json.read_model)
 
 
 def _names_kind(body: msgspec.Raw) -> bool:
@@ -130,7 +130,7 @@ def read_event(content: Json, hash: str) -> Event:  # noqa: A002
             raise ValueError("Object contains unknown field `kind` - at `$.body`")
         tagged = {**header, "body": {**body, "kind": line.kind} if isinstance(body, Mapping) else body, "hash": hash}
         del tagged["kind"]
-        return msgspec.convert(tagged, Event, dec_hook=codec.read_model)
+        return msgspec.convert(tagged, Event, dec_hook=strict_json.read_model)
     except (msgspec.ValidationError, ValueError) as error:
         raise defect(f"its {content['kind']} cannot be read: {error}{_describe_writer(content)}") from None
 

@@ -14,11 +14,10 @@ from foregate.agent.tools.tool import Tool
 from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
-from foregate.schemas.json_object import get_text
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.resource import Resource, ResourceKind
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import Change, ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec

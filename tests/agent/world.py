@@ -22,10 +22,9 @@ from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
-from foregate.schemas.json_object import get_text
 from foregate.schemas.protocols import Model, Person
 from foregate.schemas.resource import Resource, ResourceKind
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import Change, ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec

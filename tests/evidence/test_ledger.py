@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.evidence.ledger import REMEMBERED, Ledger
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
 from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.tool_result import Change
@@ -141,8 +141,8 @@ def test_the_ledger_is_a_fold_over_what_the_log_stores(notes: list[tuple[list[Ev
     direct, stored = Ledger(), Ledger()
     for seq, (records, changes) in enumerate(notes, start=1):
         direct.record_evidence(seq, records, changes)
-        again = [codec.load(EvidenceRecord, codec.dump(record)) for record in records]
-        stored.record_evidence(seq, again, [codec.load(Change, codec.dump(change)) for change in changes])
+        again = [strict_json.load(EvidenceRecord, strict_json.dump(record)) for record in records]
+        stored.record_evidence(seq, again, [strict_json.load(Change, strict_json.dump(change)) for change in changes])
         for record in records:
             assert any(seen.seq == seq and seen.kind is record.kind for seen in direct.newest_records(record.resource))
     assert direct.resources() == stored.resources()

@@ -15,7 +15,7 @@ from foregate import Agent
 from foregate.agent.planning.format.configuration import load_configuration
 from foregate.agent.testing.model import ScriptedModel, says
 from foregate.cli.terminal.screen import Screen
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Event
 from foregate.schemas.session_events import PolicyChanged, SessionStarted
@@ -157,7 +157,9 @@ async def test_a_look_is_taken_early_where_the_configuration_says_so_and_is_show
     ):
         (await agent.open()).subscribe(heard)
         assert (await agent.run("what does a.txt say?")).text == "It says teh cat."
-        bodies = [codec.dump(event.body) | {"kind": event.kind} for event in await where["log"].read(agent.session)]
+        bodies = [
+            strict_json.dump(event.body) | {"kind": event.kind} for event in await where["log"].read(agent.session)
+        ]
     marks = [(body["kind"], "early" in body, "look" in body) for body in bodies]
     assert [mark for mark in marks if mark[1] or mark[2]] == [
         ("turn_judged", True, False),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.decision import CallRuling, Decision
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import InvalidJson
@@ -30,22 +30,24 @@ DECISIONS = st.builds(
 
 @given(DECISIONS)
 def test_reading_what_was_written_gives_the_noun_back(decision: Decision) -> None:
-    assert codec.load(Decision, codec.dump(decision)) == decision
+    assert strict_json.load(Decision, strict_json.dump(decision)) == decision
 
 
 def test_a_default_is_left_out_whoever_made_the_equal_value() -> None:
     built = "".join(["en", "force"])
-    assert codec.dump(Decision("plan", "plan_passed", mode=built)) == {"gate": "plan", "code": "plan_passed"}  # type: ignore[arg-type]
+    assert strict_json.dump(Decision("plan", "plan_passed", mode=built)) == {"gate": "plan", "code": "plan_passed"}  # type: ignore[arg-type]
 
 
 def test_what_a_planner_wrote_is_read_back_with_the_plan_it_belongs_to() -> None:
     criterion = Criterion(text="it is there", check="file_exists", target="a.txt", expected=None)
     item = ScopeItem(Effect.EDIT, ResourceKind.FILE, "a.txt")
     plan = PlanInForce(1, "the goal", (item,), criteria=(criterion,))
-    assert codec.load(PlanInForce, codec.dump(plan)) == plan
+    assert strict_json.load(PlanInForce, strict_json.dump(plan)) == plan
 
 
 def test_a_field_of_a_wrong_type_is_one_sentence_with_its_place() -> None:
     with pytest.raises(InvalidJson, match=r"not a Decision: .*rulings\[0\]\.call") as caught:
-        codec.load(Decision, {"gate": "g", "code": "c", "rulings": [{"call": 3, "standing": "hold", "code": "x"}]})
+        strict_json.load(
+            Decision, {"gate": "g", "code": "c", "rulings": [{"call": 3, "standing": "hold", "code": "x"}]}
+        )
     assert "\n" not in str(caught.value)

@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
@@ -19,8 +19,8 @@ CALL = ToolCall.parse("read_file", '{"path": "notes.txt"}', wire_id="w1")
 
 def recorded(response: ModelResponse) -> ModelResponse:
     """Return a response as the log gives it back."""
-    line = json.dumps(codec.dump(ModelResponded.of(response)))
-    return codec.load(ModelResponded, {**json.loads(line), "kind": "model_response"}).response
+    line = json.dumps(strict_json.dump(ModelResponded.of(response)))
+    return strict_json.load(ModelResponded, {**json.loads(line), "kind": "model_response"}).response
 
 
 def test_the_stamped_response_is_what_reading_its_recorded_form_gives() -> None:

@@ -11,9 +11,8 @@ from foregate.agent.dialects.json.brackets import find_json_end
 from foregate.evidence.state.placeholders import find_steps
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.json_object import get_list
 from foregate.schemas.order import Block, BlockKind
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_list
 from foregate.schemas.tool_call import ToolCall
 
 NAMES = ("tool", "tool_name", "name")

@@ -8,8 +8,7 @@ from msgspec import Struct, field
 
 from foregate.agent.dialects.tags.command_words import UnreadableTag
 from foregate.agent.dialects.tags.parameters import Element, Shape, build_shape, read_list, read_value
-from foregate.schemas.json_object import as_texts, get_list, get_object
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_texts, get_list, get_object
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 

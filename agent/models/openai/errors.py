@@ -11,8 +11,7 @@ from foregate.agent.models.openai.endpoint import Endpoint
 from foregate.agent.models.openai.retry import Transient, read_retry_after
 from foregate.agent.models.openai.wire import LIMITS
 from foregate.schemas.errors import ModelError, ToolsRefused
-from foregate.schemas.json_object import get_object, get_text
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_object, get_text
 
 if TYPE_CHECKING:
     from openai import APIConnectionError, APIError, APIStatusError

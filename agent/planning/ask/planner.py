@@ -19,10 +19,9 @@ from foregate.agent.planning.format.validator import validate_reading
 from foregate.agent.planning.format.wire import NAME, build_wire_schema, parse_wire_plan
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
-from foregate.schemas import codec, strict_json
-from foregate.schemas.json_object import get_text
+from foregate.schemas import strict_json
 from foregate.schemas.protocols import Model
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.task_plan import PlanDefect, TaskPlan
 from foregate.schemas.tool_call import ToolCall
 
@@ -126,7 +125,7 @@ def build_plan_request(
         "tools": describe_tools(session),
         "workspace": files,
     }
-    told = [codec.dump(defect) for defect in defects if defect.field != MODEL]
+    told = [strict_json.dump(defect) for defect in defects if defect.field != MODEL]
     if told:
         request["defects"] = told[:_MOST_DEFECTS]
         request["before"] = before[:_LONGEST]
@@ -155,7 +154,7 @@ async def ask_for_plan(
         configuration.models.planning,
         Question(GATE, number, prompt, request, *form),
         lambda text: Conclusion(reading=reader(text, query=query, catalogue=session.catalogue)),
-        lambda found: codec.dump(found.plan) if found.plan is not None else None,
+        lambda found: strict_json.dump(found.plan) if found.plan is not None else None,
     )
     reading = found.reading or Reading(None, (), found.defects)
     return replace(reading, notes=(*reading.notes, *found.notes)), text

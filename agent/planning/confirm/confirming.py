@@ -11,7 +11,7 @@ from foregate.agent.planning.confirm.outlook import CallPreview, PlanPreview
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState, StepState
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.event import Draft
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised
 from foregate.schemas.need import Answer, Need
@@ -47,7 +47,7 @@ def build_plan_need(state: PlanState, looked: PlanPreview, edited: Planning, *, 
     request: dict[str, Json] = {
         "question": f"Run this plan of {len(state.steps)} tasks?",
         "answers": list(ANSWERS),
-        "plan": codec.dump(state.current_plan),
+        "plan": strict_json.dump(state.current_plan),
         "digest": state.digest,
         "number": state.number,
         "most": most,
@@ -66,7 +66,7 @@ def build_task_need(state: PlanState, task: PlanTask, looked: PlanPreview) -> Ne
     request: dict[str, Json] = {
         "question": f"Run task {task.id}?",
         "answers": ["yes", "no"],
-        "task": codec.dump(task),
+        "task": strict_json.dump(task),
         "calls": [describe_call(call) for call in looked.of(task.id)],
     }
     return Need(GATE, "person", f"task:{task.id}", (), (state.digest,), request)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from foregate.schemas.json_object import get_object
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_object
 from foregate.schemas.tool_spec import Catalogue
 
 TOOLS: Mapping[str, str] = {

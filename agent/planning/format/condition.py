@@ -21,8 +21,7 @@ from typing import TypeGuard, get_args
 
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.source.strict_yaml import escape_text
-from foregate.schemas.json_object import as_object, get_int, get_list, get_text
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_object, get_int, get_list, get_text
 from foregate.schemas.task_plan import TaskResult, TaskStatus
 
 MATCHERS = ("status", "exit_code", "output_contains", "line", "lines_at_least")

@@ -14,8 +14,7 @@ from foregate.gates.schema_check import SchemaCheck
 from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
-from foregate.schemas.json_object import get_object
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_object
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_spec import Catalogue, ToolSpec
 

@@ -21,10 +21,9 @@ from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import CallState, PlanState, StepState
 from foregate.evidence.state.tokens import estimate_tokens
 from foregate.evidence.state.truncate import truncate_text
-from foregate.schemas import codec, strict_json
-from foregate.schemas.json_object import get_text
+from foregate.schemas import strict_json
 from foregate.schemas.protocols import Model
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.task_plan import PlanDefect, PlannedCall
 from foregate.schemas.tool_result import ToolResult
 
@@ -80,7 +79,7 @@ async def ask_until_usable(
     for number in range(1, configuration.planning.planning_tries + 1):
         request = build_results_request(session, state, configuration, report, left)
         if defects:
-            request["defects"] = [codec.dump(defect) for defect in defects]
+            request["defects"] = [strict_json.dump(defect) for defect in defects]
             request["before"] = before[:_BEFORE]
         said, before = await ask_for_answer(session, model, configuration.models.planning, request, number, left)
         if said.reading is None and not said.defects:
@@ -106,7 +105,7 @@ async def ask_for_answer(
     prompt = f"{RESULTS}\n{RESULTS_AGAIN}" if number > 1 else RESULTS
 
     def keep_answer(found: Conclusion) -> dict[str, Json] | None:
-        plan = codec.dump(found.plan) if found.plan is not None else None
+        plan = strict_json.dump(found.plan) if found.plan is not None else None
         return None if found.wrong else {"answer": found.answer or None, "plan": plan}
 
     return await ask_model(

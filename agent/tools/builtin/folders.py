@@ -18,9 +18,8 @@ from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
-from foregate.schemas.json_object import get_bool, get_text
 from foregate.schemas.resource import Resource, ResourceKind
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_bool, get_text
 from foregate.schemas.tool_result import Change, ToolResult
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec
 

@@ -19,9 +19,8 @@ from foregate.schemas.capabilities import OBSERVER
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin, Trust
-from foregate.schemas.json_object import get_text
 from foregate.schemas.resource import Resource, ResourceKind
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_spec import ToolSpec
 

@@ -13,8 +13,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
-from foregate.schemas.json_object import as_texts
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_texts
 from foregate.schemas.tool_result import ToolResult
 
 Sign = tuple[str, str, Sequence[str]]

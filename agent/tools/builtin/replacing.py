@@ -17,9 +17,8 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.json_object import as_texts, get_bool, get_text
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_texts, get_bool, get_text
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_source import FileChange
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec

@@ -16,8 +16,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.json_object import as_object, get_list
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_object, get_list
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.visible import make_visible
 

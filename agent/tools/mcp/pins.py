@@ -9,10 +9,9 @@ from msgspec import Struct
 
 from foregate.agent.tools.mcp.definition import Definition, compute_hash
 from foregate.agent.workspace.json_file import LockedJsonFile
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
-from foregate.schemas.json_object import as_object, get_int
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_object, get_int
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of the file at most."""
@@ -45,7 +44,9 @@ class Pins:
             for definition in definitions:
                 pin = Pin(definition.hash, definition.content, definition.launch, at)
                 servers.setdefault(definition.server, {})[definition.name] = pin
-            dumped = {name: {tool: codec.dump(pin) for tool, pin in pins.items()} for name, pins in servers.items()}
+            dumped = {
+                name: {tool: strict_json.dump(pin) for tool, pin in pins.items()} for name, pins in servers.items()
+            }
             self._file.replace(strict_json.canonical({"version": 1, "servers": dumped}))
 
     def _all(self) -> dict[str, dict[str, Pin]]:
@@ -56,7 +57,7 @@ class Pins:
             if get_int(content, "version") != 1:
                 raise InvalidJson("it is of another version")
             servers = {
-                server: {tool: codec.load(Pin, pin) for tool, pin in as_object(pins, server).items()}
+                server: {tool: strict_json.load(Pin, pin) for tool, pin in as_object(pins, server).items()}
                 for server, pins in as_object(as_object(content).get("servers"), "servers").items()
             }
         except InvalidJson as error:

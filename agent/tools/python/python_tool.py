@@ -22,9 +22,8 @@ from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError
 from foregate.schemas.evidence_record import Origin
-from foregate.schemas.json_object import as_object
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_object
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_source import Inverse
 from foregate.schemas.tool_spec import TargetParameter, ToolSpec

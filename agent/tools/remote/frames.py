@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import NODEFAULT, Struct
 
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
 
@@ -130,7 +130,9 @@ FromRuntime = Welcome | Attached | Seen | Response | Refused
 def encode_frame(frame: Frame) -> str:
     """Return a message as text, with every field of its kind: who reads it need not know what is left out."""
     unset = {one.encode_name: one.default for one in msgspec.structs.fields(frame) if one.default is not NODEFAULT}
-    return strict_json.encode_record({"type": type(frame).__name__.lower(), **unset, **codec.dump(frame)}).decode()
+    return strict_json.encode_record(
+        {"type": type(frame).__name__.lower(), **unset, **strict_json.dump(frame)}
+    ).decode()
 
 
 def parse_agent_frame(message: str | bytes, bound: int) -> FromAgent:

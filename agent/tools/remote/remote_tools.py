@@ -14,7 +14,7 @@ from foregate.agent.tools.remote.connection import RuntimeConnection
 from foregate.agent.tools.remote.frames import CallToSurvey, Look, Problem, Recall, Request, Response, Seen, Welcome
 from foregate.agent.tools.tool_source import BaseToolSource
 from foregate.gates.schema_check import SchemaCheck
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
 from foregate.schemas.evidence_record import EvidenceRecord, Origin
 from foregate.schemas.strict_json import Json
@@ -145,7 +145,7 @@ def build_specs(welcome: Welcome | None, connection: RuntimeConnection) -> dict[
     found: dict[str, ToolSpec] = {}
     for data in tools:
         try:
-            spec = codec.load(ToolSpec, data)
+            spec = strict_json.load(ToolSpec, data)
             SchemaCheck(spec.parameters, closed=False)
         except Exception as error:  # a schema can be wrong in more ways than its library names
             why = strict_json.scrub(str(error)).partition("\n")[0][:200]
@@ -161,7 +161,7 @@ def build_specs(welcome: Welcome | None, connection: RuntimeConnection) -> dict[
 def parse_survey(data: Mapping[str, Json]) -> Survey:
     """Return what a runtime says it found; what cannot be read is a problem, which holds the call."""
     try:
-        found = codec.load(Survey, data)
+        found = strict_json.load(Survey, data)
     except (InvalidJson, ValueError):
         return Survey("", problem="the runtime's look at this cannot be read")
     names = (*(r.id for r in found.resources), *(found.command.argv if found.command else ()))
@@ -175,7 +175,7 @@ def build_result(response: Response) -> ToolResult:
     """Return what a runtime answers as a result: its words are external, and it charges nothing."""
     if response.state == "finished":
         try:
-            result = codec.load(ToolResult, response.data or {})
+            result = strict_json.load(ToolResult, response.data or {})
         except (InvalidJson, ValueError):
             return ToolResult(False, "the runtime's answer cannot be read", error="runtime_answer", unknown=True)
         evidence = tuple(mark_external(record) for record in result.evidence if len(record.resource.id) <= _ID)[

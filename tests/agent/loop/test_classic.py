@@ -10,7 +10,7 @@ from foregate.agent.testing.model import answers, calls, says
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import judge_any_turn
 from foregate.policy.source.load import load_policy_layers, resolve_policy_file
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.judging_events import NeedRaised, TurnJudged
@@ -45,7 +45,10 @@ async def judged_again(session: Session, events: list[Event]) -> None:
         for turn in read_judged_turns(events):
             again = judge_any_turn(turn.turn, session.policy, bench)
             assert isinstance(again, Judgement)
-            yield strict_json.encode_record(codec.dump(again)), strict_json.encode_record(codec.dump(turn.judgement))
+            yield (
+                strict_json.encode_record(strict_json.dump(again)),
+                strict_json.encode_record(strict_json.dump(turn.judgement)),
+            )
 
     pairs = list(each())
     assert pairs

@@ -15,7 +15,7 @@ from foregate.evidence.state.session import SessionState
 from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
 from foregate.policy.source.record import restore_policy
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Judgement
@@ -78,7 +78,7 @@ def judged_again(events: list[Event]) -> None:
         again = build_prelude(restore_policy(turn.in_force.policy), build_catalogue(turn.in_force.catalogue or ()))
         judgement = judge(turn.turn, again, again.facts(turn.turn))
         assert isinstance(judgement, Judgement)
-        assert codec.dump(judgement) == codec.dump(turn.judgement)
+        assert strict_json.dump(judgement) == strict_json.dump(turn.judgement)
 
 
 @settings(max_examples=250)

@@ -14,7 +14,7 @@ from typing import Any
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import judge_any_turn
 from foregate.policy.policy import Policy
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.tool_spec import ToolSpec, build_catalogue
 from foregate.schemas.turn_record import import_turn
@@ -32,9 +32,9 @@ def main() -> None:
     cases = []
     for line in LINES:
         policy = Policy.model_validate_json(json.dumps(line["policy"]))
-        catalogue = build_catalogue([codec.load(ToolSpec, spec) for spec in line["catalogue"]])
+        catalogue = build_catalogue([strict_json.load(ToolSpec, spec) for spec in line["catalogue"]])
         cases.append((import_turn(line["turn"]), policy, build_prelude(policy, catalogue)))
-    codec.dump(Judgement((), ()))
+    strict_json.dump(Judgement((), ()))
     for module, names in (
         (builtins, ("open",)),
         (os, ("open", "stat", "listdir", "urandom", "getenv")),
@@ -47,7 +47,7 @@ def main() -> None:
     for turn, policy, bench in cases:
         judgement = judge_any_turn(turn, policy, bench)
         assert isinstance(judgement, Judgement), "a recorded answer was not found"
-        sys.stdout.write(strict_json.encode_record(codec.dump(judgement)).decode() + "\n")
+        sys.stdout.write(strict_json.encode_record(strict_json.dump(judgement)).decode() + "\n")
 
 
 main()

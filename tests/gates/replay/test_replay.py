@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.codes import CODES
 from foregate.schemas.event import Event
 from foregate.schemas.judging_events import NeedRaised, TurnJudged
@@ -60,10 +60,10 @@ async def exported() -> tuple[list[str], list[str]]:
             content = {
                 "turn": export_turn(turn.turn),
                 "policy": turn.in_force.policy,
-                "catalogue": [codec.dump(spec) for spec in turn.in_force.catalogue or ()],
+                "catalogue": [strict_json.dump(spec) for spec in turn.in_force.catalogue or ()],
             }
             lines.append(json.dumps(content))
-            expected.append(strict_json.encode_record(codec.dump(turn.judgement)).decode())
+            expected.append(strict_json.encode_record(strict_json.dump(turn.judgement)).decode())
     return lines, expected
 
 
@@ -82,4 +82,6 @@ async def test_a_judged_turn_takes_at_most_four_kilobytes_and_one_more_per_furth
         for event in await events_of(story):
             if isinstance(event.body, TurnJudged):
                 calls = max(1, len(event.body.judgement.verdicts))
-                assert len(strict_json.encode_record(codec.dump(event.body))) <= min(4096 + 1024 * (calls - 1), 16384)
+                assert len(strict_json.encode_record(strict_json.dump(event.body))) <= min(
+                    4096 + 1024 * (calls - 1), 16384
+                )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.policy.policy import Policy
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import KINDS
@@ -83,7 +83,10 @@ def test_what_tools_showed_and_the_model_reasoned_is_masked_and_nothing_that_is_
     kind: str,
 ) -> None:
     draft = Draft(body_of(kind, Same(KEY)), "tool")
-    before, after = dict(texts(codec.dump(draft.body))), dict(texts(codec.dump(mask_draft(draft, PATTERNS).body)))
+    before, after = (
+        dict(texts(strict_json.dump(draft.body))),
+        dict(texts(strict_json.dump(mask_draft(draft, PATTERNS).body))),
+    )
     assert {path for path, text in before.items() if after[path] != text} == MASKED.get(kind, set())
     assert all(after[path] == MARK for path in MASKED.get(kind, ()))
 

@@ -12,10 +12,9 @@ from foregate.cli.terminal.pipe import InputLine, Pipe
 from foregate.cli.terminal.scripting import format_event_line, to_json_line
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
-from foregate.schemas.json_object import as_texts
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_texts
 
 if TYPE_CHECKING:
     from foregate.agent.effects.preview import Preview

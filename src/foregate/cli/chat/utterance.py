@@ -10,7 +10,7 @@ from msgspec import Struct
 from foregate.cli.chat.slash import is_command
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson
-from foregate.schemas.json_object import as_object
+from foregate.schemas.strict_json import as_object
 
 KEYS: Mapping[str, Mapping[str, str]] = {
     "approval": {"y": "yes", "yes": "yes", "a": "grant", "n": "no", "no": "no"},

@@ -60,7 +60,7 @@ def show(
     from foregate.assembly.home import find_session
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.timeline import ASIDE, format_aside, format_decision
-    from foregate.schemas import codec
+    from foregate.schemas import strict_json
     from foregate.telemetry.audit.decisions import filter_decisions, read_decisions
     from foregate.telemetry.audit.replay_notes import build_session_notes
 
@@ -70,7 +70,7 @@ def show(
         if notes:
             found = build_session_notes(log.events(name))
             if as_json:
-                typer.echo(to_json_line([codec.dump(note) for note in found]))
+                typer.echo(to_json_line([strict_json.dump(note) for note in found]))
             for note in () if as_json else found:
                 typer.echo(_make_plain(f"{note.category:<18} {'blocking' if note.blocking else '':<8} {note.summary}"))
             return
@@ -103,7 +103,7 @@ def verify(
     from foregate.assembly.home import find_session
     from foregate.cli.terminal.exit_codes import NOT_VERIFIED
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.schemas import codec
+    from foregate.schemas import strict_json
     from foregate.telemetry.audit.verify import parse_head, verify_session
 
     kept = parse_head(head) if head else None
@@ -111,7 +111,9 @@ def verify(
         name = run_async(find_session(log, session))
         found = verify_session(log, name, kept)
     if as_json:
-        typer.echo(to_json_line({"ok": found.ok, "proven": found.proven, "head": found.head, **codec.dump(found)}))
+        typer.echo(
+            to_json_line({"ok": found.ok, "proven": found.proven, "head": found.head, **strict_json.dump(found)})
+        )
     else:
         typer.echo(_make_plain(found.sentence))
         typer.echo(f"head {found.head}")

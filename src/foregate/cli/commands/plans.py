@@ -89,14 +89,14 @@ def show(plan: PlanName, as_json: options.AsJson = False) -> None:
     from foregate.cli.terminal.flow import format_barred
     from foregate.cli.terminal.layout import format_labelled
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.schemas import codec
+    from foregate.schemas import strict_json
 
     entry = find_plan(plan)
     if as_json:
         results = [step.result for step in entry.state.steps.values()]
-        tasks = [codec.dump(result) | {"success": result.success} for result in results]
+        tasks = [strict_json.dump(result) | {"success": result.success} for result in results]
         told: dict[str, Json] = {
-            "plan": codec.dump(entry.state.current_plan),
+            "plan": strict_json.dump(entry.state.current_plan),
             "results": tasks,
             "answer": entry.state.answer,
         }

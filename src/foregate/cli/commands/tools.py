@@ -131,17 +131,17 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
 async def _print_tools(setting: SessionOptions, as_json: bool) -> None:
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.visible import make_visible
-    from foregate.schemas import codec
+    from foregate.schemas import strict_json
 
     async with open_session_tools(setting) as offer:
         policy, servers = offer.policy, offer.servers
-        rows: list[Json] = [{**codec.dump(spec), "in_force": apply_policy(spec, policy)} for spec in offer.specs]
+        rows: list[Json] = [{**strict_json.dump(spec), "in_force": apply_policy(spec, policy)} for spec in offer.specs]
         told = [format_tool_row(spec, policy) for spec in offer.specs]
         for server in servers.servers if servers is not None else ():
             for spec, tool in list_definitions(servers, server):
                 state, problem = tool["state"], tool["problem"]
                 about = {"in_force": apply_policy(spec, policy), "state": state, "problem": problem}
-                rows.append({**codec.dump(spec), **about})
+                rows.append({**strict_json.dump(spec), **about})
                 told.append(format_tool_row(spec, policy, f"{state}{': ' if problem else ''}{problem}"))
         failed = servers.failed if servers is not None else {}
         if as_json:
@@ -159,7 +159,7 @@ def list_definitions(servers: McpTools | None, server: ReviewedServer) -> list[t
     """Return what a server lists: each tool as a specification, and how it stands to its pin."""
     from foregate.agent.tools.mcp.definition import build_bare_spec, build_spec
     from foregate.agent.tools.mcp.review import describe_tool
-    from foregate.schemas.json_object import as_object
+    from foregate.schemas.strict_json import as_object
 
     assert servers is not None
     pins = servers.pins.of(server.name)
@@ -187,7 +187,7 @@ def format_tool_row(spec: ToolSpec, policy: Policy, state: str = "") -> str:
     """Return the row of a tool: name, effect and capabilities as the policy has them, whose it is, and who says so."""
     from foregate.cli.terminal.visible import make_visible
     from foregate.policy.risk.facts import is_believed
-    from foregate.schemas.json_object import get_object
+    from foregate.schemas.strict_json import get_object
 
     entry, found = policy.tools.get(spec.name), apply_policy(spec, policy)
     undeclared = entry is None and (not is_believed(spec, policy) or spec.capabilities is None)
@@ -250,7 +250,7 @@ async def _print_differences(setting: SessionOptions, name: str, as_json: bool) 
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.tools_sheet import diff_tool, format_tool
-    from foregate.schemas.json_object import as_object
+    from foregate.schemas.strict_json import as_object
 
     screen = Screen(build_console())
     found: list[Mapping[str, Json]] = []

@@ -92,7 +92,7 @@ def import_(
     from foregate.cli.terminal.exit_codes import NOT_VERIFIED
     from foregate.cli.terminal.scripting import format_event_line, to_json_line
     from foregate.cli.terminal.visible import make_visible
-    from foregate.schemas import codec
+    from foregate.schemas import strict_json
     from foregate.schemas.turn_record import export_turn
 
     proven = True
@@ -104,7 +104,7 @@ def import_(
         elif turns:
             for turn in session.read_turns():
                 told: dict[str, Json] = {"session": session.session, "seq": turn.seq, "time": turn.time}
-                told |= {"turn": export_turn(turn.turn), "judgement": codec.dump(turn.judgement)}
+                told |= {"turn": export_turn(turn.turn), "judgement": strict_json.dump(turn.judgement)}
                 typer.echo(to_json_line(told))
         else:
             count = _count_turns(session)

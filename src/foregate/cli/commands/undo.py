@@ -26,11 +26,11 @@ def undo(
     from foregate.cli.terminal.exit_codes import COMPLETED, ERROR
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.visible import make_visible
-    from foregate.schemas import codec
+    from foregate.schemas import strict_json
 
     report = run_async(_undo_changes(session, call, preview))
     if as_json:
-        typer.echo(to_json_line({"done": report.done} | codec.dump(report)))
+        typer.echo(to_json_line({"done": report.done} | strict_json.dump(report)))
     elif report.done:
         typer.echo(make_visible(f"{'would undo' if preview else 'undone'}: {report.call} {report.tool}"))
         for step in report.steps:

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from foregate.cli.terminal.visible import make_visible
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.task_plan import TaskPlan
 
@@ -35,7 +35,7 @@ def plan_text(file: Path) -> str:
 
 def format_plan_file(plan: TaskPlan) -> str:
     """Return a plan as a file holds it."""
-    return json.dumps(codec.dump(plan), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(strict_json.dump(plan), indent=2, ensure_ascii=False) + "\n"
 
 
 def save_plan(plan: TaskPlan, file: Path) -> None:

@@ -16,10 +16,9 @@ from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.terminal import Terminal
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas.errors import UsageError
-from foregate.schemas.json_object import as_texts, get_int, get_list, get_object, get_text
 from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_texts, get_int, get_list, get_object, get_text
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session

@@ -28,7 +28,7 @@ from foregate.cli.terminal.exit_codes import STATUS, USAGE
 from foregate.cli.terminal.interrupting import interruptible, pause
 from foregate.cli.terminal.scripting import to_json_line
 from foregate.evidence.state.plan import PlanState
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import TaskPlan
@@ -152,7 +152,7 @@ def dump_report(report: PlanReport) -> Json:
         "further": None if report.further is None else dump_plan(report.further),
         "plan": dump_plan(report.plan),
         "duration_ms": report.duration_ms,
-        "tasks": [codec.dump(task) | {"success": task.success, "status": task.status} for task in report.tasks],
+        "tasks": [strict_json.dump(task) | {"success": task.success, "status": task.status} for task in report.tasks],
     }
 
 
@@ -164,9 +164,9 @@ def dump_plan(plan: TaskPlan) -> Json:
 def dump_findings(plan: TaskPlan | None, found: Planning | Validation) -> dict[str, Json]:
     """Return a plan with everything that was found about it, for scripts."""
     return {
-        "plan": codec.dump(plan) if plan is not None else None,
-        "defects": [codec.dump(defect) for defect in found.defects],
-        "warnings": [codec.dump(warning) for warning in found.warnings],
+        "plan": strict_json.dump(plan) if plan is not None else None,
+        "defects": [strict_json.dump(defect) for defect in found.defects],
+        "warnings": [strict_json.dump(warning) for warning in found.warnings],
         "notes": list(found.notes),
     }
 

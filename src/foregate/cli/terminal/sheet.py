@@ -15,8 +15,7 @@ from foregate.cli.terminal.layout import format_labelled, pack_parts
 from foregate.cli.terminal.visible import expand_tabs
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.json_object import as_object, get_list, get_object, get_text
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_object, get_list, get_object, get_text
 from foregate.schemas.survey import SurveyedResource
 from foregate.schemas.tool_source import FileChange
 

@@ -9,8 +9,7 @@ from rich.text import Text
 from foregate.cli.terminal.colours import CARE
 from foregate.cli.terminal.diff import LINES, DiffLine, diff_lines, format_diff
 from foregate.cli.terminal.layout import format_labelled, pack_parts
-from foregate.schemas.json_object import as_object, get_list, get_text
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, as_object, get_list, get_text
 
 KEYS = ("y offer them, as they are now", "n not in this session", "d details")
 _STYLE = {"changed": CARE, "new": "bold", "unusable": "dim"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from foregate.agent.models.openai.endpoint import Endpoint
 from foregate.agent.models.openai.retry import Retries, Transient
 from foregate.agent.models.openai.stream import Assembler, Emitter, Prices
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.chat_format import WireNames
 from foregate.schemas.errors import ModelError
 from foregate.schemas.follower import Follower
@@ -278,8 +278,8 @@ def test_whatever_an_endpoint_sends_there_is_a_response_or_a_known_failure(chunk
         response = assembled(*chunks)
     except (Transient, ModelError):
         return
-    recorded = codec.dump(ModelResponded.of(response.stamp_calls(3)))
-    stored = codec.load(ModelResponded, recorded).response
+    recorded = strict_json.dump(ModelResponded.of(response.stamp_calls(3)))
+    stored = strict_json.load(ModelResponded, recorded).response
     assert [call.name for call in stored.calls] == [call.name for call in response.calls]
     json.dumps(recorded, ensure_ascii=False).encode("utf-8")
 

@@ -12,7 +12,7 @@ from foregate.agent.testing.model import calls
 from foregate.agent.tools.builtin.commands import run_command
 from foregate.gates.plan_scope import find_covering_items
 from foregate.gates.prelude import judge
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.resource import ResourceKind
@@ -143,7 +143,7 @@ async def test_what_a_leave_covered_is_judged_the_same_from_its_log() -> None:
     for one in turns:
         judgement = judge(one.turn, session.prelude)
         assert isinstance(judgement, Judgement)
-        assert codec.dump(judgement) == codec.dump(one.judgement)
+        assert strict_json.dump(judgement) == strict_json.dump(one.judgement)
         granted += "approval_granted" in str(one.judgement)
     assert (len(turns), granted) == (2, 1)
 

@@ -22,7 +22,7 @@ from foregate.agent.testing.person import ScriptedPerson
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.gates.prelude import judge
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.call_events import CallAnswered, ToolStarted
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.judgement import Judgement
@@ -350,7 +350,7 @@ async def test_a_turn_that_was_held_for_want_of_a_plan_is_judged_the_same_from_i
         turn = rebuild_turn(body.turn, events.__getitem__)
         again = judge(turn, session.prelude)
         assert isinstance(again, Judgement)
-        assert codec.dump(again) == codec.dump(body.judgement)
+        assert strict_json.dump(again) == strict_json.dump(body.judgement)
     held = rebuild_turn(judged[0].turn, events.__getitem__)
     free = judge(replace(held, unplanned=None), session.prelude)
     assert isinstance(free, Judgement)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from foregate.agent.planning.format.reader import Reading, read_plan
 from foregate.agent.planning.format.wire import build_wire_schema, parse_wire_plan
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_spec import ToolSpec
 
@@ -280,7 +280,7 @@ JSON = st.recursive(
 def readable(reading: Reading) -> None:
     assert reading.plan is not None or reading.defects
     if reading.plan is not None:
-        assert codec.load(TaskPlan, strict_json.parse(json.dumps(codec.dump(reading.plan)))) == reading.plan
+        assert strict_json.load(TaskPlan, strict_json.parse(json.dumps(strict_json.dump(reading.plan)))) == reading.plan
         assert reading.plan.id
         assert reading.plan.digest
 

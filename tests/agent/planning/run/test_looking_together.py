@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from foregate.agent.tools.tool import Tool
 from foregate.evidence.state.plan import PlanState
 from foregate.gates.prelude import judge
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.plan_events import PlanStepChanged
@@ -72,7 +72,7 @@ async def test_the_log_says_of_each_task_when_it_began_and_ended() -> None:
     for one in read_judged_turns([event for event in log if event.kind in JUDGING]):
         judgement = judge(one.turn, session.prelude)
         assert isinstance(judgement, Judgement)
-        assert codec.dump(judgement) == codec.dump(one.judgement)
+        assert strict_json.dump(judgement) == strict_json.dump(one.judgement)
 
 
 async def test_a_look_that_fails_takes_its_dependants_along_and_no_task_beside_it() -> None:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from foregate.agent.testing.model import calls, says
 from foregate.gates.prelude import judge
-from foregate.schemas import codec
+from foregate.schemas import strict_json
 from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.judgement import Judgement
@@ -216,7 +216,7 @@ async def test_what_a_confirmed_plan_covered_is_judged_the_same_from_its_log() -
     for one in turns:
         judgement = judge(one.turn, session.prelude)
         assert isinstance(judgement, Judgement)
-        assert codec.dump(judgement) == codec.dump(one.judgement)
+        assert strict_json.dump(judgement) == strict_json.dump(one.judgement)
     meaning = InvariantChecker()
     assert [finding for event in log for finding in meaning.check_event(event)] == []
 
