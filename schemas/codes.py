@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
-from foregate.schemas.standing import Standing
-
 GateName = Literal[
     "validity",
     "rules",
@@ -166,23 +164,7 @@ NOT_RUN: tuple[NotRunCode, ...] = get_args(NotRunCode)
 REPEATED_HOLD = "repeated_hold"
 """Code of the loop's own question about a call that was held or denied again for the same reason."""
 
-STANDING: dict[str, Standing] = {
-    **dict.fromkeys(
-        ("unknown_tool", "denied_by_rule", "approval_required", "approval_denied", "approval_expired"), Standing.DENY
-    ),
-    **dict.fromkeys(
-        ("asked_by_rule", "plan_not_asked", "critique_not_asked", "critique_skipped_budget", "changed_while_waiting"),
-        Standing.ASK,
-    ),
-}
-"""Standing of a code that fires; HOLD for every other (three codes follow the policy)."""
-
 
 def get_pass_code(gate: GateName) -> GateCode:
     """Return the code by which a gate lets a call pass."""
     return cast(GateCode, f"{gate}_passed")
-
-
-def find_standing(code: str) -> Standing:
-    """Return the standing a firing `code` has unless the policy says otherwise."""
-    return STANDING.get(code, Standing.HOLD)

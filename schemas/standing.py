@@ -24,3 +24,20 @@ class Standing(Enum):
 
     def __lt__(self, other: Standing) -> bool:
         return self.rank < other.rank
+
+
+STANDING: dict[str, Standing] = {
+    **dict.fromkeys(
+        ("unknown_tool", "denied_by_rule", "approval_required", "approval_denied", "approval_expired"), Standing.DENY
+    ),
+    **dict.fromkeys(
+        ("asked_by_rule", "plan_not_asked", "critique_not_asked", "critique_skipped_budget", "changed_while_waiting"),
+        Standing.ASK,
+    ),
+}
+"""Standing of a code that fires; HOLD for every other (three codes follow the policy)."""
+
+
+def find_standing(code: str) -> Standing:
+    """Return the standing a firing `code` has unless the policy says otherwise."""
+    return STANDING.get(code, Standing.HOLD)

@@ -57,11 +57,11 @@ def test_a_program_of_the_examples_or_a_page_uses_only_public_names(name: str, c
 
 def test_a_private_name_is_seen_however_it_is_reached() -> None:
     code = (
-        "import foregate.agent\nfrom foregate.schemas.need import Need\nfrom foregate import judges\nforegate.api.run"
+        "import foregate.agent\nfrom foregate.schemas.turn import Turn\nfrom foregate import judges\nforegate.api.run"
     )
     assert set(private_names(code)) == {
         "foregate.agent",
-        "foregate.schemas.need.Need",
+        "foregate.schemas.turn.Turn",
         "foregate.judges",
         "foregate.api",
     }
