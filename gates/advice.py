@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from foregate.schemas import strict_json
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.need import Need, Who
+from foregate.schemas.judgement import Need, Who
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json

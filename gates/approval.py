@@ -15,15 +15,10 @@ from foregate.gates.sheet import Ask, build_approval_request, build_offered_gran
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
-from foregate.schemas.decision import Mode
 from foregate.schemas.effect import Effect
-from foregate.schemas.grant import Grant
-from foregate.schemas.need import Answer, Need
-from foregate.schemas.opinion import Opinion
+from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Ruling
-from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foregate.schemas.decision import Mode
+from foregate.schemas.judgement import Mode
 from foregate.schemas.turn import Turn
 
 

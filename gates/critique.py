@@ -15,13 +15,9 @@ from foregate.policy.policy import Policy, Unavailable
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import CritiqueCode, GateName
 from foregate.schemas.critique import Critique
-from foregate.schemas.decision import Mode
 from foregate.schemas.evidence_record import Origin
-from foregate.schemas.need import Answer, Need
-from foregate.schemas.opinion import Opinion
+from foregate.schemas.judgement import Answer, Mode, Need, Number, Opinion, Ruling, Standing
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Number, Ruling
-from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn

@@ -10,11 +10,8 @@ from foregate.gates.counts import count_fired
 from foregate.policy.policy import Policy
 from foregate.policy.risk.contract import read_contract
 from foregate.schemas.codes import DriftCode, GateName
-from foregate.schemas.decision import Mode
-from foregate.schemas.opinion import Consequence, Opinion, build_pass
+from foregate.schemas.judgement import Consequence, Mode, Opinion, Ruling, Standing, build_pass
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Ruling
-from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 

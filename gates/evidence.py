@@ -10,12 +10,9 @@ from foregate.policy.policy import Policy, Requirement
 from foregate.policy.risk.facts import effect_of_access
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import EvidenceCode, GateName
-from foregate.schemas.decision import Mode
 from foregate.schemas.evidence_record import EvidenceSeen, Trust
-from foregate.schemas.opinion import Opinion
+from foregate.schemas.judgement import Mode, Opinion, Remedy, Ruling, Standing
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Remedy, Ruling
-from foregate.schemas.standing import Standing
 from foregate.schemas.survey import SurveyedResource
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue

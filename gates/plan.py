@@ -16,13 +16,9 @@ from foregate.gates.plan_scope import find_covering_items, list_exact_commands, 
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName
-from foregate.schemas.decision import Mode
-from foregate.schemas.need import Answer, Need
-from foregate.schemas.opinion import Opinion
+from foregate.schemas.judgement import Answer, Mode, Need, Opinion, Ruling, Standing
 from foregate.schemas.plan import Plan, PlanInForce
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Ruling
-from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue

@@ -5,8 +5,7 @@ from __future__ import annotations
 from foregate.gates.counts import count_fired
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import PostludeCode
-from foregate.schemas.decision import Decision
-from foregate.schemas.judgement import Judgement
+from foregate.schemas.judgement import Decision, Judgement
 from foregate.schemas.turn import Turn
 
 

@@ -22,13 +22,8 @@ from foregate.policy.risk.facts import compute_turn_facts
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName, get_pass_code
 from foregate.schemas.errors import ForegateError
-from foregate.schemas.grant import Grant
-from foregate.schemas.judgement import Judgement, Verdict
-from foregate.schemas.need import Need
-from foregate.schemas.opinion import Consequence, Opinion
+from foregate.schemas.judgement import Consequence, Grant, Judgement, Need, Opinion, Ruling, Standing, Verdict
 from foregate.schemas.protocols import Gate, SoFar
-from foregate.schemas.ruling import Ruling
-from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn

@@ -7,11 +7,8 @@ from functools import lru_cache
 from operator import attrgetter
 
 from foregate.schemas.codes import GateCode, GateName
-from foregate.schemas.decision import CallRuling, Decision, Mode
-from foregate.schemas.opinion import Opinion
+from foregate.schemas.judgement import CallRuling, Decision, Mode, Opinion, Ruling, Standing
 from foregate.schemas.protocols import Gate, SoFar
-from foregate.schemas.ruling import Ruling
-from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 

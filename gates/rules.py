@@ -10,12 +10,9 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.rules import apply_rules
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName
-from foregate.schemas.decision import Mode
 from foregate.schemas.errors import PolicyError
-from foregate.schemas.opinion import Opinion
+from foregate.schemas.judgement import Mode, Opinion, Ruling, Standing
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Ruling
-from foregate.schemas.standing import Standing
 from foregate.schemas.survey import fingerprint
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Refusal, Turn

@@ -17,7 +17,7 @@ from foregate.gates.plan_scope import (
 from foregate.schemas import strict_json
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.evidence_record import Origin
-from foregate.schemas.grant import Grant
+from foregate.schemas.judgement import Grant
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
 from foregate.schemas.turn import Turn

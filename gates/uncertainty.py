@@ -9,11 +9,8 @@ from functools import cached_property
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName
-from foregate.schemas.decision import Mode
-from foregate.schemas.opinion import Consequence, Opinion
+from foregate.schemas.judgement import Consequence, Mode, Number, Opinion, Ruling, Standing
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Number, Ruling
-from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 

@@ -9,11 +9,8 @@ from difflib import get_close_matches
 from foregate.gates.schema_check import SchemaCheck
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import GateName
-from foregate.schemas.decision import Mode
-from foregate.schemas.opinion import Opinion
+from foregate.schemas.judgement import Mode, Number, Opinion, Ruling, Standing
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Number, Ruling
-from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn

@@ -11,9 +11,9 @@ from foregate.schemas.codes import GateCode, NotRunCode
 from foregate.schemas.effect import Effect
 from foregate.schemas.event_body import EventBody
 from foregate.schemas.evidence_record import EvidenceRecord, Origin
+from foregate.schemas.judgement import Remedy
 from foregate.schemas.permit import Permit
 from foregate.schemas.resource import Resource, ResourceKind
-from foregate.schemas.ruling import Remedy
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import Change
 

@@ -2,16 +2,243 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from functools import lru_cache
+from typing import Literal
 
 from msgspec import Struct, field
 
-from foregate.schemas.decision import Decision
-from foregate.schemas.grant import Grant
-from foregate.schemas.opinion import Consequence
+from foregate.schemas.codes import Decider, GateCode, GateName, get_pass_code
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.ruling import Ruling
-from foregate.schemas.standing import Standing
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
+
+
+class Standing(Enum):
+    """How a call stands, from loosest to strictest; rulings are joined by `max`.
+
+    HOLD may be cured and sent again; DENY is final for that digest in its task.
+    """
+
+    ALLOW = "allow"
+    ASK = "ask"
+    HOLD = "hold"
+    DENY = "deny"
+
+    def __init__(self, _word: str) -> None:
+        self.rank = len(type(self).__members__)
+        """0 for ALLOW to 3 for DENY."""
+        self.stops = _word in ("hold", "deny")
+        """Whether no further gate is asked about the call."""
+
+    def __lt__(self, other: Standing) -> bool:
+        return self.rank < other.rank
+
+
+STANDING: dict[str, Standing] = {
+    **dict.fromkeys(
+        ("unknown_tool", "denied_by_rule", "approval_required", "approval_denied", "approval_expired"), Standing.DENY
+    ),
+    **dict.fromkeys(
+        ("asked_by_rule", "plan_not_asked", "critique_not_asked", "critique_skipped_budget", "changed_while_waiting"),
+        Standing.ASK,
+    ),
+}
+"""Standing of a code that fires; HOLD for every other (three codes follow the policy)."""
+
+
+def find_standing(code: str) -> Standing:
+    """Return the standing a firing `code` has unless the policy says otherwise."""
+    return STANDING.get(code, Standing.HOLD)
+
+
+class Grant(Struct, frozen=True, forbid_unknown_fields=True):
+    """Permission that a person gave, exactly as shown: for a gate's code or a rule, an effect and a resource pattern.
+
+    `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`.
+    """
+
+    gate: str
+    code: str
+    effect: str
+    kind: str = ""
+    pattern: str = ""
+    digest: str = ""
+    until: str = "session"
+    seq: int = 0
+
+
+Who = Literal["planner", "critic", "person"]
+
+
+class Need(Struct, frozen=True, forbid_unknown_fields=True):
+    """A question of `gate` to `who`, for all calls of the response that want it.
+
+    `key` tells needs of one gate apart; `request` is what is asked, as JSON without floats; `calls` are call ids.
+    `code` is the code of the ASK behind it; `expires_at` is a UTC time, only for a person.
+    """
+
+    gate: str
+    who: Who
+    key: str
+    calls: tuple[str, ...]
+    digests: tuple[str, ...]
+    request: Mapping[str, Json] = field(default_factory=dict)
+    code: str = ""
+    expires_at: str = ""
+
+
+class Answer(Struct, frozen=True, forbid_unknown_fields=True):
+    """The recorded answer to a need, bound to what it was asked about.
+
+    `value` is None when there was no usable answer; `error` then says why. `seq` is the event number.
+    """
+
+    gate: str
+    who: Who
+    key: str
+    digests: tuple[str, ...]
+    survey_hash: str
+    policy_hash: str
+    value: Mapping[str, Json] | None = None
+    error: str = ""
+    at: str = ""
+    expires_at: str = ""
+    seq: int = 0
+
+    @property
+    def choice(self) -> str:
+        """What a person chose, "" where no one did."""
+        return self._text("choice")
+
+    @property
+    def words(self) -> str:
+        """What a person said with the choice, "" for nothing."""
+        return self._text("text")
+
+    def _text(self, key: str) -> str:
+        value = (self.value or {}).get(key)
+        return value if isinstance(value, str) else ""
+
+
+class Voided(Struct, frozen=True, forbid_unknown_fields=True):
+    """An answer that no longer fits what it was given for, and why."""
+
+    seq: int
+    gate: str
+    reason: str
+
+
+class Number(Struct, frozen=True, forbid_unknown_fields=True):
+    """A measured value against its bound, and the policy path the bound came from."""
+
+    name: str
+    value: int
+    bound: int
+    path: str
+
+
+class Remedy(Struct, frozen=True, forbid_unknown_fields=True):
+    """The call that would cure a hold."""
+
+    tool: str
+    arguments: Mapping[str, Json]
+
+
+class Ruling(Struct, frozen=True, forbid_unknown_fields=True):
+    """One gate's answer for one call. `code` is a public name; `message` is what the model is told."""
+
+    standing: Standing
+    code: GateCode
+    message: str = ""
+    remedy: Remedy | None = None
+    numbers: tuple[Number, ...] = ()
+    rules: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class Consequence(Struct, frozen=True, forbid_unknown_fields=True):
+    """What follows for the task: the next request goes without tools, or a person is asked `question`.
+
+    `slots` names what the question asks for; an answered slot is not asked again. `lasts` tells whether tools stay
+    away for the next request or for the rest of the task.
+    """
+
+    kind: Literal["words_only_next", "ask_user"]
+    question: str = ""
+    slots: tuple[str, ...] = ()
+    lasts: Literal["request", "task"] = "request"
+
+
+class Opinion(Struct, frozen=True):
+    """A ruling for each call the gate was asked about, by call id; a call left out is held as `gate_error`.
+
+    `plan` is a plan the gate accepts and `first` the call it was written for: it is in force once that call is
+    allowed. `uses` names the scope items a call uses up; `grants` is leave a person gave with this turn.
+    """
+
+    rulings: Mapping[str, Ruling]
+    consequence: Consequence | None = None
+    detail: Mapping[str, Json] = field(default_factory=dict)
+    summary: str = ""
+    plan: PlanInForce | None = None
+    first: str = ""
+    uses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    grants: tuple[Grant, ...] = ()
+
+
+def build_pass(gate: GateName, calls: Iterable[ToolCall]) -> Opinion:
+    """Return the opinion that lets all `calls` pass, under `<gate>_passed`."""
+    ruling = build_allow(get_pass_code(gate))
+    return Opinion({call.id: ruling for call in calls})
+
+
+@lru_cache(maxsize=256)
+def build_allow(code: GateCode, numbers: tuple[Number, ...] = ()) -> Ruling:
+    """Return leave under `code`, the same one for every call."""
+    return Ruling(Standing.ALLOW, code, numbers=numbers)
+
+
+Mode = Literal["enforce", "shadow", "off"]
+Severity = Literal["info", "warning", "error"]
+
+_CALM = ("prelude_ready_for_execution", "critique_not_required", "plan_unavailable_let_go", "verification_passed")
+
+
+class CallRuling(Struct, frozen=True, forbid_unknown_fields=True):
+    """The standing a gate gave one call, under which code and for which reason; the remedy names a tool."""
+
+    call: str
+    standing: Standing
+    code: GateCode
+    message: str = ""
+    reason: str = ""
+
+
+class Decision(Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of `turn_judged`. `code` is that of the strictest ruling, the first call's on a tie."""
+
+    gate: Decider
+    code: GateCode
+    mode: Mode = "enforce"
+    summary: str = ""
+    tool: str = ""
+    target: str = ""
+    rulings: tuple[CallRuling, ...] = ()
+    numbers: tuple[Number, ...] = ()
+    rules: tuple[str, ...] = ()
+    repetition: str = ""
+    consequence: Consequence | None = None
+    detail: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def severity(self) -> Severity:
+        """`info` for accepted, passed, not required and the snapshot; `error` for gate_error; else `warning`."""
+        if self.code == "gate_error":
+            return "error"
+        calm = self.code in _CALM or self.code.endswith(("_passed", "_accepted", "_granted"))
+        return "info" if calm else "warning"
 
 
 class Verdict(Struct, frozen=True, forbid_unknown_fields=True):

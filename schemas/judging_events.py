@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from foregate.schemas.event_body import EventBody
-from foregate.schemas.grant import Grant
-from foregate.schemas.judgement import Judgement
+from foregate.schemas.judgement import Answer, Grant, Judgement, Need
 from foregate.schemas.model_response import Usage
-from foregate.schemas.need import Answer, Need
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.turn_record import TurnRecord
 

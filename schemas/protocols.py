@@ -9,15 +9,11 @@ from msgspec import Struct, field
 
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName
-from foregate.schemas.decision import Decision, Mode
 from foregate.schemas.event import Draft, Event
-from foregate.schemas.grant import Grant
+from foregate.schemas.judgement import Decision, Grant, Mode, Need, Opinion, Ruling
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.need import Need
-from foregate.schemas.opinion import Opinion
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.ruling import Ruling
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn

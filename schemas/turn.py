@@ -8,8 +8,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from foregate.schemas.grant import Grant
-from foregate.schemas.need import Answer, Voided
+from foregate.schemas.judgement import Answer, Grant, Voided
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.survey import Survey, fingerprint, hash_surveys
 from foregate.schemas.tool_call import ToolCall

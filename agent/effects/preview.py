@@ -11,7 +11,7 @@ from foregate.agent.effects.undo import UndoableChange
 from foregate.agent.workspace.confine import confine_to_survey
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import ForegateError, WorkspaceError
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import SurveyedResource
 from foregate.schemas.tool_source import FileChange, Inverse

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from foregate.evidence.state.task import TaskState
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import REPEATED_HOLD
-from foregate.schemas.judgement import Judgement
-from foregate.schemas.need import Need
-from foregate.schemas.standing import Standing
+from foregate.schemas.judgement import Judgement, Need, Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.turn import Turn
 

@@ -15,8 +15,7 @@ from foregate.evidence.state.dataflow import TOO_MANY
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import AnswerCode, RemedyResult, RulingWord
-from foregate.schemas.judgement import Verdict
-from foregate.schemas.standing import Standing
+from foregate.schemas.judgement import Standing, Verdict
 from foregate.schemas.tool_call import ToolCall
 
 _ENDED = "the process ended before this was done; send it again if still wanted"

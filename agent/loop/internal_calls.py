@@ -12,9 +12,8 @@ from foregate.gates.prelude import judge
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import RuntimeLost
-from foregate.schemas.judgement import Judgement
+from foregate.schemas.judgement import Judgement, Standing
 from foregate.schemas.permit import Permit
-from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 

@@ -12,10 +12,8 @@ from foregate.schemas.call_events import AnswerCode, CallAnswered, RemedyResult,
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import NotRunCode
 from foregate.schemas.event import Draft
-from foregate.schemas.judgement import Verdict
+from foregate.schemas.judgement import Remedy, Standing, Verdict
 from foregate.schemas.permit import Permit
-from foregate.schemas.ruling import Remedy
-from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 
 

@@ -15,9 +15,9 @@ from foregate.evidence.state.dataflow import AFTER_FAILURE
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.effect import Effect
+from foregate.schemas.judgement import Standing
 from foregate.schemas.order import Block
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.standing import Standing
 from foregate.schemas.survey import SurveyedResource
 
 T = TypeVar("T")

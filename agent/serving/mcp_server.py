@@ -24,7 +24,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.effect import Effect
 from foregate.schemas.event import Event
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json

@@ -17,9 +17,9 @@ from foregate.schemas import strict_json
 from foregate.schemas.call_events import CallAnswered, OutcomeResolved, OutcomeUnknown, ToolFinished
 from foregate.schemas.errors import ForegateError, ModelError
 from foregate.schemas.event import Draft, Event
+from foregate.schemas.judgement import Need
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.need import Need
 from foregate.schemas.protocols import Person, Reply
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.survey import Survey, SurveyedResource

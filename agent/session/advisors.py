@@ -12,9 +12,9 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.critique import Critique
 from foregate.schemas.errors import InvalidJson, ModelError
+from foregate.schemas.judgement import Need
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import Usage
-from foregate.schemas.need import Need
 from foregate.schemas.plan import Plan
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json

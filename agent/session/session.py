@@ -24,7 +24,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Actor, Draft, Event
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person
 from foregate.schemas.session_events import CatalogChanged, SessionStarted
 from foregate.schemas.strict_json import Json

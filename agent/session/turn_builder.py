@@ -15,9 +15,8 @@ from foregate.gates.prelude import Prelude
 from foregate.policy.policy import Policy
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.event import Draft
-from foregate.schemas.judgement import Judgement
+from foregate.schemas.judgement import Answer, Judgement, Voided
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.need import Answer, Voided
 from foregate.schemas.survey import Survey, hash_surveys
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn, TurnActor

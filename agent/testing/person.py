@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from foregate.agent.testing.model import ScriptError
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 
 Answer = Reply | str | None | Callable[[Need], Reply | None]

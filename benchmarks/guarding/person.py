@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json, as_texts, get_list, get_object, get_text
 from guarding.task import Task

@@ -25,7 +25,7 @@ from foregate.schemas.call_events import (
 )
 from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.evidence_record import EvidenceKind, Origin
-from foregate.schemas.grant import Grant
+from foregate.schemas.judgement import Grant, Standing
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse, Usage
@@ -40,7 +40,6 @@ from foregate.schemas.session_events import (
     SessionEnded,
     SessionStarted,
 )
-from foregate.schemas.standing import Standing
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.turn import Said
 

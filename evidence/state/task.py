@@ -11,18 +11,13 @@ from msgspec.structs import replace
 from foregate.evidence.state.dataflow import CallResult
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas.call_events import ToolFinished
-from foregate.schemas.decision import Decision
 from foregate.schemas.event import Event
-from foregate.schemas.grant import Grant
-from foregate.schemas.judgement import Judgement, Verdict
+from foregate.schemas.judgement import Answer, Consequence, Decision, Grant, Judgement, Need, Standing, Verdict
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.need import Answer, Need
-from foregate.schemas.opinion import Consequence
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.resource import Resource
-from foregate.schemas.standing import Standing
 from foregate.schemas.task_events import TaskPaused
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import CheckResult, Counters, HoldCount, Refusal, Said

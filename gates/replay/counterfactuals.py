@@ -19,12 +19,9 @@ from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GATES
-from foregate.schemas.decision import Decision
 from foregate.schemas.evidence_record import EvidenceSeen
-from foregate.schemas.grant import Grant
-from foregate.schemas.need import Answer, Need
+from foregate.schemas.judgement import Answer, Decision, Grant, Need, Standing
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import SurveyedResource
 from foregate.schemas.tool_call import ToolCall

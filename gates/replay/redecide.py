@@ -13,10 +13,7 @@ from foregate.gates.prelude import Prelude, judge
 from foregate.policy.policy import Policy
 from foregate.policy.risk.resurvey import resurvey
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.judgement import Judgement, Verdict
-from foregate.schemas.need import Answer, Need, Who
-from foregate.schemas.ruling import Number
-from foregate.schemas.standing import Standing
+from foregate.schemas.judgement import Answer, Judgement, Need, Number, Standing, Verdict, Who
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn

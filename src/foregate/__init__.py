@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         ToolStarted,
     )
     from foregate.schemas.capabilities import Capabilities
-    from foregate.schemas.decision import CallRuling, Decision
     from foregate.schemas.effect import Effect
     from foregate.schemas.errors import (
         ForegateError,
@@ -55,18 +54,27 @@ if TYPE_CHECKING:
     from foregate.schemas.event_body import EventBody
     from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin, Trust
     from foregate.schemas.follower import Follower
-    from foregate.schemas.grant import Grant
-    from foregate.schemas.judgement import Judgement, Verdict
+    from foregate.schemas.judgement import (
+        Answer,
+        CallRuling,
+        Decision,
+        Grant,
+        Judgement,
+        Need,
+        Number,
+        Remedy,
+        Ruling,
+        Standing,
+        Verdict,
+    )
     from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
     from foregate.schemas.message import Message, ModelRequest
     from foregate.schemas.model_response import ModelResponse, Usage
-    from foregate.schemas.need import Answer, Need
     from foregate.schemas.permit import Permit
     from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
     from foregate.schemas.protocols import Blobs, Head, Lease, Log, Model, Person, Reply
     from foregate.schemas.resource import Resource, ResourceKind
     from foregate.schemas.response_events import ModelResponded
-    from foregate.schemas.ruling import Number, Remedy, Ruling
     from foregate.schemas.session_events import (
         CatalogChanged,
         Checkpoint,
@@ -75,7 +83,6 @@ if TYPE_CHECKING:
         SessionEnded,
         SessionStarted,
     )
-    from foregate.schemas.standing import Standing
     from foregate.schemas.strict_json import Json
     from foregate.schemas.survey import Survey, SurveyedResource
     from foregate.schemas.task_events import Report, TaskEnded, TaskPaused, TaskStarted, UserMessage
@@ -253,7 +260,7 @@ _HOMES = (
         "CallAnswered EffectUndone OutcomeResolved OutcomeUnknown ToolFinished ToolStarted",
     ),
     ("foregate.schemas.capabilities", "Capabilities"),
-    ("foregate.schemas.decision", "CallRuling Decision"),
+    ("foregate.schemas.judgement", "CallRuling Decision"),
     ("foregate.schemas.effect", "Effect"),
     (
         "foregate.schemas.errors",
@@ -264,23 +271,23 @@ _HOMES = (
     ("foregate.schemas.event_body", "EventBody"),
     ("foregate.schemas.evidence_record", "EvidenceKind EvidenceRecord Origin Trust"),
     ("foregate.schemas.follower", "Follower"),
-    ("foregate.schemas.grant", "Grant"),
+    ("foregate.schemas.judgement", "Grant"),
     ("foregate.schemas.judgement", "Judgement Verdict"),
     ("foregate.schemas.judging_events", "NeedAnswered NeedRaised TurnJudged"),
     ("foregate.schemas.message", "Message ModelRequest"),
     ("foregate.schemas.model_response", "ModelResponse Usage"),
-    ("foregate.schemas.need", "Answer Need"),
+    ("foregate.schemas.judgement", "Answer Need"),
     ("foregate.schemas.permit", "Permit"),
     ("foregate.schemas.plan_events", "PlanConfirmed PlanProposed PlanStepChanged"),
     ("foregate.schemas.protocols", "Blobs Head Lease Log Model Person Reply"),
     ("foregate.schemas.resource", "Resource ResourceKind"),
     ("foregate.schemas.response_events", "ModelResponded"),
-    ("foregate.schemas.ruling", "Number Remedy Ruling"),
+    ("foregate.schemas.judgement", "Number Remedy Ruling"),
     (
         "foregate.schemas.session_events",
         "CatalogChanged Checkpoint ContextCompressed PolicyChanged SessionEnded SessionStarted",
     ),
-    ("foregate.schemas.standing", "Standing"),
+    ("foregate.schemas.judgement", "Standing"),
     ("foregate.schemas.strict_json", "Json"),
     ("foregate.schemas.survey", "Survey SurveyedResource"),
     ("foregate.schemas.task_events", "Report TaskEnded TaskPaused TaskStarted UserMessage"),

@@ -32,9 +32,8 @@ from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import UsageError
 from foregate.schemas.evidence_record import Origin
-from foregate.schemas.judgement import Judgement
+from foregate.schemas.judgement import Answer, Judgement, Need
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.need import Answer, Need
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_source import ToolSource

@@ -9,12 +9,10 @@ from msgspec import Struct
 
 from foregate.schemas import strict_json
 from foregate.schemas.codes import CODES
-from foregate.schemas.decision import CallRuling, Mode, Severity
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Event
+from foregate.schemas.judgement import CallRuling, Consequence, Mode, Number, Severity
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.opinion import Consequence
-from foregate.schemas.ruling import Number
 from foregate.schemas.strict_json import Json
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")

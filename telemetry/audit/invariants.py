@@ -15,8 +15,8 @@ from foregate.schemas.call_events import (
     ToolFinished,
     ToolStarted,
 )
-from foregate.schemas.decision import Decision
 from foregate.schemas.event import Event
+from foregate.schemas.judgement import Decision, Standing
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.response_events import Continuation, ModelResponded
@@ -28,7 +28,6 @@ from foregate.schemas.session_events import (
     SessionEnded,
     SessionStarted,
 )
-from foregate.schemas.standing import Standing
 from foregate.schemas.survey import hash_surveys
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from foregate.schemas import strict_json
-from foregate.schemas.decision import Decision
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import FORMAT, Event
+from foregate.schemas.judgement import Decision
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json

@@ -15,16 +15,12 @@ from foregate.schemas.call_events import (
     ToolFinished,
     ToolStarted,
 )
-from foregate.schemas.decision import CallRuling, Decision
 from foregate.schemas.event import Body, Event
-from foregate.schemas.judgement import Judgement, Verdict
+from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Need, Ruling, Verdict
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
-from foregate.schemas.need import Answer, Need
-from foregate.schemas.opinion import Consequence
 from foregate.schemas.permit import Permit
 from foregate.schemas.plan_events import FillRequest, PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.response_events import ModelResponded, RecordedDataflow
-from foregate.schemas.ruling import Ruling
 from foregate.schemas.session_events import (
     CatalogChanged,
     Checkpoint,

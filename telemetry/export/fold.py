@@ -19,10 +19,9 @@ from foregate.schemas.call_events import (
 )
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event
-from foregate.schemas.judgement import Verdict
+from foregate.schemas.judgement import Answer, Need, Verdict
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import Usage
-from foregate.schemas.need import Answer, Need
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.session_events import (

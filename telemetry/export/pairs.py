@@ -19,7 +19,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from foregate.schemas.ruling import Remedy
+from foregate.schemas.judgement import Remedy
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep

@@ -9,9 +9,8 @@ from msgspec import Struct
 
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import Kind
+from foregate.schemas.judgement import Remedy, Who
 from foregate.schemas.model_response import Usage
-from foregate.schemas.need import Who
-from foregate.schemas.ruling import Remedy
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_events import STATUSES, PauseReason, Status
 from foregate.schemas.tool_call import ToolCall

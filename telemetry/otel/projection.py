@@ -28,11 +28,11 @@ from opentelemetry.trace import (
 
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.judgement import Standing
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import Usage
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.session_events import CatalogChanged, PolicyChanged, SessionEnded, SessionStarted
-from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json, as_texts, get_object
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.tool_spec import ToolSpec

@@ -11,10 +11,8 @@ from foregate.agent.workspace.local import LocalWorkspace
 from foregate.judging import answer_need, build_turn, judge, survey
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import UsageError
-from foregate.schemas.judgement import Judgement
+from foregate.schemas.judgement import Judgement, Need, Standing
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.need import Need
-from foregate.schemas.ruling import Standing
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue, build_catalogue

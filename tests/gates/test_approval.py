@@ -8,11 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.schemas.effect import Effect
-from foregate.schemas.grant import Grant
-from foregate.schemas.need import Voided
+from foregate.schemas.judgement import Grant, Standing, Voided
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.standing import Standing
 from foregate.schemas.turn import Turn
 from tests.gates.turns import (
     CATALOGUE,

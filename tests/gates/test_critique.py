@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import Origin
-from foregate.schemas.need import Voided
+from foregate.schemas.judgement import Standing, Voided
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.standing import Standing
 from foregate.schemas.survey import Atom
 from foregate.schemas.turn import Counters, Turn
 from tests.gates.turns import ACCEPT, answered, call, codes, judged, need_of, plan_for, row, seen, survey, turn

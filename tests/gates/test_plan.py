@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from foregate.gates.prelude import build_prelude, judge
 from foregate.schemas.codes import PLAN_REASONS
-from foregate.schemas.need import Need, Voided
+from foregate.schemas.judgement import Need, Standing, Voided
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.standing import Standing
 from foregate.schemas.turn import Counters, Turn
 from tests.gates.turns import (
     CATALOGUE,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from foregate.gates.postlude import judge_answer
-from foregate.schemas.decision import Decision
+from foregate.schemas.judgement import Decision
 from foregate.schemas.turn import Check, CheckResult, Counters
 from tests.gates.turns import turn
 from tests.policies import policy_with

@@ -16,14 +16,8 @@ from foregate.gates.prelude import Prelude, build_prelude, judge
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.source.load import default_policy
 from foregate.schemas.codes import GATES
-from foregate.schemas.decision import Mode
-from foregate.schemas.grant import Grant
-from foregate.schemas.judgement import Judgement
-from foregate.schemas.need import Need
-from foregate.schemas.opinion import Consequence, Opinion
+from foregate.schemas.judgement import Consequence, Grant, Judgement, Mode, Need, Opinion, Ruling, Standing
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.ruling import Ruling
-from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Turn
 from tests.gates.turns import CATALOGUE, call, judged, survey, turn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foregate.schemas.decision import Decision
+from foregate.schemas.judgement import Decision
 from tests.gates.turns import call, judged, row, turn
 from tests.policies import policy_with
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.schemas.standing import Standing
+from foregate.schemas.judgement import Standing
 from foregate.schemas.survey import fingerprint
 from foregate.schemas.turn import Refusal
 from tests.gates.turns import call, codes, judged, need_of, row, seen, survey, turn

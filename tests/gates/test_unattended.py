@@ -11,12 +11,9 @@ from msgspec.structs import replace
 
 from foregate.gates.prelude import build_prelude, judge
 from foregate.schemas.effect import Effect
-from foregate.schemas.grant import Grant
-from foregate.schemas.judgement import Judgement
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Grant, Judgement, Need, Standing
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.standing import Standing
 from foregate.schemas.turn import Counters, Turn
 from tests.gates.test_plan import ALONE, POLICY, RUN, SEND, planned
 from tests.gates.turns import ACCEPT, CATALOGUE, answered, call, codes, judged, need_of, plan_for, row, turn

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.schemas.evidence_record import Origin
-from foregate.schemas.standing import Standing
+from foregate.schemas.judgement import Standing
 from foregate.schemas.survey import Atom
 from foregate.schemas.turn import Turn
 from tests.gates.turns import call, codes, judged, row, survey, turn

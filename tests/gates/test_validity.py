@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foregate.gates.schema_check import SchemaCheck
-from foregate.schemas.standing import Standing
+from foregate.schemas.judgement import Standing
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from tests.gates.turns import call, codes, judged, row, turn

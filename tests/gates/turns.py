@@ -10,11 +10,9 @@ from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.capabilities import OBSERVER, Capabilities
-from foregate.schemas.decision import Decision
 from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceSeen
-from foregate.schemas.judgement import Judgement
-from foregate.schemas.need import Answer, Need
+from foregate.schemas.judgement import Answer, Decision, Judgement, Need
 from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Command, Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall

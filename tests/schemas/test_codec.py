@@ -7,13 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.schemas import strict_json
-from foregate.schemas.decision import CallRuling, Decision
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.judgement import CallRuling, Decision, Number, Standing
 from foregate.schemas.plan import Criterion, PlanInForce, ScopeItem
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.ruling import Number
-from foregate.schemas.standing import Standing
 
 TEXTS = st.text(max_size=8)
 DECISIONS = st.builds(

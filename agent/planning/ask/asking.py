@@ -16,10 +16,10 @@ from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft
+from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import REFUSED, ModelResponse
-from foregate.schemas.need import Answer, Need
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanDefect, TaskPlan

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from foregate.agent.tools.mcp.definition import Definition, render_definition
 from foregate.agent.tools.mcp.pins import Pin, get_pin_state
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.strict_json import Json
 from foregate.schemas.visible import make_visible
 

@@ -23,7 +23,7 @@ from foregate.schemas.visible import make_visible
 if TYPE_CHECKING:
     from foregate.agent.serving.tool_server import ToolServer
     from foregate.policy.policy import Policy
-    from foregate.schemas.need import Need
+    from foregate.schemas.judgement import Need
     from foregate.schemas.protocols import Log
     from foregate.schemas.tool_spec import ToolSpec
 

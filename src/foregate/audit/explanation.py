@@ -17,14 +17,11 @@ from foregate.policy.source.load import default_policy
 from foregate.policy.source.record import describe_origin, restore_policy
 from foregate.policy.source.strict_yaml import format_path
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.decision import Decision
 from foregate.schemas.errors import InvalidJson, LogError, UsageError
 from foregate.schemas.event import Event
-from foregate.schemas.judgement import Judgement
+from foregate.schemas.judgement import Decision, Judgement, Number, Remedy, Standing
 from foregate.schemas.protocols import Log
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.ruling import Number, Remedy
-from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import build_catalogue

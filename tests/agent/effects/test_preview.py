@@ -21,7 +21,7 @@ from foregate.agent.tools.builtin.replacing import search_replace
 from foregate.agent.tools.builtin.template import render_template
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from tests.conftest import OpenSession
 

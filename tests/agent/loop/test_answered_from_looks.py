@@ -19,12 +19,11 @@ from foregate.schemas.effect import Effect
 from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Event
 from foregate.schemas.follower import Follower
+from foregate.schemas.judgement import Need, Standing
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.need import Need
 from foregate.schemas.order import Block
 from foregate.schemas.protocols import Lease, Reply
 from foregate.schemas.resource import ResourceKind
-from foregate.schemas.standing import Standing
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult

@@ -14,8 +14,8 @@ import pytest
 
 from foregate.schemas.call_events import OutcomeUnknown, ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.judgement import Standing
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.standing import Standing
 from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.events import bodies

@@ -7,8 +7,8 @@ import json
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import answers, calls, says
 from foregate.schemas.call_events import CallAnswered, ToolFinished
+from foregate.schemas.judgement import Need
 from foregate.schemas.judging_events import NeedRaised, TurnJudged
-from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.audit.replay_notes import build_notes

@@ -15,12 +15,12 @@ from foregate.evidence.state.session import SessionState
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Event
+from foregate.schemas.judgement import Standing
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import FINISH_REASONS, ModelResponse
 from foregate.schemas.protocols import Reply
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log import chain

@@ -23,11 +23,11 @@ from foregate.agent.session.result import RunResult
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.follower import Follower
+from foregate.schemas.judgement import Standing
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
-from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.audit.verify import verify_rows

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from foregate.agent.loop.runner import run
+from foregate.schemas.judgement import Standing
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.standing import Standing
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.world import World
 from tests.policies import policy_with

@@ -11,8 +11,8 @@ from foregate.agent.session.advisors import ask_advisor
 from foregate.agent.testing.model import ScriptedModel, answers
 from foregate.schemas.critique import Critique
 from foregate.schemas.errors import ModelError
+from foregate.schemas.judgement import Need
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.need import Need
 from foregate.schemas.plan import Plan
 from foregate.schemas.strict_schema import strict_schema
 from tests.agent.world import ACCEPT, plan_json

@@ -24,9 +24,9 @@ from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinis
 from foregate.schemas.capabilities import Capabilities
 from foregate.schemas.effect import Effect
 from foregate.schemas.errors import RuntimeLost, UsageError, WorkspaceError
+from foregate.schemas.judgement import Need
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall

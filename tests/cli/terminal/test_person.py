@@ -13,7 +13,7 @@ from rich.console import Console
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import SHOWN
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from tests.cli.typist import Typist
 

@@ -14,7 +14,7 @@ from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
 from foregate.policy.source.load import default_policy
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from tests.cli.typist import Typist
 

@@ -9,12 +9,10 @@ import pytest
 
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says
-from foregate.schemas.decision import CallRuling, Decision
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft, Event
-from foregate.schemas.judgement import Judgement
+from foregate.schemas.judgement import CallRuling, Decision, Judgement, Standing
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.standing import Standing
 from foregate.schemas.turn_record import TurnRecord
 from foregate.telemetry.audit.decisions import filter_decisions, read_decisions
 from foregate.telemetry.log.sqlite_log import SqliteLog

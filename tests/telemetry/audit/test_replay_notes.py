@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.schemas.codes import CODES
-from foregate.schemas.decision import CallRuling, Decision
-from foregate.schemas.standing import Standing
+from foregate.schemas.judgement import CallRuling, Decision, Standing
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 from foregate.telemetry.audit.replay_notes import ReplayNote, build_notes, build_session_notes
 from tests.telemetry.audit.test_decisions import judged

@@ -12,9 +12,9 @@ from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import answers, calls, says
 from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.judgement import Need
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse, Usage
-from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.otel import names

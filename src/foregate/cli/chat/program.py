@@ -12,7 +12,7 @@ from foregate.cli.terminal.pipe import InputLine, Pipe
 from foregate.cli.terminal.scripting import format_event_line, to_json_line
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json, as_texts
 

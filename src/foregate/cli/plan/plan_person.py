@@ -16,7 +16,7 @@ from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.terminal import Terminal
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas.errors import UsageError
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json, as_texts, get_int, get_list, get_object, get_text
 

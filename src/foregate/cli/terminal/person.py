@@ -11,7 +11,7 @@ from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import NOTHING, Prospects, format_approval, is_approval_cut
 from foregate.cli.terminal.terminal import Terminal
 from foregate.cli.terminal.tools_sheet import format_tools, is_tools_cut
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json, get_list, get_text
 

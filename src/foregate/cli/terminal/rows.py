@@ -17,11 +17,10 @@ from foregate.schemas.call_events import (
     OutcomeUnknown,
     ToolFinished,
 )
-from foregate.schemas.decision import Decision
 from foregate.schemas.event import Actor, Event
+from foregate.schemas.judgement import Decision, Standing
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.session_events import ContextCompressed
-from foregate.schemas.standing import Standing
 
 if TYPE_CHECKING:
     from foregate.telemetry.audit.decisions import DecisionPoint

@@ -21,9 +21,9 @@ from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.call_events import CallAnswered, ToolFinished
+from foregate.schemas.judgement import Need
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import Message, ModelRequest
-from foregate.schemas.need import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.response_events import ModelResponded
 from foregate.telemetry.audit.verify import verify_rows

@@ -12,7 +12,7 @@ import pytest
 from foregate.agent.loop.runner import run
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.audit.decisions import read_decisions
 

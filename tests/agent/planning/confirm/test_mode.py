@@ -25,9 +25,8 @@ from foregate.gates.prelude import judge
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import CallAnswered, ToolStarted
 from foregate.schemas.event import Draft, Event
-from foregate.schemas.judgement import Judgement
+from foregate.schemas.judgement import Judgement, Need
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.need import Need
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed
 from foregate.schemas.protocols import Reply
 from foregate.schemas.session_events import PolicyChanged

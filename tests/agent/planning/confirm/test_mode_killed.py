@@ -7,7 +7,7 @@ from typing import Any
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import ScriptedModel, calls
 from foregate.schemas.event import Event
-from foregate.schemas.need import Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.planning.confirm.test_mode import ANSWER, ASKED, EDIT, PLAN, READ, TALK, opened
