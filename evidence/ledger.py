@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, EvidenceSeen
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.tool_result import Change
+from foregate.schemas.tool_spec import Resource, ResourceKind
 
 REMEMBERED = 256
 """Contradictions a session remembers; older ones stay in the log."""

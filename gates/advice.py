@@ -8,8 +8,8 @@ from foregate.schemas import strict_json
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.judgement import Need, Who
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_spec import ResourceKind
 from foregate.schemas.turn import Turn
 
 _LONG = 4000

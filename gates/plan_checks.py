@@ -6,7 +6,7 @@ import shlex
 
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.plan import Criterion, Plan, PlannedAction, PlannedStep
-from foregate.schemas.resource import ResourceKind
+from foregate.schemas.tool_spec import ResourceKind
 
 
 def trim_plan(plan: Plan) -> Plan:

@@ -12,11 +12,9 @@ from foregate.policy.risk.facts import effect_of_access
 from foregate.policy.risk.globs import matches
 from foregate.policy.risk.open_ended import is_open_ended
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.effect import Effect, worse_of
 from foregate.schemas.plan import Plan, PlanInForce, PlannedStep, ScopeItem
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import SurveyedResource
-from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, worse_of
 
 _BY_ACCESS = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
 _WILD = "*?["

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from foregate.schemas.capabilities import Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import Capabilities, Effect, ToolSpec
 
 
 class Reason(Struct, frozen=True):

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from foregate.schemas.resource import Resource
+from foregate.schemas.tool_spec import Resource
 
 
 class EvidenceKind(StrEnum):

@@ -7,8 +7,7 @@ from typing import Literal
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
-from foregate.schemas.effect import Effect
-from foregate.schemas.resource import ResourceKind
+from foregate.schemas.tool_spec import Effect, ResourceKind
 
 
 class Criterion(BaseModel):

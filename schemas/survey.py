@@ -5,10 +5,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from foregate.schemas import strict_json
-from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import EvidenceSeen, Origin
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_spec import Effect, Resource, ResourceKind
 
 
 class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from foregate.schemas.evidence_record import EvidenceRecord, Origin
-from foregate.schemas.resource import Resource
+from foregate.schemas.tool_spec import Resource
 
 
 class Change(Struct, frozen=True, forbid_unknown_fields=True):

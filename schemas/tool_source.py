@@ -7,12 +7,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from foregate.schemas.effect import Effect
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import Effect, ToolSpec
 
 
 class FileChange(Struct, frozen=True):

@@ -3,14 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 
 from msgspec import Struct, field
 
 from foregate.schemas import strict_json
-from foregate.schemas.capabilities import Capabilities
-from foregate.schemas.effect import Effect
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
+
+
+class ResourceKind(StrEnum):
+    """The kinds of things; `process` is a command's argument vector."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    REPOSITORY = "repository"
+    URL = "url"
+    HOST = "host"
+    PROCESS = "process"
+    MESSAGE = "message"
+    OTHER = "other"
+
+
+class Resource(Struct, frozen=True, forbid_unknown_fields=True, order=True):
+    """A kind and a canonical id: a path relative to the workspace, a URL, an argument vector as shell words."""
+
+    kind: ResourceKind
+    id: str
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class Effect(StrEnum):
+    """The effect of one concrete call. Definition order is strength: the later, the more dangerous."""
+
+    OBSERVATION = "observation"
+    CREATE = "create"
+    EDIT = "edit"
+    MOVE = "move"
+    DELETE = "delete"
+    COMMIT = "commit"
+    SEND = "send"
+    EXECUTE = "execute"
+    ADMINISTER = "administer"
+    UNKNOWN = "unknown"
+
+    def __init__(self, word: str) -> None:
+        self.changes = word != "observation"
+        """Whether the effect is anything but an observation."""
+
+    def covers(self, other: Effect) -> bool:
+        """Whether leave for this effect is leave for `other`: delete covers edit, edit covers create.
+
+        Nothing covers `unknown`, not even itself: only the exact digest of a call does.
+        """
+        if other is Effect.UNKNOWN or self is Effect.UNKNOWN:
+            return False
+        return self is other or other in _COVERED.get(self, ())
+
+
+def worse_of(first: Effect, second: Effect) -> Effect:
+    """Return the more dangerous of two effects."""
+    return first if _STRENGTH[first] >= _STRENGTH[second] else second
+
+
+_STRENGTH = {effect: rank for rank, effect in enumerate(Effect)}
+_COVERED = {
+    Effect.EDIT: (Effect.CREATE,),
+    Effect.DELETE: (Effect.EDIT, Effect.CREATE),
+}
+
+
+class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):
+    """Seven flags. The default is the worst: mutating, external, irreversible, at most once, needs approval."""
+
+    read_only: bool = False
+    external_side_effect: bool = True
+    needs_approval: bool = True
+    idempotent: bool = False
+    high_impact_write: bool = False
+    reversible: bool = False
+    personal_memory: bool = False
+
+    def raise_by(self, other: Capabilities) -> Capabilities:
+        """Return the riskier of both, flag by flag: a second opinion may raise a risk, never lower it."""
+        return Capabilities(
+            read_only=self.read_only and other.read_only,
+            external_side_effect=self.external_side_effect or other.external_side_effect,
+            needs_approval=self.needs_approval or other.needs_approval,
+            idempotent=self.idempotent and other.idempotent,
+            high_impact_write=self.high_impact_write or other.high_impact_write,
+            reversible=self.reversible and other.reversible,
+            personal_memory=self.personal_memory and other.personal_memory,
+        )
+
+
+UNDECLARED = Capabilities()
+OBSERVER = Capabilities(
+    read_only=True, external_side_effect=False, needs_approval=False, idempotent=True, reversible=True
+)
 
 
 class TargetParameter(Struct, frozen=True, forbid_unknown_fields=True):

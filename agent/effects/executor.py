@@ -22,10 +22,10 @@ from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import RuntimeLost, WorkspaceError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.permit import Permit
-from foregate.schemas.resource import Resource
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_source import RunContext
+from foregate.schemas.tool_spec import Resource
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Hidden, mask_value
 

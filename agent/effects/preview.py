@@ -12,9 +12,9 @@ from foregate.agent.workspace.confine import confine_to_survey
 from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.judgement import Need
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import SurveyedResource
 from foregate.schemas.tool_source import FileChange, Inverse
+from foregate.schemas.tool_spec import ResourceKind
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session

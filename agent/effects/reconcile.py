@@ -12,13 +12,12 @@ from foregate.agent.workspace.in_memory import MemoryWorkspace
 from foregate.evidence.state.transcript import CAME
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import KnownOutcome, OutcomeResolved, OutcomeUnknown, ToolStarted
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError
 from foregate.schemas.event import Draft, Event
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_spec import Effect, ResourceKind
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session

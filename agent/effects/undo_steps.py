@@ -16,10 +16,10 @@ from foregate.schemas.call_events import BeforeImage
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
 from foregate.schemas.protocols import Blobs
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import get_text
 from foregate.schemas.tool_result import Change
 from foregate.schemas.tool_source import Inverse
+from foregate.schemas.tool_spec import Resource, ResourceKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,10 @@ from foregate.agent.session.turn_builder import TurnInHand
 from foregate.evidence.state.dataflow import AFTER_FAILURE
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.effect import Effect
 from foregate.schemas.judgement import Standing
 from foregate.schemas.order import Block
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_spec import Effect, ResourceKind
 
 T = TypeVar("T")
 

@@ -22,14 +22,12 @@ from foregate.agent.serving.tool_server import ToolServer
 from foregate.agent.tools.remote.frames import Response
 from foregate.policy.policy import Policy
 from foregate.schemas.call_events import ToolStarted
-from foregate.schemas.effect import Effect
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
 from foregate.schemas.version import __version__
 
 Context = ServerRequestContext[Any, Any]

@@ -9,10 +9,9 @@ from foregate.evidence.state.truncate import truncate_text
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import ResourceKind, ToolSpec
 
 _BROKEN_OFF = ("timeout", "cancelled")
 

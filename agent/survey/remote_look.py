@@ -7,12 +7,10 @@ from msgspec.structs import replace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk.protection import find_protection
-from foregate.schemas.effect import Effect, worse_of
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_source import ToolSource
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec, worse_of
 
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
 _WORDS = 16

@@ -18,14 +18,12 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.policy.risk.protection import find_protection, is_beneath
 from foregate.schemas import strict_json
-from foregate.schemas.effect import Effect, worse_of
 from foregate.schemas.errors import NotText, WorkspaceError
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Command, Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_source import ToolSource
-from foregate.schemas.tool_spec import Catalogue, TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Catalogue, Effect, Resource, ResourceKind, TargetParameter, ToolSpec, worse_of
 
 _ON_LINKS = (Effect.DELETE, Effect.MOVE)
 """Effects that act on a link itself and not on what it points to."""

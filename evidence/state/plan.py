@@ -17,7 +17,6 @@ from foregate.schemas.call_events import (
     ToolFinished,
     ToolStarted,
 )
-from foregate.schemas.effect import Effect
 from foregate.schemas.event import Event
 from foregate.schemas.judging_events import NeedAnswered
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
@@ -26,6 +25,7 @@ from foregate.schemas.strict_json import get_text
 from foregate.schemas.task_events import TaskEnded
 from foregate.schemas.task_plan import PlanTask, TaskCallResult, TaskPlan, TaskResult, TaskStatus
 from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import Effect
 
 CallStatus = Literal["open", "done", "failed", "held", "denied", "not_run", "judged_dry", "unknown", "undone"]
 Ended: TypeAlias = ToolFinished | CallAnswered | OutcomeUnknown

@@ -30,7 +30,6 @@ from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.resource import Resource
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.session_events import (
     CatalogChanged,
@@ -41,6 +40,7 @@ from foregate.schemas.session_events import (
     SessionStarted,
 )
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
+from foregate.schemas.tool_spec import Resource
 from foregate.schemas.turn import Said
 
 NO_CLAIM = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effecting_tool_drift", "not_run_dry_run")

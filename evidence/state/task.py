@@ -17,9 +17,9 @@ from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.resource import Resource
 from foregate.schemas.task_events import TaskPaused
 from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import Resource
 from foregate.schemas.turn import CheckResult, Counters, HoldCount, Refusal, Said
 
 WHY = 300

@@ -21,11 +21,10 @@ from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GATES
 from foregate.schemas.evidence_record import EvidenceSeen
 from foregate.schemas.judgement import Answer, Decision, Grant, Need, Standing
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import SurveyedResource
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.tool_spec import Catalogue, ResourceKind
 from foregate.schemas.turn import Turn
 
 _KEYS: Mapping[str, tuple[str, ...]] = {

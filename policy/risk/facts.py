@@ -10,12 +10,9 @@ from foregate.policy.policy import Policy, ToolEntry
 from foregate.policy.risk import commands
 from foregate.policy.risk.scores import NONE, measure_risk, measure_uncertainty
 from foregate.schemas.call_facts import CallFacts, Score
-from foregate.schemas.capabilities import UNDECLARED, Capabilities
-from foregate.schemas.effect import Effect, worse_of
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import Catalogue, ToolSpec
+from foregate.schemas.tool_spec import UNDECLARED, Capabilities, Catalogue, Effect, ResourceKind, ToolSpec, worse_of
 from foregate.schemas.turn import Turn
 
 _FLAGS = tuple(Capabilities.__struct_fields__)

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from foregate.policy.policy import Policy
-from foregate.schemas.effect import Effect
+from foregate.schemas.tool_spec import Effect
 
 _OBSERVING = ("GET", "HEAD")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")

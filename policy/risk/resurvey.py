@@ -14,12 +14,10 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.policy.risk.protection import find_protection
 from foregate.schemas import strict_json
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import PolicyError
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Command, Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
 
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER)
 _COMMITTING = ("commit", "add", "stage")

@@ -12,8 +12,7 @@ from foregate.policy.risk.globs import compile_glob
 from foregate.policy.risk.http import normalise_host
 from foregate.policy.risk.words import split_phrase
 from foregate.policy.source.strict_yaml import Path, escape_text, format_path
-from foregate.schemas.capabilities import Capabilities
-from foregate.schemas.effect import Effect
+from foregate.schemas.tool_spec import Capabilities, Effect
 
 PROTECTIONS = ("outside_workspace", "git_internal", "foregate", "secret")
 """Why a resource may be protected, as the survey says it."""

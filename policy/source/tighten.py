@@ -8,7 +8,7 @@ from typing import Literal
 
 from foregate.policy.risk.http import is_host_match
 from foregate.policy.source.strict_yaml import Data, Path
-from foregate.schemas.effect import Effect
+from foregate.schemas.tool_spec import Effect
 
 Outcome = Literal["tightened", "same", "ignored", "loosens"]
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
         ToolFinished,
         ToolStarted,
     )
-    from foregate.schemas.capabilities import Capabilities
-    from foregate.schemas.effect import Effect
     from foregate.schemas.errors import (
         ForegateError,
         InvalidJson,
@@ -73,7 +71,6 @@ if TYPE_CHECKING:
     from foregate.schemas.permit import Permit
     from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
     from foregate.schemas.protocols import Blobs, Head, Lease, Log, Model, Person, Reply
-    from foregate.schemas.resource import Resource, ResourceKind
     from foregate.schemas.response_events import ModelResponded
     from foregate.schemas.session_events import (
         CatalogChanged,
@@ -90,7 +87,16 @@ if TYPE_CHECKING:
     from foregate.schemas.tool_call import ToolCall
     from foregate.schemas.tool_result import Change, ToolResult
     from foregate.schemas.tool_source import FileChange, Inverse, Reconciled, RunContext, ToolSource
-    from foregate.schemas.tool_spec import Catalogue, TargetParameter, ToolSpec, build_catalogue
+    from foregate.schemas.tool_spec import (
+        Capabilities,
+        Catalogue,
+        Effect,
+        Resource,
+        ResourceKind,
+        TargetParameter,
+        ToolSpec,
+        build_catalogue,
+    )
     from foregate.schemas.turn import Turn
     from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
     from foregate.telemetry.audit.verify import Defect, Verification, verify_session
@@ -259,9 +265,9 @@ _HOMES = (
         "foregate.schemas.call_events",
         "CallAnswered EffectUndone OutcomeResolved OutcomeUnknown ToolFinished ToolStarted",
     ),
-    ("foregate.schemas.capabilities", "Capabilities"),
+    ("foregate.schemas.tool_spec", "Capabilities"),
     ("foregate.schemas.judgement", "CallRuling Decision"),
-    ("foregate.schemas.effect", "Effect"),
+    ("foregate.schemas.tool_spec", "Effect"),
     (
         "foregate.schemas.errors",
         "ForegateError InvalidJson LogError ModelError NotText PolicyError "
@@ -280,7 +286,7 @@ _HOMES = (
     ("foregate.schemas.permit", "Permit"),
     ("foregate.schemas.plan_events", "PlanConfirmed PlanProposed PlanStepChanged"),
     ("foregate.schemas.protocols", "Blobs Head Lease Log Model Person Reply"),
-    ("foregate.schemas.resource", "Resource ResourceKind"),
+    ("foregate.schemas.tool_spec", "Resource ResourceKind"),
     ("foregate.schemas.response_events", "ModelResponded"),
     ("foregate.schemas.judgement", "Number Remedy Ruling"),
     (

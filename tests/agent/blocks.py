@@ -12,15 +12,12 @@ from msgspec.structs import replace
 
 from foregate.agent.tools.tool import Tool
 from foregate.schemas import strict_json
-from foregate.schemas.capabilities import Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import Change, ToolResult
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 from tests.agent.world import World
 
 WAYS = (*["fine"] * 16, "fails", "raises", "unknown", "held", "denied")

@@ -20,14 +20,11 @@ from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace.in_memory import MemoryWorkspace
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
-from foregate.schemas.capabilities import Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.protocols import Model, Person
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import Change, ToolResult
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 from foregate.telemetry.log.memory_blobs import MemoryBlobs
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.events import B, bodies

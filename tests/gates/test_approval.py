@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.schemas.effect import Effect
 from foregate.schemas.judgement import Grant, Standing, Voided
 from foregate.schemas.plan import PlanInForce, ScopeItem
-from foregate.schemas.resource import ResourceKind
+from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Turn
 from tests.gates.turns import (
     CATALOGUE,

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foregate.gates.prelude import build_prelude, judge
-from foregate.schemas.effect import Effect
 from foregate.schemas.judgement import Grant, Judgement, Need, Standing
 from foregate.schemas.plan import PlanInForce, ScopeItem
-from foregate.schemas.resource import ResourceKind
+from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Counters, Turn
 from tests.gates.test_plan import ALONE, POLICY, RUN, SEND, planned
 from tests.gates.turns import ACCEPT, CATALOGUE, answered, call, codes, judged, need_of, plan_for, row, turn

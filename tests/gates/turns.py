@@ -9,14 +9,19 @@ from msgspec.structs import replace
 from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
-from foregate.schemas.capabilities import OBSERVER, Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceSeen
 from foregate.schemas.judgement import Answer, Decision, Judgement, Need
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Command, Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec, build_catalogue
+from foregate.schemas.tool_spec import (
+    OBSERVER,
+    Capabilities,
+    Effect,
+    ResourceKind,
+    TargetParameter,
+    ToolSpec,
+    build_catalogue,
+)
 from foregate.schemas.turn import Said, Turn
 
 NOW = "2026-01-01T00:00:00.000000Z"

@@ -11,13 +11,10 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_facts
 from foregate.policy.source.load import default_policy
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.capabilities import OBSERVER, Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceSeen, Origin
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Atom, Command, Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import OBSERVER, Capabilities, Effect, ResourceKind, ToolSpec
 from foregate.schemas.turn import Said, Turn
 
 READ_BEFORE = (EvidenceSeen(EvidenceKind.FILE_READ, 3, "aa"),)

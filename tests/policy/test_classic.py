@@ -26,7 +26,7 @@ from foregate.schemas.codes import GATES
 from foregate.schemas.judgement import Need
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.plan import PlanInForce, ScopeItem
-from foregate.schemas.resource import ResourceKind
+from foregate.schemas.tool_spec import ResourceKind
 from foregate.schemas.turn import Counters, Turn
 from tests.agent import world
 from tests.events import bodies

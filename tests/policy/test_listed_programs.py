@@ -12,8 +12,8 @@ import pytest
 
 from foregate.policy.risk.commands import effect_of_command
 from foregate.policy.source.load import default_policy
-from foregate.schemas.effect import Effect
 from foregate.schemas.survey import Command
+from foregate.schemas.tool_spec import Effect
 
 POLICY = default_policy()
 LISTED = POLICY.commands.read_only

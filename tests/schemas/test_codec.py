@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.schemas import strict_json
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.judgement import CallRuling, Decision, Number, Standing
 from foregate.schemas.plan import Criterion, PlanInForce, ScopeItem
-from foregate.schemas.resource import ResourceKind
+from foregate.schemas.tool_spec import Effect, ResourceKind
 
 TEXTS = st.text(max_size=8)
 DECISIONS = st.builds(

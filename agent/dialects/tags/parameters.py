@@ -17,9 +17,8 @@ from foregate.agent.dialects.tags.command_words import UnreadableTag
 from foregate.agent.dialects.text.tag_scanner import Tag, decode_entities
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json, get_list, get_object
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import ResourceKind, ToolSpec
 
 _SHORT_KEYS = ("enum", "const", "format", "pattern")
 _FIRST_BREAK = re.compile(r"\r?\n")

@@ -9,12 +9,10 @@ from msgspec.structs import replace
 from foregate.evidence.state.task import name_step
 from foregate.gates.plan_scope import find_changed_resources, find_effect_on, is_exact_only, is_wide
 from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.effect import Effect
 from foregate.schemas.plan import ScopeItem
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.task_plan import PlanTask
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind
 
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
 _SEEN_AT_A_GLANCE = (Effect.CREATE, Effect.EDIT, Effect.DELETE)

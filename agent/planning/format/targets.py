@@ -12,10 +12,8 @@ from foregate.agent.workspace import directory
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.risk.globs import matches
 from foregate.policy.source.strict_yaml import escape_text
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.resource import ResourceKind
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter, ToolSpec
 
 PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY)
 """The kinds of resources that are paths of the workspace."""

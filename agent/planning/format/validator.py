@@ -19,11 +19,10 @@ from foregate.agent.planning.format.targets import PathPlace, Targets, list_path
 from foregate.agent.workspace.workspace import Workspace
 from foregate.gates.schema_check import SchemaCheck
 from foregate.policy.source.strict_yaml import escape_text
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanDefect, PlannedCall, PlanTask, TaskPlan
-from foregate.schemas.tool_spec import Catalogue, ToolSpec
+from foregate.schemas.tool_spec import Catalogue, Effect, ToolSpec
 
 _ANYWHERE = (Effect.EXECUTE, Effect.UNKNOWN, Effect.ADMINISTER)
 _MOST_ARGUMENTS = 20

@@ -16,14 +16,11 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk.protection import find_protection
 from foregate.schemas import strict_json
-from foregate.schemas.capabilities import OBSERVER
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_result import ToolResult
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import OBSERVER, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 
 _PLACE = re2.compile(
     r'File "(?P<python>[^"\n]+)", line (?P<at>[0-9]{1,7})'

@@ -14,14 +14,11 @@ from foregate.agent.workspace.workspace import PathState, Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk.protection import is_off_limits
 from foregate.schemas import strict_json
-from foregate.schemas.capabilities import Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json, get_bool, get_text
 from foregate.schemas.tool_result import Change, ToolResult
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 
 GONE = strict_json.sha256(b"foregate: nothing is there")
 """The hash recorded for a deleted thing: no content has it, so whatever appears there later counts as changed."""

@@ -19,14 +19,11 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk.protection import find_protection
 from foregate.schemas import strict_json
-from foregate.schemas.capabilities import OBSERVER, Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json, as_texts, get_bool, get_list, get_object, get_text
 from foregate.schemas.tool_result import Change, ToolResult
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import OBSERVER, Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 
 STAGER = Capabilities(
     read_only=False, external_side_effect=False, needs_approval=False, idempotent=False, reversible=True

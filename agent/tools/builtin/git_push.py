@@ -19,13 +19,10 @@ from foregate.agent.workspace.process import ProcessResult, build_environment
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk.protection import is_off_limits
-from foregate.schemas.capabilities import Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json, get_bool, get_text
 from foregate.schemas.tool_result import Change, ToolResult
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 
 PUSHER = Capabilities(
     read_only=False, external_side_effect=True, needs_approval=True, high_impact_write=True, reversible=False

@@ -10,14 +10,11 @@ from foregate.agent.workspace.json_file import LockedJsonFile
 from foregate.agent.workspace.output import cap_text
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.capabilities import Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_result import Change, ToolResult
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 
 _KEEPER = Capabilities(
     read_only=False,

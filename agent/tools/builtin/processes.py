@@ -15,14 +15,11 @@ from foregate.agent.workspace.output import cap_text
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.capabilities import OBSERVER
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin, Trust
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_result import ToolResult
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import OBSERVER, Effect, Resource, ResourceKind, ToolSpec
 
 _PROC = Path("/proc")
 _READ = 4096

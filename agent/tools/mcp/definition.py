@@ -13,11 +13,9 @@ from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.gates.validity import measure_depth
 from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json
-from foregate.schemas.capabilities import Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json, as_object, get_list
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import Capabilities, Effect, ToolSpec
 from foregate.schemas.visible import make_visible
 
 Check = Callable[[Json], str]

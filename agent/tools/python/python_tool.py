@@ -18,15 +18,12 @@ from pydantic_core import to_json
 from foregate.agent.tools.python import docstring
 from foregate.agent.tools.tool import Classify, Tool
 from foregate.schemas import strict_json
-from foregate.schemas.capabilities import Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError
 from foregate.schemas.evidence_record import Origin
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json, as_object
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_source import Inverse
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")

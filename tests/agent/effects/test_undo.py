@@ -22,8 +22,8 @@ from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import EffectUndone, ToolFinished
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.session_events import Checkpoint
+from foregate.schemas.tool_spec import Resource, ResourceKind
 from foregate.telemetry.log.memory_blobs import MemoryBlobs
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.events import bodies

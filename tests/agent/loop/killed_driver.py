@@ -28,17 +28,14 @@ from foregate.agent.workspace.local import LocalWorkspace
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.policy.source.load import default_policy
-from foregate.schemas.capabilities import Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.event import Event
 from foregate.schemas.follower import Follower
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_result import ToolResult
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec
 from foregate.telemetry.log import file_blobs, sqlite_log
 
 POLICY, LOADED = default_policy(), (file_blobs, sqlite_log)

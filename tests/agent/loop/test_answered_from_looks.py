@@ -14,8 +14,6 @@ from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.tool import Tool
 from foregate.schemas.call_events import ToolFinished, ToolStarted
-from foregate.schemas.capabilities import OBSERVER
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Event
 from foregate.schemas.follower import Follower
@@ -23,11 +21,10 @@ from foregate.schemas.judgement import Need, Standing
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.order import Block
 from foregate.schemas.protocols import Lease, Reply
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import OBSERVER, Effect, ResourceKind, TargetParameter, ToolSpec
 from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.loop.test_prefetch import Meddling, early, looks, shown

@@ -11,9 +11,8 @@ from foregate.agent.loop.runner import run
 from foregate.agent.loop.scheduler import has_overlap, run_together
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
-from foregate.schemas.effect import Effect
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_spec import Effect, ResourceKind
 from tests.agent.blocks import Blocks
 from tests.agent.loop.test_order import open_policy
 from tests.agent.loop.test_stages import act, answers, blocks, both

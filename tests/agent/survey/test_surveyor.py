@@ -16,12 +16,10 @@ from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.schemas import strict_json
-from foregate.schemas.effect import Effect
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import build_catalogue
+from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, build_catalogue
 from tests.policies import policy_with
 
 Look = Callable[..., Survey]

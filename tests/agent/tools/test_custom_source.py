@@ -21,8 +21,6 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.judging import survey
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
-from foregate.schemas.capabilities import Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import RuntimeLost, UsageError, WorkspaceError
 from foregate.schemas.judgement import Need
 from foregate.schemas.judging_events import TurnJudged
@@ -32,7 +30,7 @@ from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import ToolResult
 from foregate.schemas.tool_source import RunContext
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import Capabilities, Effect, ToolSpec
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.events import bodies
 

@@ -18,17 +18,14 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import CallAnswered, ToolFinished, ToolStarted
-from foregate.schemas.capabilities import Capabilities
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import UsageError
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.resource import Resource, ResourceKind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.survey import Survey
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_result import Change, ToolResult
 from foregate.schemas.tool_source import FileChange, Inverse, Reconciled, RunContext, ToolSource
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.events import bodies
 

@@ -26,7 +26,6 @@ from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
 from foregate.policy.policy import Policy
 from foregate.schemas.call_events import CallAnswered
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Event
 from foregate.schemas.message import ModelRequest
@@ -34,7 +33,7 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.session_events import PolicyChanged
 from foregate.schemas.task_events import TaskEnded
 from foregate.schemas.tool_result import ToolResult
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import Effect, ToolSpec
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.cli.typist import Typist
 

@@ -7,9 +7,8 @@ from msgspec.structs import replace
 
 from foregate.policy.risk.facts import compute_turn_facts, merge_capabilities
 from foregate.policy.source.load import default_policy
-from foregate.schemas.capabilities import OBSERVER, UNDECLARED
-from foregate.schemas.effect import Effect
 from foregate.schemas.judgement import Standing
+from foregate.schemas.tool_spec import OBSERVER, UNDECLARED, Effect
 from tests.gates.turns import CATALOGUE, call, judged, turn
 from tests.policies import policy_with
 

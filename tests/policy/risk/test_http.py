@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from foregate.policy.policy import Policy
 from foregate.policy.risk.http import effect_of_method, is_allowed_host, is_host_match, is_private, read_host
 from foregate.policy.source.load import default_policy
-from foregate.schemas.effect import Effect
+from foregate.schemas.tool_spec import Effect
 
 
 def allowing(*hosts: str) -> Policy:

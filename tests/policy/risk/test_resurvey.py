@@ -11,11 +11,9 @@ from msgspec.structs import replace
 from foregate.policy.risk.resurvey import resurvey
 from foregate.policy.source.difference import replace_values
 from foregate.policy.source.load import default_policy
-from foregate.schemas.effect import Effect
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Command, Survey, SurveyedResource
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter, ToolSpec
 from tests.policies import policy_with
 
 SPEC = ToolSpec(

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from foregate.policy.risk.scores import combine_reasons
 from foregate.policy.source.load import default_policy
 from foregate.schemas.call_facts import CallFacts, Reason
-from foregate.schemas.effect import Effect
 from foregate.schemas.evidence_record import EvidenceKind, EvidenceSeen, Origin
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.survey import Atom, SurveyedResource
+from foregate.schemas.tool_spec import Effect, ResourceKind
 from tests.policy.making import READ_BEFORE, atoms, facts, file, folder, url
 
 THRESHOLD = default_policy().uncertainty.threshold

@@ -15,9 +15,9 @@ from foregate.gates.prelude import judge
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.resource import ResourceKind
 from foregate.schemas.task_plan import TaskPlan
 from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ResourceKind
 from foregate.telemetry.audit.rebuild_turn import JUDGING, read_judged_turns
 from tests.agent.planning.plans import CONFIGURATION, call, carried_out, confirmed, plan, statuses, task
 from tests.agent.world import World

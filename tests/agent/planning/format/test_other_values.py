@@ -8,10 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.planning.format.other_values import describe_new_values, read_settings, with_values
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import UsageError
 from foregate.schemas.task_plan import TaskPlan
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import Effect, ToolSpec
 from tests.agent.planning.plans import call, edit, plan, task
 
 TOOL = ToolSpec(

@@ -20,9 +20,8 @@ from foregate.agent.tools.mcp.definition import (
 from foregate.agent.tools.mcp.pins import Pins, get_pin_state
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.policy.source.load import default_policy
-from foregate.schemas.capabilities import OBSERVER, UNDECLARED
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.tool_spec import OBSERVER, UNDECLARED, Effect
 from foregate.schemas.visible import is_hidden
 
 SERVER = ServerConfiguration("s", "npx", ("-y", "s"))

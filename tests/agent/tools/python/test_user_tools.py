@@ -15,16 +15,16 @@ from foregate.api import Agent
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.call_events import CallAnswered
-from foregate.schemas.effect import Effect
 from foregate.schemas.errors import UsageError
 from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.tool_spec import Effect
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.running import run_alone
 from tests.events import bodies
 
 SOURCE = '''
 import foregate
-from foregate.schemas.effect import Effect
+from foregate.schemas.tool_spec import Effect
 
 shelf = {"a": b"one"}
 
