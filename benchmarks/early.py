@@ -24,7 +24,7 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas.follower import Follower
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolResult
 from foregate.telemetry.log.memory_blobs import MemoryBlobs
 from foregate.telemetry.log.memory_log import MemoryLog
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
-from foregate.schemas.evidence_record import Origin
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Atom
+from foregate.schemas.tool_call import Atom, Origin
 
 WINDOW = 64 * 1024
 """Characters at each end of a text that are cut into atoms."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, EvidenceSeen
-from foregate.schemas.tool_result import Change
+from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, EvidenceSeen
 from foregate.schemas.tool_spec import Resource, ResourceKind
 
 REMEMBERED = 256

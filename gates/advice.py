@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from foregate.schemas import strict_json
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.judgement import Need, Who
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import ResourceKind
 from foregate.schemas.turn import Turn
 

@@ -13,12 +13,11 @@ from foregate.gates.counts import has_asked_enough
 from foregate.gates.plan_scope import find_changed_resources, find_covering_items, has_own_folder
 from foregate.gates.sheet import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
 from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Turn
 

@@ -12,14 +12,12 @@ from foregate.gates.advice import build_critique_need
 from foregate.gates.approval import spare_advice
 from foregate.gates.counts import has_asked_enough
 from foregate.policy.policy import Policy, Unavailable
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import CritiqueCode, GateName
 from foregate.schemas.critique import Critique
-from foregate.schemas.evidence_record import Origin
 from foregate.schemas.judgement import Answer, Mode, Need, Number, Opinion, Ruling, Standing
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, Origin, ToolCall
 from foregate.schemas.turn import Turn
 
 _ASKED_ENOUGH = "a second look was asked for as often as the policy allows, and things changed each time; send it again"

@@ -8,13 +8,10 @@ from functools import cached_property
 
 from foregate.policy.policy import Policy, Requirement
 from foregate.policy.risk.facts import effect_of_access
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import EvidenceCode, GateName
-from foregate.schemas.evidence_record import EvidenceSeen, Trust
 from foregate.schemas.judgement import Mode, Opinion, Remedy, Ruling, Standing
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.survey import SurveyedResource
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, EvidenceSeen, SurveyedResource, ToolCall, Trust
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 

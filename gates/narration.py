@@ -8,11 +8,10 @@ from functools import cached_property
 
 from foregate.gates.counts import count_fired
 from foregate.policy.policy import Policy
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName
 from foregate.schemas.judgement import Mode, Number, Opinion, Ruling, Standing, build_pass
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.turn import Turn
 
 MESSAGE = "first say in a sentence what you understood and what you are about to do, then send the call again with it"

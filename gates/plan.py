@@ -14,13 +14,12 @@ from foregate.gates.counts import has_asked_enough
 from foregate.gates.plan_checks import find_defect, trim_plan
 from foregate.gates.plan_scope import find_covering_items, list_exact_commands, put_in_force
 from foregate.policy.policy import Policy
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName
 from foregate.schemas.judgement import Answer, Mode, Need, Opinion, Ruling, Standing
 from foregate.schemas.plan import Plan, PlanInForce
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 

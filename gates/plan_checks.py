@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.plan import Criterion, Plan, PlannedAction, PlannedStep
+from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import ResourceKind
 
 

@@ -11,9 +11,8 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import effect_of_access
 from foregate.policy.risk.globs import matches
 from foregate.policy.risk.open_ended import is_open_ended
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.plan import Plan, PlanInForce, PlannedStep, ScopeItem
-from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_call import CallFacts, SurveyedResource
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, worse_of
 
 _BY_ACCESS = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)

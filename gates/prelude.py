@@ -19,12 +19,11 @@ from foregate.gates.uncertainty import UncertaintyGate
 from foregate.gates.validity import ValidityGate
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName, get_pass_code
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.judgement import Consequence, Grant, Judgement, Need, Opinion, Ruling, Standing, Verdict
 from foregate.schemas.protocols import Gate, SoFar
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 

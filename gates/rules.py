@@ -8,13 +8,11 @@ from functools import cached_property
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.rules import apply_rules
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.judgement import Mode, Opinion, Ruling, Standing
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.survey import fingerprint
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, ToolCall, fingerprint
 from foregate.schemas.turn import Refusal, Turn
 
 _PASSED = Ruling(Standing.ALLOW, "rules_passed")

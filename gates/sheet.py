@@ -15,11 +15,10 @@ from foregate.gates.plan_scope import (
     is_exact_only,
 )
 from foregate.schemas import strict_json
-from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.evidence_record import Origin
 from foregate.schemas.judgement import Grant
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import CallFacts, Origin
 from foregate.schemas.turn import Turn
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from foregate.policy.policy import Policy
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName
 from foregate.schemas.judgement import Consequence, Mode, Number, Opinion, Ruling, Standing
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.turn import Turn
 
 _OBSERVES = Ruling(Standing.ALLOW, "uncertainty_passed")

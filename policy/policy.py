@@ -10,8 +10,8 @@ from pydantic import Field
 from foregate.policy.elsewhere import Runtime, Serving
 from foregate.policy.section import Count, PolicySection, Thousandths
 from foregate.schemas import strict_json
-from foregate.schemas.evidence_record import EvidenceKind, Origin
 from foregate.schemas.judgement import Mode
+from foregate.schemas.tool_call import EvidenceKind, Origin
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
 

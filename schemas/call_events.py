@@ -9,11 +9,9 @@ from msgspec import Struct, field
 
 from foregate.schemas.codes import GateCode, NotRunCode
 from foregate.schemas.event_body import EventBody
-from foregate.schemas.evidence_record import EvidenceRecord, Origin
 from foregate.schemas.judgement import Remedy
-from foregate.schemas.permit import Permit
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_result import Change
+from foregate.schemas.tool_call import Change, EvidenceRecord, Origin, Permit
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind
 
 SideEffect = Literal["pure", "idempotent", "at_most_once"]

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GateName
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.judgement import Decision, Grant, Mode, Need, Opinion, Ruling
@@ -15,7 +14,7 @@ from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.turn import Turn
 
 

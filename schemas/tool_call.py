@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, ToolSpec
 
 
 class ToolCall(Struct, frozen=True):
@@ -94,3 +96,226 @@ def _read_arguments(name: str, raw: str) -> tuple[Mapping[str, Json] | None, str
 _SHORT = 8192
 _read_again = lru_cache(maxsize=64)(_read_arguments)
 """A call is read several times on its way from the model to its answer; the last few short ones are remembered."""
+
+
+class EvidenceKind(StrEnum):
+    """How something was learnt."""
+
+    FILE_READ = "file_read"
+    COMMAND_OUTPUT = "command_output"
+    GIT_STATE = "git_state"
+    PROCESS_STATE = "process_state"
+    API_RESPONSE = "api_response"
+    VERIFICATION_RESULT = "verification_result"
+
+
+class Trust(StrEnum):
+    """`direct`: the content itself, whole; `inferred`: only that the thing is there, or a part of it."""
+
+    DIRECT = "direct"
+    INFERRED = "inferred"
+
+
+class Origin(StrEnum):
+    """Who said something first, from most to least trusted."""
+
+    USER = "user"
+    WORKSPACE = "workspace"
+    EXTERNAL = "external"
+    NOBODY = "nobody"
+
+
+class EvidenceRecord(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a finished call observed of one resource. `hash` is the SHA-256 of its content, "" when unknown."""
+
+    kind: EvidenceKind
+    resource: Resource
+    hash: str = ""
+    trust: Trust = Trust.DIRECT
+    origin: Origin = Origin.WORKSPACE
+    own_change: bool = False
+
+
+class EvidenceSeen(Struct, frozen=True, forbid_unknown_fields=True):
+    """The newest record of one kind on one resource, with the event number it was carried by."""
+
+    kind: EvidenceKind
+    seq: int
+    hash: str = ""
+    trust: Trust = Trust.DIRECT
+    origin: Origin = Origin.WORKSPACE
+    own_change: bool = False
+
+
+class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
+    """A resource of a call as it is now.
+
+    `access` is what the call would do to it; `hash` the SHA-256 of its content; `size` bytes; `links` hard links;
+    `entries` how many things lie beneath a directory (counting stops at the policy's bound); `protected` why it
+    may not be touched ("outside_workspace", "git_internal", "foregate", "secret"), "" when it may;
+    `changed_before` whether this task changed it already; `restorable` whether a before-image of it can be kept (what
+    is too large, too many or of a special kind cannot). The `hash` of a directory is over its listing.
+    """
+
+    kind: ResourceKind
+    id: str
+    access: Effect
+    exists: bool = False
+    hash: str = ""
+    size: int = 0
+    links: int = 1
+    entries: int = 0
+    protected: str = ""
+    changed_before: bool = False
+    restorable: bool = True
+    evidence: tuple[EvidenceSeen, ...] = ()
+
+    @property
+    def resource(self) -> Resource:
+        """The bare kind and id."""
+        return Resource(self.kind, self.id)
+
+
+class Atom(Struct, frozen=True, forbid_unknown_fields=True):
+    """A word of the arguments that names something, who said it first, and at which event.
+
+    `told` is set while only what stands in files names it: no person, no listing, no search and no command's output.
+    """
+
+    text: str
+    origin: Origin
+    seq: int = 0
+    told: bool = False
+
+
+class Command(Struct, frozen=True, forbid_unknown_fields=True):
+    """The parsed shape of a command: its argument vector, or the reason there is none, and the folder it runs in.
+
+    `folder` is "" for the workspace's root. `there` are the paths its words name where something lies already, so that
+    nobody says yes to a command unaware of what it would replace.
+    """
+
+    argv: tuple[str, ...] = ()
+    shell: str = ""
+    problem: str = ""
+    folder: str = ""
+    there: tuple[str, ...] = ()
+
+
+class Survey(Struct, frozen=True, forbid_unknown_fields=True):
+    """What surveying one call found. `problem` says why it failed; such a call is held."""
+
+    call: str
+    declared_effect: Effect | None = None
+    resources: tuple[SurveyedResource, ...] = ()
+    command: Command | None = None
+    atoms: tuple[Atom, ...] = ()
+    secrets: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def hash_surveys(surveys: tuple[Survey, ...]) -> str:
+    """Return the SHA-256 over the recorded form of the surveys of one response: what answers are bound to."""
+    return strict_json.sha256(strict_json.encode_record([strict_json.dump(survey) for survey in surveys]))
+
+
+def fingerprint(survey: Survey) -> str:
+    """Return what is known of a call's own resources as one hash: it changes when they do, or when more is known."""
+    known: list[Json] = [
+        [r.kind, r.id, r.exists, r.hash, sorted([seen.kind, seen.hash, seen.trust] for seen in r.evidence)]
+        for r in survey.resources
+    ]
+    return strict_json.sha256(strict_json.encode_record(known))
+
+
+class Reason(Struct, frozen=True):
+    """One contribution to a score: its name in the policy, its weight in thousandths, and why it applies."""
+
+    name: str
+    weight: int
+    why: str
+
+
+class Score(Struct, frozen=True):
+    """A score in thousandths, 0 to 1000, with everything that contributed."""
+
+    value: int
+    reasons: tuple[Reason, ...] = ()
+    slots: tuple[str, ...] = ()
+
+
+class CallFacts(Struct, frozen=True):
+    """Effect, capabilities in force, reversibility and scores of one call.
+
+    `risky` is: side-effecting and (external, irreversible, high impact or broader than the policy's scope).
+    `spec` is None for a tool nobody knows.
+    """
+
+    call: ToolCall
+    survey: Survey
+    spec: ToolSpec | None
+    effect: Effect
+    capabilities: Capabilities
+    external: bool
+    irreversible: bool
+    high_impact: bool
+    broad: bool
+    risky: bool
+    risk: Score
+    uncertainty: Score
+
+    @property
+    def changes(self) -> bool:
+        """Whether the call has a side effect."""
+        return self.effect.changes
+
+    @property
+    def resources(self) -> tuple[SurveyedResource, ...]:
+        """The call's own resources as surveyed."""
+        return self.survey.resources
+
+    @property
+    def target(self) -> str:
+        """The first own resource, for display."""
+        return self.survey.resources[0].id if self.survey.resources else ""
+
+
+class Change(Struct, frozen=True, forbid_unknown_fields=True):
+    """A resource a call changed: content hashes before and after, "" where nothing was or is there.
+
+    `before` names the before-image in the blob store when it equals a stored content.
+    """
+
+    resource: Resource
+    before: str = ""
+    after: str = ""
+    mode: int = 0
+
+
+class ToolResult(Struct, frozen=True):
+    """Text for the model, what was observed and what changed.
+
+    `used` counts model calls, tool calls, tokens and cost a child task spent, charged to the task that started it.
+    `ok` False means the tool says it failed; `unknown` that it cannot say whether it took effect (a timeout of
+    something already under way). `origin` says whose words the content is; `dropped` counts bytes left out.
+    """
+
+    ok: bool
+    content: str
+    evidence: tuple[EvidenceRecord, ...] = ()
+    changes: tuple[Change, ...] = ()
+    origin: Origin = Origin.WORKSPACE
+    error: str = ""
+    unknown: bool = False
+    dropped: int = 0
+    exit_code: int | None = None
+    used: Mapping[str, int] = field(default_factory=dict)
+
+
+class Permit(Struct, frozen=True, forbid_unknown_fields=True):
+    """Permission to run one call once: its digest, the event that allowed it, and the survey it was allowed on."""
+
+    call: str
+    digest: str
+    judged: int
+    survey_hash: str

@@ -8,9 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import Survey, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect, ToolSpec
 
 

@@ -10,8 +10,7 @@ from msgspec import Struct, field
 
 from foregate.schemas.judgement import Answer, Grant, Voided
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.survey import Survey, fingerprint, hash_surveys
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import Survey, ToolCall, fingerprint, hash_surveys
 
 
 class Said(Struct, frozen=True, forbid_unknown_fields=True):

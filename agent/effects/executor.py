@@ -18,12 +18,9 @@ from foregate.agent.workspace.output import cap_text
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import AnswerCode, BeforeImage, OutcomeUnknown, SideEffect, ToolFinished, ToolStarted
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import RuntimeLost, WorkspaceError
 from foregate.schemas.event import Actor, Draft
-from foregate.schemas.permit import Permit
-from foregate.schemas.survey import Survey
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import CallFacts, Permit, Survey, ToolResult
 from foregate.schemas.tool_source import RunContext
 from foregate.schemas.tool_spec import Resource
 from foregate.telemetry.diagnostics import get_diagnostics

@@ -9,10 +9,9 @@ from msgspec import Struct
 from foregate.agent.effects.snapshots import has_image
 from foregate.agent.effects.undo import UndoableChange
 from foregate.agent.workspace.confine import confine_to_survey
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.judgement import Need
-from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_call import CallFacts, SurveyedResource
 from foregate.schemas.tool_source import FileChange, Inverse
 from foregate.schemas.tool_spec import ResourceKind
 

@@ -15,8 +15,7 @@ from foregate.schemas.call_events import KnownOutcome, OutcomeResolved, OutcomeU
 from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
 if TYPE_CHECKING:

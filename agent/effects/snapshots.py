@@ -12,12 +12,9 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.call_events import BeforeImage
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import ForegateError, WorkspaceError
-from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
 from foregate.schemas.protocols import Blobs
-from foregate.schemas.survey import SurveyedResource
-from foregate.schemas.tool_result import Change, ToolResult
+from foregate.schemas.tool_call import CallFacts, Change, EvidenceKind, EvidenceRecord, SurveyedResource, ToolResult
 from foregate.schemas.tool_source import Inverse
 from foregate.schemas.tool_spec import Effect, ResourceKind
 

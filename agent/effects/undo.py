@@ -27,7 +27,7 @@ from foregate.schemas.call_events import (
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.session_events import Checkpoint
-from foregate.schemas.tool_result import Change
+from foregate.schemas.tool_call import Change
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session

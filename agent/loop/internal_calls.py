@@ -9,12 +9,9 @@ from msgspec.structs import replace
 from foregate.agent.effects.executor import execute
 from foregate.agent.session.session import Session
 from foregate.gates.prelude import judge
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import RuntimeLost
 from foregate.schemas.judgement import Judgement, Standing
-from foregate.schemas.permit import Permit
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import CallFacts, Permit, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect
 
 

@@ -13,8 +13,7 @@ from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.placeholders import find_steps
 from foregate.schemas.follower import Follower
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolCall, ToolResult
 
 
 class Prefetch(Follower):

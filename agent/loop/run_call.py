@@ -9,12 +9,10 @@ from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas.call_events import AnswerCode, CallAnswered, RemedyResult, RulingWord
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import NotRunCode
 from foregate.schemas.event import Draft
 from foregate.schemas.judgement import Remedy, Standing, Verdict
-from foregate.schemas.permit import Permit
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, Permit, ToolCall
 
 
 async def run_call(session: Session, open_turn: OpenTurn, in_hand: TurnInHand, verdict: Verdict) -> None:

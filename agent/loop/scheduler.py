@@ -13,10 +13,9 @@ from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.evidence.state.dataflow import AFTER_FAILURE
 from foregate.evidence.state.task import OpenTurn
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.judgement import Standing
 from foregate.schemas.order import Block
-from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_call import CallFacts, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
 T = TypeVar("T")

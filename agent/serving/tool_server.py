@@ -22,8 +22,7 @@ from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Person, Reply
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.survey import Survey, SurveyedResource
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import Survey, SurveyedResource, ToolCall
 from foregate.telemetry.diagnostics import get_diagnostics
 
 OPENING = "Calls of another agent, which this session judges and runs for it."

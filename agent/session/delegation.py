@@ -8,10 +8,8 @@ from typing import Protocol
 from foregate.agent.session.result import RunResult
 from foregate.agent.tools.tool_source import WrappedToolSource
 from foregate.policy.policy import Policy
-from foregate.schemas.evidence_record import Origin
 from foregate.schemas.strict_json import get_text
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import Origin, ToolCall, ToolResult
 from foregate.schemas.tool_source import RunContext, ToolSource
 from foregate.schemas.tool_spec import OBSERVER, Effect, ToolSpec
 

@@ -10,7 +10,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import ResourceKind, ToolSpec
 
 _BROKEN_OFF = ("timeout", "cancelled")

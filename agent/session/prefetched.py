@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from foregate.schemas.survey import Survey
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import Survey, ToolResult
 
 
 class PrefetchedResult(Struct, frozen=True):

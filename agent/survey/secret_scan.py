@@ -18,8 +18,7 @@ from foregate.policy.risk.protection import find_protection
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError, WorkspaceError
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Command
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import Command, ToolCall
 
 _OTHER = re.compile(r"(?<![\w-])(?:cd|pushd|chdir|-C|--chdir|--git-dir|--work-tree|GIT_DIR|GIT_WORK_TREE)(?![\w-])")
 """Words of a line that may have git work on another repository than that of the folder the line runs in."""

@@ -20,8 +20,7 @@ from foregate.policy.risk.protection import find_protection, is_beneath
 from foregate.schemas import strict_json
 from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Command, Survey, SurveyedResource
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import Command, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_source import ToolSource
 from foregate.schemas.tool_spec import Catalogue, Effect, Resource, ResourceKind, TargetParameter, ToolSpec, worse_of
 

@@ -10,9 +10,7 @@ from typing import Any, Protocol
 from foregate.agent.tools.tool_source import BaseToolSource
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError, WorkspaceError
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import Survey, ToolCall, ToolResult
 from foregate.schemas.tool_source import FileChange, Inverse, Reconciled, RunContext, ToolSource
 from foregate.schemas.tool_spec import Effect, ToolSpec
 

@@ -10,8 +10,7 @@ from foregate.agent.tools.tool_source import BaseToolSource
 from foregate.agent.workspace.confine import confine_to_survey
 from foregate.schemas.errors import ForegateError, InvalidJson, RuntimeLost, UsageError, WorkspaceError
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.schemas.tool_source import FileChange, Inverse, RunContext
 from foregate.schemas.tool_spec import Effect, ToolSpec
 

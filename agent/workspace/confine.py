@@ -11,7 +11,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk.protection import is_off_limits
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.survey import Survey, SurveyedResource
+from foregate.schemas.tool_call import Survey, SurveyedResource
 from foregate.schemas.tool_spec import ResourceKind
 
 _JUDGED: ContextVar[Mapping[tuple[bool, str], SurveyedResource] | None] = ContextVar("foregate_judged", default=None)

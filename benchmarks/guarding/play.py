@@ -17,7 +17,7 @@ from foregate.policy.source.load import load_policy_layers, resolve_policy_file
 from foregate.schemas.judgement import Standing
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import Message, ModelRequest
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolResult
 from foregate.telemetry.log.memory_log import MemoryLog
 from guarding.person import Asked
 from guarding.robot import Robot

@@ -13,12 +13,11 @@ from foregate.schemas import strict_json
 from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.codes import NotRunCode
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.evidence_record import EvidenceKind, Origin
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.response_events import RecordedDataflow
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall, record_calls
+from foregate.schemas.tool_call import EvidenceKind, Origin, ToolCall, record_calls
 
 AFTER_FAILURE = "an earlier step of its sequence was not done; send it again if it is still wanted"
 TOO_MANY = "too many calls in one response; send this one again"

@@ -24,7 +24,6 @@ from foregate.schemas.call_events import (
     ToolStarted,
 )
 from foregate.schemas.event import GENESIS, Event
-from foregate.schemas.evidence_record import EvidenceKind, Origin
 from foregate.schemas.judgement import Grant, Standing
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.message import Message
@@ -40,6 +39,7 @@ from foregate.schemas.session_events import (
     SessionStarted,
 )
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
+from foregate.schemas.tool_call import EvidenceKind, Origin
 from foregate.schemas.tool_spec import Resource
 from foregate.schemas.turn import Said
 

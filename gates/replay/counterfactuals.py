@@ -17,13 +17,10 @@ from foregate.policy.source.difference import is_outside_judging, list_values, r
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.codes import GATES
-from foregate.schemas.evidence_record import EvidenceSeen
 from foregate.schemas.judgement import Answer, Decision, Grant, Need, Standing
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import SurveyedResource
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, EvidenceSeen, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Catalogue, ResourceKind
 from foregate.schemas.turn import Turn
 

@@ -12,9 +12,8 @@ from foregate.gates.postlude import judge_answer
 from foregate.gates.prelude import Prelude, judge
 from foregate.policy.policy import Policy
 from foregate.policy.risk.resurvey import resurvey
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.judgement import Answer, Judgement, Need, Number, Standing, Verdict, Who
-from foregate.schemas.survey import Survey
+from foregate.schemas.tool_call import CallFacts, Survey
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 

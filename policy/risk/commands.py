@@ -10,7 +10,7 @@ from itertools import islice
 from foregate.policy.policy import CommandEntry, Policy
 from foregate.policy.risk.globs import matches_text
 from foregate.schemas.errors import PolicyError
-from foregate.schemas.survey import Command
+from foregate.schemas.tool_call import Command
 from foregate.schemas.tool_spec import Effect
 
 _OPERATORS = (";", "&", "&&", "|", "||", "<", ">", ">>", "<<", "<<<", "2>", "2>>", "&>")

@@ -9,9 +9,7 @@ from msgspec.structs import replace
 from foregate.policy.policy import Policy, ToolEntry
 from foregate.policy.risk import commands
 from foregate.policy.risk.scores import NONE, measure_risk, measure_uncertainty
-from foregate.schemas.call_facts import CallFacts, Score
-from foregate.schemas.survey import Survey, SurveyedResource
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, Score, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import UNDECLARED, Capabilities, Catalogue, Effect, ResourceKind, ToolSpec, worse_of
 from foregate.schemas.turn import Turn
 

@@ -15,8 +15,7 @@ from foregate.policy.risk import commands
 from foregate.policy.risk.protection import find_protection
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError
-from foregate.schemas.survey import Command, Survey, SurveyedResource
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import Command, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
 
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER)

@@ -13,9 +13,8 @@ from foregate.policy.risk.commands import can_run
 from foregate.policy.risk.facts import effect_of_access
 from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import PolicyError
-from foregate.schemas.survey import Command, SurveyedResource
+from foregate.schemas.tool_call import CallFacts, Command, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Turn
 

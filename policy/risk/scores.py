@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.request import RequestFacts, find_kept_word, find_namesake, is_named, read_request
-from foregate.schemas.call_facts import CallFacts, Reason, Score
-from foregate.schemas.evidence_record import EvidenceKind, Origin
-from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_call import CallFacts, EvidenceKind, Origin, Reason, Score, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Turn
 

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     )
     from foregate.schemas.event import Draft, Event
     from foregate.schemas.event_body import EventBody
-    from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin, Trust
     from foregate.schemas.follower import Follower
     from foregate.schemas.judgement import (
         Answer,
@@ -68,7 +67,6 @@ if TYPE_CHECKING:
     from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
     from foregate.schemas.message import Message, ModelRequest
     from foregate.schemas.model_response import ModelResponse, Usage
-    from foregate.schemas.permit import Permit
     from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
     from foregate.schemas.protocols import Blobs, Head, Lease, Log, Model, Person, Reply
     from foregate.schemas.response_events import ModelResponded
@@ -81,11 +79,20 @@ if TYPE_CHECKING:
         SessionStarted,
     )
     from foregate.schemas.strict_json import Json
-    from foregate.schemas.survey import Survey, SurveyedResource
     from foregate.schemas.task_events import Report, TaskEnded, TaskPaused, TaskStarted, UserMessage
     from foregate.schemas.task_plan import PlanDefect, PlannedCall, PlanTask, TaskPlan, TaskResult
-    from foregate.schemas.tool_call import ToolCall
-    from foregate.schemas.tool_result import Change, ToolResult
+    from foregate.schemas.tool_call import (
+        Change,
+        EvidenceKind,
+        EvidenceRecord,
+        Origin,
+        Permit,
+        Survey,
+        SurveyedResource,
+        ToolCall,
+        ToolResult,
+        Trust,
+    )
     from foregate.schemas.tool_source import FileChange, Inverse, Reconciled, RunContext, ToolSource
     from foregate.schemas.tool_spec import (
         Capabilities,
@@ -275,7 +282,7 @@ _HOMES = (
     ),
     ("foregate.schemas.event", "Draft Event"),
     ("foregate.schemas.event_body", "EventBody"),
-    ("foregate.schemas.evidence_record", "EvidenceKind EvidenceRecord Origin Trust"),
+    ("foregate.schemas.tool_call", "EvidenceKind EvidenceRecord Origin Trust"),
     ("foregate.schemas.follower", "Follower"),
     ("foregate.schemas.judgement", "Grant"),
     ("foregate.schemas.judgement", "Judgement Verdict"),
@@ -283,7 +290,7 @@ _HOMES = (
     ("foregate.schemas.message", "Message ModelRequest"),
     ("foregate.schemas.model_response", "ModelResponse Usage"),
     ("foregate.schemas.judgement", "Answer Need"),
-    ("foregate.schemas.permit", "Permit"),
+    ("foregate.schemas.tool_call", "Permit"),
     ("foregate.schemas.plan_events", "PlanConfirmed PlanProposed PlanStepChanged"),
     ("foregate.schemas.protocols", "Blobs Head Lease Log Model Person Reply"),
     ("foregate.schemas.tool_spec", "Resource ResourceKind"),
@@ -295,11 +302,11 @@ _HOMES = (
     ),
     ("foregate.schemas.judgement", "Standing"),
     ("foregate.schemas.strict_json", "Json"),
-    ("foregate.schemas.survey", "Survey SurveyedResource"),
+    ("foregate.schemas.tool_call", "Survey SurveyedResource"),
     ("foregate.schemas.task_events", "Report TaskEnded TaskPaused TaskStarted UserMessage"),
     ("foregate.schemas.task_plan", "PlanDefect PlanTask PlannedCall TaskPlan TaskResult"),
     ("foregate.schemas.tool_call", "ToolCall"),
-    ("foregate.schemas.tool_result", "Change ToolResult"),
+    ("foregate.schemas.tool_call", "Change ToolResult"),
     ("foregate.schemas.tool_spec", "Catalogue TargetParameter ToolSpec build_catalogue"),
     ("foregate.schemas.tool_source", "FileChange Inverse Reconciled RunContext ToolSource"),
     ("foregate.schemas.turn", "Turn"),

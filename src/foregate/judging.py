@@ -31,11 +31,10 @@ from foregate.gates.prelude import judge as judge_by
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import UsageError
-from foregate.schemas.evidence_record import Origin
 from foregate.schemas.judgement import Answer, Judgement, Need
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey
+from foregate.schemas.tool_call import Origin, Survey
 from foregate.schemas.tool_source import ToolSource
 from foregate.schemas.tool_spec import Catalogue, hash_catalogue
 from foregate.schemas.turn import Said, Turn

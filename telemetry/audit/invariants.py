@@ -28,8 +28,8 @@ from foregate.schemas.session_events import (
     SessionEnded,
     SessionStarted,
 )
-from foregate.schemas.survey import hash_surveys
 from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
+from foregate.schemas.tool_call import hash_surveys
 
 Finding = tuple[str, str]
 """The name of a defect, and why in words."""

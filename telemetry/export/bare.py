@@ -18,7 +18,6 @@ from foregate.schemas.call_events import (
 from foregate.schemas.event import Body, Event
 from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Need, Ruling, Verdict
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
-from foregate.schemas.permit import Permit
 from foregate.schemas.plan_events import FillRequest, PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.response_events import ModelResponded, RecordedDataflow
 from foregate.schemas.session_events import (
@@ -31,7 +30,7 @@ from foregate.schemas.session_events import (
 )
 from foregate.schemas.task_events import Report, TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.task_plan import TaskPlan
-from foregate.schemas.tool_call import RecordedCall
+from foregate.schemas.tool_call import Permit, RecordedCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn_record import TurnRecord
 

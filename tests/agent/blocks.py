@@ -15,8 +15,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.strict_json import Json, get_text
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import Change, ToolResult
+from foregate.schemas.tool_call import Change, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 from tests.agent.world import World
 

@@ -22,8 +22,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.protocols import Model, Person
 from foregate.schemas.strict_json import Json, get_text
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import Change, ToolResult
+from foregate.schemas.tool_call import Change, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 from foregate.telemetry.log.memory_blobs import MemoryBlobs
 from foregate.telemetry.log.memory_log import MemoryLog

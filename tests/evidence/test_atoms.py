@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.evidence.atoms import LONGEST, WINDOW, AtomTable, find_known_words, shorten_word
-from foregate.schemas.evidence_record import Origin
-from foregate.schemas.survey import Atom
+from foregate.schemas.tool_call import Atom, Origin
 
 ORIGINS = st.sampled_from(list(Origin))
 

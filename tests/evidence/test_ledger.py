@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from foregate.evidence.ledger import REMEMBERED, Ledger
 from foregate.schemas import strict_json
-from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
-from foregate.schemas.tool_result import Change
+from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord
 from foregate.schemas.tool_spec import Resource, ResourceKind
 
 FILE = Resource(ResourceKind.FILE, "a.txt")

@@ -13,8 +13,7 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import UsageError
 from foregate.schemas.judgement import Judgement, Need, Standing
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.survey import Survey
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.schemas.tool_spec import Catalogue, build_catalogue
 
 POLICY = default_policy()

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.schemas.evidence_record import Origin
 from foregate.schemas.judgement import Standing, Voided
 from foregate.schemas.plan import PlanInForce, ScopeItem
-from foregate.schemas.survey import Atom
+from foregate.schemas.tool_call import Atom, Origin
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Counters, Turn
 from tests.gates.turns import ACCEPT, answered, call, codes, judged, need_of, plan_for, row, seen, survey, turn

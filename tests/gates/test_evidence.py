@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foregate.schemas.evidence_record import EvidenceKind
 from foregate.schemas.judgement import Standing
-from foregate.schemas.survey import Survey
+from foregate.schemas.tool_call import EvidenceKind, Survey
 from tests.gates.turns import call, codes, judged, row, seen, survey, turn
 from tests.policies import policy_with
 

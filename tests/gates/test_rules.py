@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.schemas.judgement import Standing
-from foregate.schemas.survey import fingerprint
+from foregate.schemas.tool_call import fingerprint
 from foregate.schemas.turn import Refusal
 from tests.gates.turns import call, codes, judged, need_of, row, seen, survey, turn
 from tests.policies import policy_with

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.schemas.evidence_record import Origin
 from foregate.schemas.judgement import Standing
-from foregate.schemas.survey import Atom
+from foregate.schemas.tool_call import Atom, Origin
 from foregate.schemas.turn import Turn
 from tests.gates.turns import call, codes, judged, row, survey, turn
 from tests.policies import policy_with

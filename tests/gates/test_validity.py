@@ -6,8 +6,7 @@ import pytest
 
 from foregate.gates.schema_check import SchemaCheck
 from foregate.schemas.judgement import Standing
-from foregate.schemas.survey import Survey
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import Survey, ToolCall
 from tests.gates.turns import call, codes, judged, row, turn
 from tests.policies import policy_with
 

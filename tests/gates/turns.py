@@ -9,10 +9,8 @@ from msgspec.structs import replace
 from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
-from foregate.schemas.evidence_record import EvidenceKind, EvidenceSeen
 from foregate.schemas.judgement import Answer, Decision, Judgement, Need
-from foregate.schemas.survey import Command, Survey, SurveyedResource
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import Command, EvidenceKind, EvidenceSeen, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import (
     OBSERVER,
     Capabilities,

@@ -10,10 +10,17 @@ from msgspec.structs import replace
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_facts
 from foregate.policy.source.load import default_policy
-from foregate.schemas.call_facts import CallFacts
-from foregate.schemas.evidence_record import EvidenceKind, EvidenceSeen, Origin
-from foregate.schemas.survey import Atom, Command, Survey, SurveyedResource
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import (
+    Atom,
+    CallFacts,
+    Command,
+    EvidenceKind,
+    EvidenceSeen,
+    Origin,
+    Survey,
+    SurveyedResource,
+    ToolCall,
+)
 from foregate.schemas.tool_spec import OBSERVER, Capabilities, Effect, ResourceKind, ToolSpec
 from foregate.schemas.turn import Said, Turn
 

@@ -12,7 +12,7 @@ import pytest
 
 from foregate.policy.risk.commands import effect_of_command
 from foregate.policy.source.load import default_policy
-from foregate.schemas.survey import Command
+from foregate.schemas.tool_call import Command
 from foregate.schemas.tool_spec import Effect
 
 POLICY = default_policy()

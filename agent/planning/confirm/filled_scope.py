@@ -8,10 +8,9 @@ from msgspec.structs import replace
 
 from foregate.evidence.state.task import name_step
 from foregate.gates.plan_scope import find_changed_resources, find_effect_on, is_exact_only, is_wide
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.plan import ScopeItem
 from foregate.schemas.task_plan import PlanTask
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind
 
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)

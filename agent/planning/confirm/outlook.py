@@ -11,10 +11,9 @@ from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.task import name_step
 from foregate.gates.plan_scope import name_exact_call
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.task_plan import PlannedCall, PlanTask
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Catalogue
 
 

@@ -25,7 +25,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.task_plan import PlanDefect, PlannedCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolResult
 
 GATE: Final = "plan_results"
 """Under this name what is asked about a plan's results stands in the log."""

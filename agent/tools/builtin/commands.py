@@ -12,10 +12,8 @@ from foregate.agent.workspace.workspace import PathState, Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
 from foregate.schemas.strict_json import Json, as_texts, get_text
-from foregate.schemas.survey import Command
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import Command, EvidenceKind, EvidenceRecord, ToolResult, Trust
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 
 RUNNER = Capabilities(read_only=False, external_side_effect=True, needs_approval=False, reversible=False)

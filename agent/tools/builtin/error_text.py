@@ -17,9 +17,8 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.protection import find_protection
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Trust
 from foregate.schemas.strict_json import Json, get_text
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import EvidenceKind, EvidenceRecord, ToolResult, Trust
 from foregate.schemas.tool_spec import OBSERVER, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 
 _PLACE = re2.compile(

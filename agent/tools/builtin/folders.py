@@ -15,9 +15,8 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.protection import is_off_limits
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord
 from foregate.schemas.strict_json import Json, get_bool, get_text
-from foregate.schemas.tool_result import Change, ToolResult
+from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 
 GONE = strict_json.sha256(b"foregate: nothing is there")

@@ -21,7 +21,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.protection import is_off_limits
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.strict_json import Json, get_bool, get_text
-from foregate.schemas.tool_result import Change, ToolResult
+from foregate.schemas.tool_call import Change, ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 
 PUSHER = Capabilities(

@@ -23,9 +23,8 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.http import effect_of_method, is_allowed_host
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin, Trust
 from foregate.schemas.strict_json import Json, get_object, get_text
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import EvidenceKind, EvidenceRecord, Origin, ToolResult, Trust
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 
 if TYPE_CHECKING:

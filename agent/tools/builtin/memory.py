@@ -11,9 +11,8 @@ from foregate.agent.workspace.output import cap_text
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin
 from foregate.schemas.strict_json import Json, get_text
-from foregate.schemas.tool_result import Change, ToolResult
+from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, Origin, ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 
 _KEEPER = Capabilities(

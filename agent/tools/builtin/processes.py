@@ -16,9 +16,8 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin, Trust
 from foregate.schemas.strict_json import Json, get_text
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import EvidenceKind, EvidenceRecord, Origin, ToolResult, Trust
 from foregate.schemas.tool_spec import OBSERVER, Effect, Resource, ResourceKind, ToolSpec
 
 _PROC = Path("/proc")

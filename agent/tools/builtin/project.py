@@ -14,7 +14,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
 from foregate.schemas.strict_json import Json, as_texts
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolResult
 
 Sign = tuple[str, str, Sequence[str]]
 """A file, what it must hold (a target of a Makefile, a script of package.json; "" = anything), and the command."""

@@ -17,7 +17,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.strict_json import Json, as_texts, get_bool, get_text
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_source import FileChange
 from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter, ToolSpec
 

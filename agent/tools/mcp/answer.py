@@ -9,9 +9,8 @@ from mcp import types
 from foregate.agent.workspace.output import cap_text
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.evidence_record import Origin
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import Origin, ToolResult
 
 
 def build_result(answer: types.CallToolResult, most: int) -> ToolResult:

@@ -16,9 +16,8 @@ from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.agent.tools.tool import Tool
 from foregate.policy.policy import Mcp
 from foregate.schemas.errors import UsageError
-from foregate.schemas.evidence_record import Origin
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import Origin, ToolResult
 
 
 class ReviewedServer:

@@ -19,9 +19,8 @@ from foregate.agent.tools.python import docstring
 from foregate.agent.tools.tool import Classify, Tool
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError
-from foregate.schemas.evidence_record import Origin
 from foregate.schemas.strict_json import Json, as_object
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import Origin, ToolResult
 from foregate.schemas.tool_source import Inverse
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec
 

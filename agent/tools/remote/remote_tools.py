@@ -16,11 +16,8 @@ from foregate.agent.tools.tool_source import BaseToolSource
 from foregate.gates.schema_check import SchemaCheck
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
-from foregate.schemas.evidence_record import EvidenceRecord, Origin
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import EvidenceRecord, Origin, Survey, ToolCall, ToolResult
 from foregate.schemas.tool_source import Reconciled, RunContext
 from foregate.schemas.tool_spec import ToolSpec
 

@@ -16,14 +16,13 @@ from foregate.policy.source.difference import list_values
 from foregate.policy.source.load import default_policy
 from foregate.policy.source.record import describe_origin, restore_policy
 from foregate.policy.source.strict_yaml import format_path
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import InvalidJson, LogError, UsageError
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Decision, Judgement, Number, Remedy, Standing
 from foregate.schemas.protocols import Log
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.call_history import KINDS, CallHistoryEntry, read_call_history
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions

@@ -21,7 +21,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.call_events import CallAnswered, ToolFinished, ToolStarted
 from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolResult
 from tests.conftest import OpenSession
 from tests.events import B, bodies
 from tests.policies import EVERYTHING_OFF, policy_with

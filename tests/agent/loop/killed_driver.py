@@ -34,7 +34,7 @@ from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec
 from foregate.telemetry.log import file_blobs, sqlite_log
 

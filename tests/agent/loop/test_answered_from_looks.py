@@ -22,8 +22,7 @@ from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.order import Block
 from foregate.schemas.protocols import Lease, Reply
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.schemas.tool_spec import OBSERVER, Effect, ResourceKind, TargetParameter, ToolSpec
 from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_log import MemoryLog

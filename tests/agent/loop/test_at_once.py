@@ -11,7 +11,7 @@ from foregate.agent.loop.runner import run
 from foregate.agent.loop.scheduler import has_overlap, run_together
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
-from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_call import SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from tests.agent.blocks import Blocks
 from tests.agent.loop.test_order import open_policy

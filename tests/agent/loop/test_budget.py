@@ -20,7 +20,7 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.model_response import Usage
 from foregate.schemas.protocols import Reply
 from foregate.schemas.task_events import TaskEnded
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolResult
 from tests.agent.corpus import TALK
 from tests.agent.world import World, plan_json
 from tests.policies import policy_with

@@ -17,9 +17,8 @@ from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.event import Event
-from foregate.schemas.permit import Permit
 from foregate.schemas.protocols import Lease
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import Permit, ToolResult
 from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.world import World

@@ -17,8 +17,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.schemas import strict_json
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, build_catalogue
 from tests.policies import policy_with
 

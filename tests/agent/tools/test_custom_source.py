@@ -26,9 +26,7 @@ from foregate.schemas.judgement import Need
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Reply
-from foregate.schemas.survey import Survey
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import Survey, ToolCall, ToolResult
 from foregate.schemas.tool_source import RunContext
 from foregate.schemas.tool_spec import Capabilities, Effect, ToolSpec
 from foregate.telemetry.log.memory_log import MemoryLog

@@ -21,9 +21,7 @@ from foregate.schemas.call_events import CallAnswered, ToolFinished, ToolStarted
 from foregate.schemas.errors import UsageError
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import Change, ToolResult
+from foregate.schemas.tool_call import Change, Survey, ToolCall, ToolResult
 from foregate.schemas.tool_source import FileChange, Inverse, Reconciled, RunContext, ToolSource
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 from foregate.telemetry.log.memory_log import MemoryLog

@@ -12,7 +12,7 @@ from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.schemas.survey import Command
+from foregate.schemas.tool_call import Command
 from tests.agent.running import Bench
 from tests.agent.tools.builtin.test_git import call, git
 

@@ -17,8 +17,7 @@ from foregate.agent.workspace.process import build_environment, run_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.evidence_record import EvidenceKind, Trust
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import EvidenceKind, ToolResult, Trust
 from tests.policies import policy_with
 
 

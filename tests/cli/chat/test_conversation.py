@@ -32,7 +32,7 @@ from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.session_events import PolicyChanged
 from foregate.schemas.task_events import TaskEnded
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import Effect, ToolSpec
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.cli.typist import Typist

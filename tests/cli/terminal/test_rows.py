@@ -15,13 +15,13 @@ from foregate.cli.terminal.timeline import format_aside, format_conversation, fo
 from foregate.cli.terminal.visible import is_hidden, make_visible
 from foregate.schemas.call_events import CallAnswered, EffectUndone, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Actor, Body, Event
-from foregate.schemas.evidence_record import Origin
 from foregate.schemas.judgement import CallRuling, Consequence, Decision, Judgement, Standing
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.session_events import ContextCompressed, PolicyChanged, SessionStarted
 from foregate.schemas.task_events import UserMessage
+from foregate.schemas.tool_call import Origin
 from foregate.schemas.turn_record import TurnRecord
 from foregate.telemetry.audit.decisions import read_decisions
 

@@ -13,7 +13,7 @@ from foregate.cli.terminal.columns import count_columns
 from foregate.cli.terminal.diff import LINES
 from foregate.cli.terminal.sheet import FILES, SHOWN, format_approval, is_approval_cut
 from foregate.cli.terminal.visible import is_hidden
-from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_call import SurveyedResource
 from foregate.schemas.tool_source import FileChange
 from foregate.schemas.tool_spec import Effect, ResourceKind
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from foregate.evidence.state.criteria import build_observations, check_criterion
 from foregate.evidence.state.task import TaskState
 from foregate.schemas.call_events import ToolFinished
-from foregate.schemas.evidence_record import Origin
 from foregate.schemas.plan import Criterion, PlanInForce
+from foregate.schemas.tool_call import Origin
 
 Kind = Literal["file_exists", "file_contains", "command_succeeds", "http_status"]
 

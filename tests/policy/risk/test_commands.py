@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from foregate.policy.policy import CommandEntry
 from foregate.policy.risk.commands import effect_of_command, find_operands, is_observation
 from foregate.policy.source.load import default_policy
-from foregate.schemas.survey import Command
+from foregate.schemas.tool_call import Command
 from foregate.schemas.tool_spec import Effect
 
 POLICY = default_policy()

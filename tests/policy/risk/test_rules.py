@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from foregate.policy.risk.rules import RulesVerdict, apply_rules
 from foregate.policy.source.load import default_policy
-from foregate.schemas.call_facts import CallFacts
 from foregate.schemas.errors import PolicyError
-from foregate.schemas.survey import Survey, SurveyedResource
+from foregate.schemas.tool_call import CallFacts, Survey, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from tests.policy.making import atoms, facts, file, folder, turn, url, with_rules
 

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from foregate.policy.risk.scores import combine_reasons
 from foregate.policy.source.load import default_policy
-from foregate.schemas.call_facts import CallFacts, Reason
-from foregate.schemas.evidence_record import EvidenceKind, EvidenceSeen, Origin
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.survey import Atom, SurveyedResource
+from foregate.schemas.tool_call import Atom, CallFacts, EvidenceKind, EvidenceSeen, Origin, Reason, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from tests.policy.making import READ_BEFORE, atoms, facts, file, folder, url
 

@@ -16,15 +16,12 @@ from foregate.schemas.call_events import (
     ToolStarted,
 )
 from foregate.schemas.event import Body
-from foregate.schemas.evidence_record import EvidenceKind, EvidenceRecord, Origin
 from foregate.schemas.judgement import CallRuling, Decision, Judgement, Mode, Ruling, Standing, Verdict
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.permit import Permit
 from foregate.schemas.response_events import Continuation, ModelResponded, RecordedDataflow, RecordedUsage
 from foregate.schemas.session_events import SessionEnded
 from foregate.schemas.task_events import TaskStarted
-from foregate.schemas.tool_call import RecordedCall, ToolCall
-from foregate.schemas.tool_result import Change
+from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, Origin, Permit, RecordedCall, ToolCall
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind
 from foregate.schemas.turn import TurnActor
 from foregate.schemas.turn_record import TurnRecord

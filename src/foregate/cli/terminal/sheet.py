@@ -16,7 +16,7 @@ from foregate.cli.terminal.visible import expand_tabs
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json, as_object, get_list, get_object, get_text
-from foregate.schemas.survey import SurveyedResource
+from foregate.schemas.tool_call import SurveyedResource
 from foregate.schemas.tool_source import FileChange
 
 SHOWN = 600

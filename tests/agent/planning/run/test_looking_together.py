@@ -15,7 +15,7 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.plan_events import PlanStepChanged
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolResult
 from foregate.telemetry.audit.invariants import InvariantChecker
 from foregate.telemetry.audit.rebuild_turn import JUDGING, read_judged_turns
 from tests.agent.corpus import rules

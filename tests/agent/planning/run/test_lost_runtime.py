@@ -9,7 +9,7 @@ from foregate.agent.tools.tool import Tool
 from foregate.schemas.call_events import OutcomeUnknown
 from foregate.schemas.errors import RuntimeLost
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolResult
 from tests.agent.planning.plans import call, carried_out, plan, statuses, task
 from tests.agent.world import World
 

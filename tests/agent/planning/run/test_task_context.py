@@ -30,7 +30,7 @@ from foregate.schemas.plan_events import FillRequest, PlanStepChanged
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json, get_object
 from foregate.schemas.task_plan import PlanTask
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolResult
 from tests.agent.planning.plans import CONFIGURATION, call, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
 

@@ -11,10 +11,8 @@ from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.schemas.evidence_record import Trust
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolCall, ToolResult, Trust
 from tests.agent.running import Bench, run_alone
 
 

@@ -15,11 +15,8 @@ from foregate.agent.workspace import directory
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.evidence_record import EvidenceKind, Trust
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey, SurveyedResource
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import Change, ToolResult
+from foregate.schemas.tool_call import Change, EvidenceKind, Survey, SurveyedResource, ToolCall, ToolResult, Trust
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind
 from tests.agent.running import Bench, run_alone
 from tests.policies import policy_with

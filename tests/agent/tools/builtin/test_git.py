@@ -14,10 +14,8 @@ from foregate.agent.workspace.git_repository import find_repository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.evidence_record import EvidenceKind
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import EvidenceKind, ToolCall, ToolResult
 from tests.agent.running import Bench, run_alone
 
 ENVIRONMENT = {

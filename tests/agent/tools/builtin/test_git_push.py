@@ -18,9 +18,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import Survey, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Resource, ResourceKind, build_catalogue
 from tests.agent.running import Bench, run_alone
 from tests.agent.tools.builtin.test_git import git

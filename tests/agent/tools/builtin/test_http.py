@@ -15,9 +15,7 @@ from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.evidence_record import EvidenceKind, Origin
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import EvidenceKind, Origin, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect
 from tests.agent.running import run_alone
 from tests.policies import policy_with

@@ -12,8 +12,7 @@ from foregate.agent.tools.builtin.memory import Memory, recall, remember
 from foregate.agent.tools.tool import Toolbox
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.evidence_record import Origin
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import Origin, ToolCall
 from tests.agent.running import run_alone
 from tests.policies import policy_with
 

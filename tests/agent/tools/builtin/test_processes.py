@@ -13,7 +13,7 @@ import pytest
 from foregate.agent.tools.builtin.processes import RunningProcess, list_processes
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.schemas.evidence_record import EvidenceKind, Origin
+from foregate.schemas.tool_call import EvidenceKind, Origin
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
 WAIT = "import sys; print(1, flush=True); sys.stdin.read()"

@@ -14,11 +14,8 @@ from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.evidence_record import EvidenceKind
 from foregate.schemas.strict_json import Json
-from foregate.schemas.survey import Survey, SurveyedResource
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import EvidenceKind, Survey, SurveyedResource, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from tests.agent.running import Bench, run_alone
 from tests.policies import policy_with

@@ -11,8 +11,7 @@ from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import ToolCall, ToolResult
 from tests.agent.running import Bench, run_alone
 
 

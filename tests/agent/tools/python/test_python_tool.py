@@ -16,10 +16,8 @@ from pydantic import Field
 from foregate.agent.tools.python.python_tool import tool
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.schemas.errors import UsageError
-from foregate.schemas.evidence_record import Origin
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_result import ToolResult
+from foregate.schemas.tool_call import Origin, ToolCall, ToolResult
 from foregate.schemas.tool_spec import OBSERVER, Effect, ResourceKind
 from tests.agent.running import run_alone
 

@@ -15,7 +15,7 @@ from foregate.agent.planning.confirm.control import follow_plan
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.api import Agent
 from foregate.schemas.errors import UsageError
-from foregate.schemas.evidence_record import Origin
+from foregate.schemas.tool_call import Origin
 from tests.agent.planning.plans import call, carried_out, edit, plan, task
 from tests.agent.tools.remote.conftest import Started
 from tests.agent.tools.remote.worlds import BELIEVING, TOKEN, Gate, RemoteAgent, events

@@ -19,8 +19,7 @@ from foregate.agent.tools.remote.address import parse_address
 from foregate.agent.tools.remote.remote_tools import build_result, parse_survey
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.errors import UsageError
-from foregate.schemas.survey import Survey
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.schemas.tool_spec import Effect, ToolSpec
 from tests.agent.tools.remote.worlds import BELIEVING, RemoteAgent, events
 from tests.policies import policy_with
