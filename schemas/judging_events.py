@@ -8,7 +8,7 @@ from foregate.schemas.event_body import EventBody
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need
 from foregate.schemas.model_response import Usage
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.turn_record import TurnRecord
+from foregate.schemas.turn import TurnRecord
 
 
 class TurnJudged(EventBody, frozen=True, kw_only=True, tag="turn_judged"):

@@ -17,8 +17,7 @@ from foregate.schemas.event import Draft
 from foregate.schemas.judgement import Answer, Judgement, Voided
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.tool_call import CallFacts, Survey, ToolCall, hash_surveys
-from foregate.schemas.turn import Turn, TurnActor
-from foregate.schemas.turn_record import TurnRecord
+from foregate.schemas.turn import Turn, TurnActor, TurnRecord
 
 _CHANGED = "what was judged has changed since the answer"
 

@@ -20,8 +20,7 @@ from foregate.schemas.session_events import CatalogChanged, PolicyChanged, Sessi
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_events import UserMessage
 from foregate.schemas.tool_spec import ToolSpec
-from foregate.schemas.turn import Said, Turn
-from foregate.schemas.turn_record import PlanUse, TurnRecord, read_basis
+from foregate.schemas.turn import PlanUse, Said, Turn, TurnRecord, read_basis
 from foregate.telemetry.audit.readable import Readable
 
 B = TypeVar("B", bound=EventBody)

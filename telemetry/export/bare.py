@@ -32,7 +32,7 @@ from foregate.schemas.task_events import Report, TaskEnded, TaskPaused, TaskStar
 from foregate.schemas.task_plan import TaskPlan
 from foregate.schemas.tool_call import Permit, RecordedCall
 from foregate.schemas.tool_spec import ToolSpec
-from foregate.schemas.turn_record import TurnRecord
+from foregate.schemas.turn import TurnRecord
 
 OTHER = "_OTHER"
 """Stands for a name that is in no closed list: it could be anybody's words."""

@@ -22,7 +22,7 @@ from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.session_events import ContextCompressed, PolicyChanged, SessionStarted
 from foregate.schemas.task_events import UserMessage
 from foregate.schemas.tool_call import Origin
-from foregate.schemas.turn_record import TurnRecord
+from foregate.schemas.turn import TurnRecord
 from foregate.telemetry.audit.decisions import read_decisions
 
 HELD = Decision(

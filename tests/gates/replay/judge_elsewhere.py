@@ -17,7 +17,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.tool_spec import ToolSpec, build_catalogue
-from foregate.schemas.turn_record import import_turn
+from foregate.schemas.turn import import_turn
 
 LINES = [json.loads(line) for line in sys.stdin]
 

@@ -13,7 +13,7 @@ from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.judgement import CallRuling, Decision, Judgement, Standing
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.turn_record import TurnRecord
+from foregate.schemas.turn import TurnRecord
 from foregate.telemetry.audit.decisions import filter_decisions, read_decisions
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.conftest import OpenSession

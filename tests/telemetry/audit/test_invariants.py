@@ -23,8 +23,7 @@ from foregate.schemas.session_events import SessionEnded
 from foregate.schemas.task_events import TaskStarted
 from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, Origin, Permit, RecordedCall, ToolCall
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind
-from foregate.schemas.turn import TurnActor
-from foregate.schemas.turn_record import TurnRecord
+from foregate.schemas.turn import TurnActor, TurnRecord
 from foregate.telemetry.audit.invariants import InvariantChecker
 from tests.telemetry.made import ended, event
 

@@ -93,7 +93,7 @@ def import_(
     from foregate.cli.terminal.scripting import format_event_line, to_json_line
     from foregate.cli.terminal.visible import make_visible
     from foregate.schemas import strict_json
-    from foregate.schemas.turn_record import export_turn
+    from foregate.schemas.turn import export_turn
 
     proven = True
     for session in _read_sessions(file):
