@@ -16,7 +16,7 @@ from endless import SESSION, opened, turns
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import redecide
 from foregate.policy.policy import Policy
-from foregate.schemas.session_events import SessionStarted
+from foregate.schemas.event_body import SessionStarted
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.log import chain

@@ -6,27 +6,28 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from foregate.schemas.call_events import (
+from foregate.schemas.event_body import (
     CallAnswered,
-    EffectUndone,
-    OutcomeResolved,
-    OutcomeUnknown,
-    ToolFinished,
-    ToolStarted,
-)
-from foregate.schemas.event_body import Kind
-from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
-from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.session_events import (
     CatalogChanged,
     Checkpoint,
     ContextCompressed,
+    EffectUndone,
+    Kind,
+    OutcomeResolved,
+    OutcomeUnknown,
     PolicyChanged,
     SessionEnded,
     SessionStarted,
+    TaskEnded,
+    TaskPaused,
+    TaskStarted,
+    ToolFinished,
+    ToolStarted,
+    UserMessage,
 )
-from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
+from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.response_events import ModelResponded
 
 FORMAT = 1
 """Version of the log's format; raised when a reader of the old one would misread."""

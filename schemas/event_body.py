@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, cast, get_args
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from foregate.schemas.codes import GateCode, NotRunCode
+from foregate.schemas.judgement import Remedy
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import Change, EvidenceRecord, Origin, Permit
+from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, ToolSpec
+from foregate.schemas.turn import Refusal
 
 Kind = Literal[
     "session_started",
@@ -49,3 +57,268 @@ class EventBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
 def get_kind(body: type[EventBody]) -> Kind:
     """Return the name that events with such a body have in the log."""
     return cast(Kind, body.__struct_config__.tag)
+
+
+class SessionStarted(EventBody, frozen=True, kw_only=True, tag="session_started"):
+    """The first event: everything needed to judge the session again elsewhere.
+
+    `policy` holds every value in force, `layers` where each comes from. `dialect` is "" for the native one. `runtime`
+    names where the tools run, `agent` whom a served session serves, `parent` and `parent_event` the session and event
+    a child was started at.
+    """
+
+    workspace: str
+    model: str
+    system: str
+    prompts_hash: str
+    catalogue: tuple[ToolSpec, ...]
+    catalogue_hash: str
+    policy: Mapping[str, Json]
+    depth: int
+    layers: Mapping[str, Json] | None = None
+    dialect: str = ""
+    runtime: str = ""
+    agent: str = ""
+    parent: str = ""
+    parent_event: int = 0
+
+
+class CatalogChanged(EventBody, frozen=True, kw_only=True, tag="catalog_changed"):
+    """The tools that are there from now on."""
+
+    catalogue: tuple[ToolSpec, ...]
+    catalogue_hash: str
+
+
+class PolicyChanged(EventBody, frozen=True, kw_only=True, tag="policy_changed"):
+    """What holds from now on; None where it stays as it was.
+
+    `before` is the hash of the policy until then, in the event that carries another policy.
+    """
+
+    policy: Mapping[str, Json] | None = None
+    layers: Mapping[str, Json] | None = None
+    before: str | None = None
+    auto: bool | None = None
+    dry_run: bool | None = None
+    mode: str | None = None
+    dialect: str | None = None
+
+
+class SessionEnded(EventBody, frozen=True, kw_only=True, tag="session_ended"):
+    """The last event of a finished session; `events` counts all of them, this one included."""
+
+    events: int
+
+
+class ContextCompressed(EventBody, frozen=True, kw_only=True, tag="context_compressed"):
+    """The part of the conversation that the model is no longer sent.
+
+    `left_out` holds ranges of places (first, and first after), `shortened` places and the characters that stay of
+    them. `before` and `after` are tokens as `counted_by` counts them. `open` and `summary` stand in the place of what
+    is left out.
+    """
+
+    strategy: str
+    limit: int
+    counted_by: str
+    before: int
+    after: int
+    left_out: tuple[tuple[int, int], ...]
+    shortened: tuple[tuple[int, int], ...]
+    open: tuple[str, ...]
+    summary: str
+
+
+class Checkpoint(EventBody, frozen=True, kw_only=True, tag="checkpoint"):
+    """An undo of the call `undo` that is about to begin, with its `steps`.
+
+    Where an undo broke off: the steps left, those `restored` before, and `why`.
+    """
+
+    undo: str
+    steps: tuple[str, ...]
+    restored: tuple[str, ...] | None = None
+    why: str | None = None
+
+
+Status = Literal["completed", "blocked", "budget_exhausted", "cancelled", "failed"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+PauseReason = Literal["needs_input", "awaiting_approval", "paused"]
+
+
+class Report(Struct, frozen=True, forbid_unknown_fields=True):
+    """What anything but `completed` reports: what was done, what is in the way, what is needed, what comes next."""
+
+    done: tuple[str, ...] = ()
+    blocker: str = ""
+    need: str = ""
+    next_step: str = ""
+
+
+class TaskStarted(EventBody, frozen=True, kw_only=True, tag="task_started"):
+    """A task begins: its number in the session and its depth, 0 for a person's.
+
+    `plan` says that the person asked for a plan. A child task inherits `refusals`; None for any other task.
+    """
+
+    task: int
+    depth: int
+    plan: bool = False
+    refusals: tuple[Refusal, ...] | None = None
+
+
+class UserMessage(EventBody, frozen=True, kw_only=True, tag="user_message"):
+    """What a person said, or what a parent task asks of its child; the event's actor tells which."""
+
+    text: str
+
+
+class TaskPaused(EventBody, frozen=True, kw_only=True, tag="task_paused"):
+    """The task waits for a person; `question` is what it needs to know, None where it waits for a yes."""
+
+    reason: PauseReason
+    question: str | None = None
+
+
+class TaskEnded(EventBody, frozen=True, kw_only=True, tag="task_ended"):
+    """How a task ended. `duration` is in seconds, waiting for a person left out; `cost` in micro-units."""
+
+    status: Status
+    text: str
+    duration: int
+    turns: int
+    model_calls: int
+    tool_calls: int
+    tokens: int
+    cost: int
+    note: str
+    report: Report
+
+
+SideEffect = Literal["pure", "idempotent", "at_most_once"]
+"""What recovery may do with a call that never finished."""
+KnownOutcome = Literal["done", "not_done"]
+"""What came of a call: it took effect, or it did not and may be sent again."""
+AnswerCode = GateCode | NotRunCode | Literal["runtime_lost"]
+"""Why a call did not run: a gate's code, one of the loop's own, or that its tools are gone."""
+RulingWord = Literal["allow", "ask", "hold", "deny", "not_run"]
+
+
+class BeforeImage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was at a resource before a call.
+
+    `type` is `file`, `link`, `directory`, `repository`, `own` (of the tool's own keeping) or "" for nothing; `image`
+    names the blob that holds it ("" for nothing, and for a directory that is only moved); `parents` are directories
+    above that were missing.
+    """
+
+    kind: ResourceKind
+    id: str
+    image: str
+    type: str = ""
+    mode: int = 0
+    parents: tuple[str, ...] = ()
+
+    @property
+    def resource(self) -> Resource:
+        """The bare kind and id."""
+        return Resource(self.kind, self.id)
+
+
+class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
+    """A call is about to run: durable before the effect, with all a probe after a crash needs.
+
+    `side_effect` is recorded as `class`. `elsewhere` marks a call that a runtime runs, `early` a read of a response
+    that still arrives; `look` is the event that judged the early read this call is answered from.
+    """
+
+    call: str
+    tool: str
+    target: str
+    permit: Permit
+    side_effect: SideEffect = field(name="class")
+    effect: Effect
+    before: tuple[BeforeImage, ...]
+    elsewhere: bool = False
+    early: bool = False
+    look: int | None = None
+
+
+class ToolFinished(EventBody, frozen=True, kw_only=True, tag="tool_finished"):
+    """How a call that ran ended. `duration` is in milliseconds; `dropped` counts the bytes of the text left out.
+
+    `origin` says whose words the content is. `used` is what a child task spent, by the name of the counter.
+    """
+
+    call: str
+    tool: str
+    target: str
+    ok: bool
+    content: str
+    duration: int
+    origin: Origin
+    evidence: tuple[EvidenceRecord, ...]
+    changes: tuple[Change, ...]
+    error: str = ""
+    dropped: int = 0
+    used: Mapping[str, int] = field(default_factory=dict)
+    exit_code: int | None = None
+    early: bool = False
+    look: int | None = None
+
+
+class RemedyResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the remedy of a held call showed, where Foregate ran it."""
+
+    tool: str
+    arguments: Mapping[str, Json]
+    ok: bool
+    output: str
+
+
+class CallAnswered(EventBody, frozen=True, kw_only=True, tag="call_answered"):
+    """Why a call did not run, in the words the model got. `change` says whether it would have changed something."""
+
+    call: str
+    tool: str
+    target: str
+    ruling: RulingWord
+    code: AnswerCode
+    message: str
+    change: bool
+    gate: str = ""
+    remedy: Remedy | None = None
+    observed: RemedyResult | None = None
+
+
+class OutcomeUnknown(EventBody, frozen=True, kw_only=True, tag="outcome_unknown"):
+    """An effect whose outcome is unknown. `error` names a cause that ends more than the call."""
+
+    call: str
+    tool: str
+    target: str
+    reason: str
+    error: str = ""
+
+
+class OutcomeResolved(EventBody, frozen=True, kw_only=True, tag="outcome_resolved"):
+    """The outcome of a call that was unknown; `changes` and `evidence` are None where no one checked them."""
+
+    call: str
+    tool: str
+    target: str
+    outcome: KnownOutcome
+    changes: tuple[Change, ...] | None = None
+    evidence: tuple[EvidenceRecord, ...] | None = None
+
+
+class EffectUndone(EventBody, frozen=True, kw_only=True, tag="effect_undone"):
+    """A change of a call was undone: the steps in words, and what is there now."""
+
+    call: str
+    tool: str
+    resources: tuple[str, ...]
+    changes: tuple[Change, ...]
+    evidence: tuple[EvidenceRecord, ...]
+    steps: tuple[str, ...]

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from foregate.schemas.event_body import EventBody
+from foregate.schemas.event_body import ContextCompressed, EventBody
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.session_events import ContextCompressed
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import TaskPlan, TaskStatus
 

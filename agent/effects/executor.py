@@ -17,9 +17,9 @@ from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.agent.workspace.output import cap_text
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import AnswerCode, BeforeImage, OutcomeUnknown, SideEffect, ToolFinished, ToolStarted
 from foregate.schemas.errors import RuntimeLost, WorkspaceError
 from foregate.schemas.event import Actor, Draft
+from foregate.schemas.event_body import AnswerCode, BeforeImage, OutcomeUnknown, SideEffect, ToolFinished, ToolStarted
 from foregate.schemas.tool_call import CallFacts, Permit, Survey, ToolResult
 from foregate.schemas.tool_source import RunContext
 from foregate.schemas.tool_spec import Resource

@@ -11,8 +11,8 @@ from foregate.agent.workspace.git_repository import find_repository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import BeforeImage
 from foregate.schemas.errors import ForegateError, WorkspaceError
+from foregate.schemas.event_body import BeforeImage
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.tool_call import CallFacts, Change, EvidenceKind, EvidenceRecord, SurveyedResource, ToolResult
 from foregate.schemas.tool_source import Inverse

@@ -16,17 +16,17 @@ from foregate.agent.effects.undo_steps import (
     build_reverse_records,
     build_steps,
 )
-from foregate.schemas.call_events import (
+from foregate.schemas.errors import ForegateError
+from foregate.schemas.event import Draft, Event
+from foregate.schemas.event_body import (
     BeforeImage,
+    Checkpoint,
     EffectUndone,
     OutcomeResolved,
     OutcomeUnknown,
     ToolFinished,
     ToolStarted,
 )
-from foregate.schemas.errors import ForegateError
-from foregate.schemas.event import Draft, Event
-from foregate.schemas.session_events import Checkpoint
 from foregate.schemas.tool_call import Change
 
 if TYPE_CHECKING:

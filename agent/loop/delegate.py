@@ -13,7 +13,7 @@ from foregate.evidence.state.task import TaskState
 from foregate.policy.source.record import narrow_limits
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
-from foregate.schemas.session_events import PolicyChanged
+from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.strict_json import get_list
 
 

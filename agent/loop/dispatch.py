@@ -14,7 +14,7 @@ from foregate.agent.session.turn_builder import Facts, TurnInHand
 from foregate.evidence.state.dataflow import TOO_MANY
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import AnswerCode, RemedyResult, RulingWord
+from foregate.schemas.event_body import AnswerCode, RemedyResult, RulingWord
 from foregate.schemas.judgement import Standing, Verdict
 from foregate.schemas.tool_call import ToolCall
 

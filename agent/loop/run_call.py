@@ -8,9 +8,9 @@ from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.evidence.state.task import OpenTurn
-from foregate.schemas.call_events import AnswerCode, CallAnswered, RemedyResult, RulingWord
 from foregate.schemas.codes import NotRunCode
 from foregate.schemas.event import Draft
+from foregate.schemas.event_body import AnswerCode, CallAnswered, RemedyResult, RulingWord
 from foregate.schemas.judgement import Remedy, Standing, Verdict
 from foregate.schemas.tool_call import CallFacts, Permit, ToolCall
 

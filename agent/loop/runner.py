@@ -23,10 +23,10 @@ from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.prelude import judge
 from foregate.schemas.errors import ModelError, RuntimeLost
 from foregate.schemas.event import Draft
+from foregate.schemas.event_body import Report
 from foregate.schemas.judgement import Judgement, Need
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.task_events import Report
 from foregate.telemetry.diagnostics import get_diagnostics
 
 _TRUNCATED = "the response was cut off; send the calls again, shorter"

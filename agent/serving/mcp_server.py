@@ -21,8 +21,8 @@ from foregate.agent.serving.lines import Lines, take_over_input
 from foregate.agent.serving.tool_server import ToolServer
 from foregate.agent.tools.remote.frames import Response
 from foregate.policy.policy import Policy
-from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json

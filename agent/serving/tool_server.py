@@ -14,9 +14,9 @@ from foregate.agent.loop.runner import take_step
 from foregate.agent.session.session import Session
 from foregate.agent.tools.remote.frames import Problem, Response
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import CallAnswered, OutcomeResolved, OutcomeUnknown, ToolFinished
 from foregate.schemas.errors import ForegateError, ModelError
 from foregate.schemas.event import Draft, Event
+from foregate.schemas.event_body import CallAnswered, OutcomeResolved, OutcomeUnknown, ToolFinished
 from foregate.schemas.judgement import Need
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse

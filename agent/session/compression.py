@@ -15,8 +15,8 @@ from foregate.evidence.state.truncate import format_line
 from foregate.policy.policy import Context
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.event_body import ContextCompressed
 from foregate.schemas.message import Message
-from foregate.schemas.session_events import ContextCompressed
 
 _SUMMARY_SHARE = 8
 """One part in so many of the limit is for what sums up the messages left out."""

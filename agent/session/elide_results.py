@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from foregate.evidence.state.truncate import truncate_text
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import ResourceKind, ToolSpec

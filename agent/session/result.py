@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from foregate.schemas.task_events import Report
+from foregate.schemas.event_body import Report
 
 
 class RunResult(Struct, frozen=True):

@@ -24,11 +24,20 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Actor, Draft, Event
+from foregate.schemas.event_body import (
+    CatalogChanged,
+    PauseReason,
+    Report,
+    SessionStarted,
+    Status,
+    TaskEnded,
+    TaskPaused,
+    TaskStarted,
+    UserMessage,
+)
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person
-from foregate.schemas.session_events import CatalogChanged, SessionStarted
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_events import PauseReason, Report, Status, TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_source import ToolSource
 from foregate.schemas.tool_spec import ToolSpec, build_catalogue, hash_catalogue

@@ -10,8 +10,8 @@ from typing import Self
 
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Draft, Event
+from foregate.schemas.event_body import SessionEnded
 from foregate.schemas.protocols import Lease, Log
-from foregate.schemas.session_events import SessionEnded
 from foregate.telemetry.log.masking import Hidden, mask_draft
 
 Clock = Callable[[], str]

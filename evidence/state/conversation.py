@@ -11,8 +11,8 @@ from foregate.evidence.state.tokens import weight
 from foregate.evidence.state.truncate import truncate_text
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.event_body import ContextCompressed
 from foregate.schemas.message import Message
-from foregate.schemas.session_events import ContextCompressed
 from foregate.schemas.strict_json import Json
 
 _NOTICE = (

@@ -6,7 +6,7 @@ import shlex
 
 from foregate.evidence.ledger import Ledger
 from foregate.evidence.state.task import TaskState
-from foregate.schemas.call_events import ToolFinished
+from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.plan import Criterion
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.turn import Check, CheckResult

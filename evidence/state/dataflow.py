@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from foregate.evidence.state.placeholders import fill_placeholders, find_placeholder_texts, find_steps
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.codes import NotRunCode
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.response_events import RecordedDataflow

@@ -8,21 +8,21 @@ from typing import Literal, TypeAlias, assert_never
 
 from foregate.evidence.state.task import parse_time
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import (
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import (
     CallAnswered,
     EffectUndone,
     KnownOutcome,
     OutcomeResolved,
     OutcomeUnknown,
+    TaskEnded,
     ToolFinished,
     ToolStarted,
 )
-from foregate.schemas.event import Event
 from foregate.schemas.judging_events import NeedAnswered
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import get_text
-from foregate.schemas.task_events import TaskEnded
 from foregate.schemas.task_plan import PlanTask, TaskCallResult, TaskPlan, TaskResult, TaskStatus
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Effect

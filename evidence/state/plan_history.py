@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from foregate.evidence.state.plan import ROLLED_BACK, PlanState
-from foregate.schemas.call_events import EffectUndone
 from foregate.schemas.event import Event
-from foregate.schemas.event_body import Kind
+from foregate.schemas.event_body import EffectUndone, Kind, TaskPaused
 from foregate.schemas.plan_events import PlanProposed
-from foregate.schemas.task_events import TaskPaused
 
 STANDING: tuple[Kind, ...] = (
     "plan_proposed",

@@ -15,30 +15,31 @@ from foregate.evidence.state.dataflow import CallResult, Dataflow
 from foregate.evidence.state.task import WHY, OpenNeed, OpenTurn, TaskState
 from foregate.evidence.state.transcript import build_message
 from foregate.evidence.state.truncate import format_line
-from foregate.schemas.call_events import (
+from foregate.schemas.event import GENESIS, Event
+from foregate.schemas.event_body import (
     CallAnswered,
+    CatalogChanged,
+    Checkpoint,
+    ContextCompressed,
     EffectUndone,
     OutcomeResolved,
     OutcomeUnknown,
+    PolicyChanged,
+    SessionEnded,
+    SessionStarted,
+    TaskEnded,
+    TaskPaused,
+    TaskStarted,
     ToolFinished,
     ToolStarted,
+    UserMessage,
 )
-from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.judgement import Grant, Standing
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.session_events import (
-    CatalogChanged,
-    Checkpoint,
-    ContextCompressed,
-    PolicyChanged,
-    SessionEnded,
-    SessionStarted,
-)
-from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.tool_call import EvidenceKind, Origin
 from foregate.schemas.tool_spec import Resource
 from foregate.schemas.turn import Said

@@ -9,22 +9,23 @@ from collections.abc import Mapping
 
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import (
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import (
     CallAnswered,
     EffectUndone,
     KnownOutcome,
     OutcomeResolved,
     OutcomeUnknown,
+    SessionStarted,
+    TaskPaused,
     ToolFinished,
+    UserMessage,
 )
-from foregate.schemas.event import Event
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import Message
 from foregate.schemas.plan_events import FillRequest, PlanStepChanged
 from foregate.schemas.response_events import Continuation, ModelResponded, RecordedDataflow
-from foregate.schemas.session_events import SessionStarted
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_events import TaskPaused, UserMessage
 
 CAME: Mapping[KnownOutcome, str] = {"done": "took effect", "not_done": "did not take effect"}
 """What came of a call whose outcome was unknown, in words."""

@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from foregate.judging import answer_need, build_turn, judge, survey
     from foregate.policy.policy import Policy
     from foregate.policy.source.load import default_policy, load_policy
-    from foregate.schemas.call_events import (
-        CallAnswered,
-        EffectUndone,
-        OutcomeResolved,
-        OutcomeUnknown,
-        ToolFinished,
-        ToolStarted,
-    )
     from foregate.schemas.errors import (
         ForegateError,
         InvalidJson,
@@ -49,7 +41,26 @@ if TYPE_CHECKING:
         WorkspaceError,
     )
     from foregate.schemas.event import Draft, Event
-    from foregate.schemas.event_body import EventBody
+    from foregate.schemas.event_body import (
+        CallAnswered,
+        CatalogChanged,
+        Checkpoint,
+        ContextCompressed,
+        EffectUndone,
+        EventBody,
+        OutcomeResolved,
+        OutcomeUnknown,
+        PolicyChanged,
+        Report,
+        SessionEnded,
+        SessionStarted,
+        TaskEnded,
+        TaskPaused,
+        TaskStarted,
+        ToolFinished,
+        ToolStarted,
+        UserMessage,
+    )
     from foregate.schemas.follower import Follower
     from foregate.schemas.judgement import (
         Answer,
@@ -70,16 +81,7 @@ if TYPE_CHECKING:
     from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
     from foregate.schemas.protocols import Blobs, Head, Lease, Log, Model, Person, Reply
     from foregate.schemas.response_events import ModelResponded
-    from foregate.schemas.session_events import (
-        CatalogChanged,
-        Checkpoint,
-        ContextCompressed,
-        PolicyChanged,
-        SessionEnded,
-        SessionStarted,
-    )
     from foregate.schemas.strict_json import Json
-    from foregate.schemas.task_events import Report, TaskEnded, TaskPaused, TaskStarted, UserMessage
     from foregate.schemas.task_plan import PlanDefect, PlannedCall, PlanTask, TaskPlan, TaskResult
     from foregate.schemas.tool_call import (
         Change,
@@ -269,7 +271,7 @@ _HOMES = (
     ("foregate.policy.policy", "Policy"),
     ("foregate.policy.source.load", "default_policy load_policy"),
     (
-        "foregate.schemas.call_events",
+        "foregate.schemas.event_body",
         "CallAnswered EffectUndone OutcomeResolved OutcomeUnknown ToolFinished ToolStarted",
     ),
     ("foregate.schemas.tool_spec", "Capabilities"),
@@ -297,13 +299,13 @@ _HOMES = (
     ("foregate.schemas.response_events", "ModelResponded"),
     ("foregate.schemas.judgement", "Number Remedy Ruling"),
     (
-        "foregate.schemas.session_events",
+        "foregate.schemas.event_body",
         "CatalogChanged Checkpoint ContextCompressed PolicyChanged SessionEnded SessionStarted",
     ),
     ("foregate.schemas.judgement", "Standing"),
     ("foregate.schemas.strict_json", "Json"),
     ("foregate.schemas.tool_call", "Survey SurveyedResource"),
-    ("foregate.schemas.task_events", "Report TaskEnded TaskPaused TaskStarted UserMessage"),
+    ("foregate.schemas.event_body", "Report TaskEnded TaskPaused TaskStarted UserMessage"),
     ("foregate.schemas.task_plan", "PlanDefect PlanTask PlannedCall TaskPlan TaskResult"),
     ("foregate.schemas.tool_call", "ToolCall"),
     ("foregate.schemas.tool_call", "Change ToolResult"),

@@ -7,13 +7,21 @@ from typing import Literal, TypeAlias, assert_never
 
 from msgspec import Struct
 
-from foregate.schemas.call_events import CallAnswered, EffectUndone, OutcomeResolved, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Event
-from foregate.schemas.event_body import Kind
+from foregate.schemas.event_body import (
+    CallAnswered,
+    EffectUndone,
+    Kind,
+    OutcomeResolved,
+    OutcomeUnknown,
+    TaskEnded,
+    TaskPaused,
+    ToolFinished,
+    UserMessage,
+)
 from foregate.schemas.judgement import Answer
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.task_events import TaskEnded, TaskPaused, UserMessage
 from foregate.schemas.tool_call import ToolCall
 
 KINDS: tuple[Kind, ...] = (

@@ -6,29 +6,30 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import (
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import (
     CallAnswered,
+    CatalogChanged,
+    Checkpoint,
+    ContextCompressed,
     EffectUndone,
     OutcomeResolved,
     OutcomeUnknown,
+    PolicyChanged,
+    SessionEnded,
+    SessionStarted,
     SideEffect,
+    TaskEnded,
+    TaskPaused,
+    TaskStarted,
     ToolFinished,
     ToolStarted,
+    UserMessage,
 )
-from foregate.schemas.event import Event
 from foregate.schemas.judgement import Decision, Standing
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.response_events import Continuation, ModelResponded
-from foregate.schemas.session_events import (
-    CatalogChanged,
-    Checkpoint,
-    ContextCompressed,
-    PolicyChanged,
-    SessionEnded,
-    SessionStarted,
-)
-from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.tool_call import hash_surveys
 
 Finding = tuple[str, str]

@@ -10,15 +10,21 @@ from msgspec.structs import replace
 
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import Event
-from foregate.schemas.event_body import EventBody, Kind, get_kind
+from foregate.schemas.event_body import (
+    CatalogChanged,
+    EventBody,
+    Kind,
+    PolicyChanged,
+    SessionStarted,
+    UserMessage,
+    get_kind,
+)
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.judging_events import NeedAnswered, TurnJudged
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_events import PlanConfirmed
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.session_events import CatalogChanged, PolicyChanged, SessionStarted
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_events import UserMessage
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import PlanUse, Said, Turn, TurnRecord, read_basis
 from foregate.telemetry.audit.readable import Readable

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from foregate.schemas.event import Event
-from foregate.schemas.task_events import TaskEnded
+from foregate.schemas.event_body import TaskEnded
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 
 Category = Literal["plan_revision", "evidence_gate", "retry_reason", "validation_failure"]

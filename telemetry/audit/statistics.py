@@ -11,13 +11,11 @@ from statistics import median
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event
-from foregate.schemas.event_body import Kind
+from foregate.schemas.event_body import Kind, PolicyChanged, SessionStarted, TaskStarted
 from foregate.schemas.judgement import Decision, Standing
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import Usage
-from foregate.schemas.session_events import PolicyChanged, SessionStarted
 from foregate.schemas.strict_json import Json, get_list, get_object, get_text
-from foregate.schemas.task_events import TaskStarted
 
 KINDS: tuple[Kind, ...] = (
     "session_started",

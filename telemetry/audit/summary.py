@@ -8,11 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.schemas.event import Body, Event
-from foregate.schemas.event_body import Kind
+from foregate.schemas.event_body import Kind, SessionStarted, TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.judging_events import NeedAnswered
-from foregate.schemas.session_events import SessionStarted
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.telemetry.audit.readable import Readable
 
 KINDS: tuple[Kind, ...] = (

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.event import GENESIS, Event
-from foregate.schemas.session_events import SessionEnded
+from foregate.schemas.event_body import SessionEnded
 from foregate.telemetry.audit.invariants import InvariantChecker
 from foregate.telemetry.audit.readable import Readable
 from foregate.telemetry.log import chain

@@ -7,28 +7,30 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from foregate.schemas.call_events import (
+from foregate.schemas.event import Body, Event
+from foregate.schemas.event_body import (
     CallAnswered,
+    CatalogChanged,
+    Checkpoint,
+    ContextCompressed,
     EffectUndone,
     OutcomeResolved,
     OutcomeUnknown,
+    PolicyChanged,
+    Report,
+    SessionEnded,
+    SessionStarted,
+    TaskEnded,
+    TaskPaused,
+    TaskStarted,
     ToolFinished,
     ToolStarted,
+    UserMessage,
 )
-from foregate.schemas.event import Body, Event
 from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Need, Ruling, Verdict
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.plan_events import FillRequest, PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.response_events import ModelResponded, RecordedDataflow
-from foregate.schemas.session_events import (
-    CatalogChanged,
-    Checkpoint,
-    ContextCompressed,
-    PolicyChanged,
-    SessionEnded,
-    SessionStarted,
-)
-from foregate.schemas.task_events import Report, TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.task_plan import TaskPlan
 from foregate.schemas.tool_call import Permit, RecordedCall
 from foregate.schemas.tool_spec import ToolSpec

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import ContextCompressed, TaskEnded, TaskStarted
 from foregate.schemas.message import Message
-from foregate.schemas.session_events import ContextCompressed
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_events import TaskEnded, TaskStarted
 from foregate.telemetry.export import chat
 from foregate.telemetry.export.pairs import find_pairs
 from foregate.telemetry.export.states import ModelConversation, SentRequest

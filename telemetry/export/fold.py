@@ -9,30 +9,31 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from foregate.evidence.state.transcript import build_message
-from foregate.schemas.call_events import (
+from foregate.schemas.errors import InvalidJson, LogError
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import (
     CallAnswered,
+    CatalogChanged,
+    Checkpoint,
+    ContextCompressed,
     EffectUndone,
     OutcomeResolved,
     OutcomeUnknown,
+    PolicyChanged,
+    SessionEnded,
+    SessionStarted,
+    TaskEnded,
+    TaskPaused,
+    TaskStarted,
     ToolFinished,
     ToolStarted,
+    UserMessage,
 )
-from foregate.schemas.errors import InvalidJson, LogError
-from foregate.schemas.event import Event
 from foregate.schemas.judgement import Answer, Need, Verdict
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import Usage
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.session_events import (
-    CatalogChanged,
-    Checkpoint,
-    ContextCompressed,
-    PolicyChanged,
-    SessionEnded,
-    SessionStarted,
-)
-from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.tool_call import RecordedCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions

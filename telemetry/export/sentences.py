@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import TypeAlias, assert_never
 
 from foregate.evidence.state.transcript import CAME
-from foregate.schemas.call_events import EffectUndone, OutcomeResolved
+from foregate.schemas.event_body import (
+    CatalogChanged,
+    ContextCompressed,
+    EffectUndone,
+    OutcomeResolved,
+    PolicyChanged,
+    SessionStarted,
+    TaskEnded,
+)
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.session_events import CatalogChanged, ContextCompressed, PolicyChanged, SessionStarted
-from foregate.schemas.task_events import TaskEnded
 
 InWords: TypeAlias = (
     OutcomeResolved

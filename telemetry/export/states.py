@@ -8,15 +8,20 @@ from msgspec import Struct
 
 from foregate.evidence.state.conversation import Conversation
 from foregate.evidence.state.transcript import build_message
-from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import (
+    CallAnswered,
+    ContextCompressed,
+    OutcomeUnknown,
+    TaskEnded,
+    ToolFinished,
+    UserMessage,
+)
 from foregate.schemas.kept_messages import read_messages
 from foregate.schemas.message import Message
 from foregate.schemas.plan_events import FillRequest, PlanStepChanged
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.session_events import ContextCompressed
-from foregate.schemas.task_events import TaskEnded, UserMessage
 
 Hide = Callable[[bytes], bytes]
 """Masks what a blob holds before it is read."""

@@ -8,11 +8,10 @@ from typing import Literal
 from msgspec import Struct
 
 from foregate.schemas.event import Event
-from foregate.schemas.event_body import Kind
+from foregate.schemas.event_body import STATUSES, Kind, PauseReason, Status
 from foregate.schemas.judgement import Remedy, Who
 from foregate.schemas.model_response import Usage
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_events import STATUSES, PauseReason, Status
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.telemetry.audit.decisions import DecisionPoint

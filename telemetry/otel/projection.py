@@ -26,15 +26,26 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import (
+    CallAnswered,
+    CatalogChanged,
+    OutcomeUnknown,
+    PolicyChanged,
+    SessionEnded,
+    SessionStarted,
+    TaskEnded,
+    TaskPaused,
+    TaskStarted,
+    ToolFinished,
+    ToolStarted,
+    UserMessage,
+)
 from foregate.schemas.judgement import Standing
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import Usage
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.session_events import CatalogChanged, PolicyChanged, SessionEnded, SessionStarted
 from foregate.schemas.strict_json import Json, as_texts, get_object
-from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.version import __version__
 from foregate.telemetry.audit.decisions import read_decisions

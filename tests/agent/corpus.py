@@ -13,9 +13,9 @@ from foregate.agent.testing.model import answers, calls, says
 from foregate.policy.source.load import load_policy_layers, resolve_policy_file
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft, Event
+from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.order import Block
 from foregate.schemas.protocols import Reply
-from foregate.schemas.session_events import PolicyChanged
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.policies import policy_with
 

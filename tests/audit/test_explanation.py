@@ -14,7 +14,7 @@ from foregate.gates.replay.counterfactuals import find_nearest
 from foregate.schemas.codes import CODES
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
-from foregate.schemas.session_events import PolicyChanged
+from foregate.schemas.event_body import PolicyChanged
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 from tests.agent.corpus import (
     STORIES,

@@ -18,7 +18,7 @@ from foregate.cli.terminal.screen import Screen
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Event
-from foregate.schemas.session_events import PolicyChanged, SessionStarted
+from foregate.schemas.event_body import PolicyChanged, SessionStarted
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.models.openai.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message
 from tests.agent.models.openai.test_model import model_at

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from foregate.schemas.event import GENESIS, Body, Draft, Event
-from foregate.schemas.session_events import Checkpoint
-from foregate.schemas.task_events import Report, Status, TaskEnded, UserMessage
+from foregate.schemas.event_body import Checkpoint, Report, Status, TaskEnded, UserMessage
 from foregate.telemetry.log import chain
 
 NOW = "2026-01-01T00:00:00.000000Z"

@@ -5,11 +5,17 @@ A line ends in the code of the error that belongs to it. A line without one is r
 
 from typing import assert_never
 
-from foregate.schemas.call_events import OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.event import Body, Draft, Event
-from foregate.schemas.event_body import Kind
+from foregate.schemas.event_body import (
+    Kind,
+    OutcomeUnknown,
+    TaskEnded,
+    TaskPaused,
+    ToolFinished,
+    ToolStarted,
+    UserMessage,
+)
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_events import TaskEnded, TaskPaused, UserMessage
 from foregate.schemas.tool_call import Origin
 
 Ended = ToolFinished | OutcomeUnknown

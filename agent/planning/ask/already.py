@@ -5,10 +5,9 @@ from __future__ import annotations
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.session.session import Session
 from foregate.evidence.state.truncate import truncate_text
-from foregate.schemas.call_events import CallAnswered, ToolFinished
+from foregate.schemas.event_body import CallAnswered, TaskStarted, ToolFinished, UserMessage
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_events import TaskStarted, UserMessage
 
 _NEWEST = 12
 """Outputs, changes and held calls that are told, the newest of each."""

@@ -15,8 +15,8 @@ from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState, describe_unknown_call
 from foregate.schemas.errors import RuntimeLost, UsageError
 from foregate.schemas.event import Draft
+from foregate.schemas.event_body import STATUSES
 from foregate.schemas.plan_events import PlanConfirmed
-from foregate.schemas.task_events import STATUSES
 
 
 async def follow_plan(session: Session) -> PlanState:

@@ -35,8 +35,8 @@ from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState, StepState
+from foregate.schemas.event_body import Report
 from foregate.schemas.protocols import Model
-from foregate.schemas.task_events import Report
 from foregate.schemas.task_plan import FailureChoice, PlanTask
 
 

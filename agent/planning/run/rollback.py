@@ -7,7 +7,7 @@ from foregate.agent.effects.undo import undo
 from foregate.agent.planning.run.step_change import change_back
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState
-from foregate.schemas.call_events import ToolStarted
+from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.task_plan import TaskStatus
 
 

@@ -21,7 +21,7 @@ from foregate.evidence.state.plan import CallState, Ended, PlanState, StepState
 from foregate.evidence.state.transcript import CAME, format_object, format_refusal, format_unknown_outcome
 from foregate.evidence.state.truncate import truncate_text
 from foregate.policy.policy import Context
-from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.kept_messages import write_messages
 from foregate.schemas.message import Message
 from foregate.schemas.plan_events import FillRequest

@@ -14,8 +14,8 @@ from foregate.assembly.model_roles import ModelRoles
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
+from foregate.schemas.event_body import PolicyChanged, SessionStarted
 from foregate.schemas.protocols import Blobs, Log, Model
-from foregate.schemas.session_events import PolicyChanged, SessionStarted
 from foregate.schemas.tool_source import ToolSource
 
 if TYPE_CHECKING:

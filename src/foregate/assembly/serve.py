@@ -16,7 +16,7 @@ from foregate.assembly.open import choose_policy, local_tools, open_session
 from foregate.assembly.runtime_token import TOKEN
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import LogError, UsageError
-from foregate.schemas.session_events import SessionStarted
+from foregate.schemas.event_body import SessionStarted
 from foregate.schemas.strict_json import as_texts, get_list, get_text
 from foregate.schemas.visible import make_visible
 

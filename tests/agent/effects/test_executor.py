@@ -18,8 +18,8 @@ from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.workspace import Workspace
-from foregate.schemas.call_events import CallAnswered, ToolFinished, ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolResult
 from tests.conftest import OpenSession

@@ -21,8 +21,7 @@ from foregate.agent.tools.python.python_tool import tool
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import EffectUndone, ToolFinished
-from foregate.schemas.session_events import Checkpoint
+from foregate.schemas.event_body import Checkpoint, EffectUndone, ToolFinished
 from foregate.schemas.tool_spec import Resource, ResourceKind
 from foregate.telemetry.log.memory_blobs import MemoryBlobs
 from foregate.telemetry.log.memory_log import MemoryLog

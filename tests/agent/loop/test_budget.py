@@ -15,11 +15,10 @@ from foregate.agent.session.result import RunResult
 from foregate.agent.testing.model import ScriptedModel, answers, calls, says
 from foregate.agent.tools.tool import Toolbox
 from foregate.policy.policy import Limits
-from foregate.schemas.call_events import CallAnswered
 from foregate.schemas.errors import UsageError
+from foregate.schemas.event_body import CallAnswered, TaskEnded
 from foregate.schemas.model_response import Usage
 from foregate.schemas.protocols import Reply
-from foregate.schemas.task_events import TaskEnded
 from foregate.schemas.tool_call import ToolResult
 from tests.agent.corpus import TALK
 from tests.agent.world import World, plan_json

@@ -6,12 +6,10 @@ import pytest
 
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import calls, says
-from foregate.schemas.call_events import CallAnswered
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft
+from foregate.schemas.event_body import CallAnswered, PolicyChanged, SessionStarted, TaskEnded
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.session_events import PolicyChanged, SessionStarted
-from foregate.schemas.task_events import TaskEnded
 from tests.agent.corpus import ASK_EDITS, rules
 from tests.agent.world import World
 from tests.events import bodies

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from foregate.schemas.call_events import OutcomeUnknown, ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import OutcomeUnknown, ToolStarted
 from foregate.schemas.judgement import Standing
 from foregate.schemas.judging_events import TurnJudged
 from foregate.telemetry.audit.verify import verify_session

@@ -6,7 +6,7 @@ import json
 
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import answers, calls, says
-from foregate.schemas.call_events import CallAnswered, ToolFinished
+from foregate.schemas.event_body import CallAnswered, ToolFinished
 from foregate.schemas.judgement import Need
 from foregate.schemas.judging_events import NeedRaised, TurnJudged
 from foregate.schemas.protocols import Reply

@@ -12,15 +12,14 @@ from msgspec.structs import replace
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, calls, says
-from foregate.schemas.call_events import CallAnswered, ToolStarted
 from foregate.schemas.codes import NOT_RUN, REPEATED_HOLD
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft
+from foregate.schemas.event_body import CallAnswered, PolicyChanged, ToolStarted
 from foregate.schemas.judging_events import NeedRaised, TurnJudged
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
-from foregate.schemas.session_events import PolicyChanged
 from tests.agent.world import World
 from tests.policies import EVERYTHING_OFF, policy_with
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel
 from foregate.evidence.state.session import SessionState
-from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.judgement import Standing
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import ModelRequest

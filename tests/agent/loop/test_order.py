@@ -16,8 +16,8 @@ from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
 from foregate.policy.source.record import restore_policy
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.order import Block
 from foregate.schemas.response_events import ModelResponded

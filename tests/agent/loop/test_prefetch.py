@@ -21,7 +21,7 @@ from foregate.agent.loop.runner import run
 from foregate.agent.models.openai.retry import Retries
 from foregate.agent.session.result import RunResult
 from foregate.agent.testing.model import ScriptedModel, calls, says
-from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.follower import Follower
 from foregate.schemas.judgement import Standing
 from foregate.schemas.judging_events import TurnJudged

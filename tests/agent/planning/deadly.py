@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from foregate.agent.tools.tool import Tool
-from foregate.schemas.call_events import KnownOutcome
+from foregate.schemas.event_body import KnownOutcome
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall, ToolResult
 from tests.agent.world import World

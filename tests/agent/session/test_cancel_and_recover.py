@@ -15,8 +15,8 @@ from foregate.agent.loop.runner import judge_response, run, run_to_outcome, take
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.tool import Tool, Toolbox
-from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.protocols import Lease
 from foregate.schemas.tool_call import Permit, ToolResult
 from foregate.telemetry.audit.verify import verify_rows

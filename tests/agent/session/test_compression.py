@@ -20,8 +20,8 @@ from foregate.evidence.state.truncate import format_line
 from foregate.policy.policy import Context, Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.chat_format import WireNames, format_messages
+from foregate.schemas.event_body import ContextCompressed
 from foregate.schemas.message import Message
-from foregate.schemas.session_events import ContextCompressed
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.world import World
 from tests.events import bodies

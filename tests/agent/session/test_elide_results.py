@@ -19,7 +19,7 @@ from foregate.agent.tools.builtin.project import run_tests
 from foregate.agent.workspace.workspace import Workspace
 from foregate.cli.demo.demo_workspace import run_git
 from foregate.policy.policy import Policy
-from foregate.schemas.call_events import ToolFinished
+from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.running import Bench, run_alone
 from tests.agent.tools.builtin.test_http import call, listed, server, tool_for

@@ -21,8 +21,8 @@ from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.evidence.state.conversation import Conversation
 from foregate.evidence.state.tokens import ESTIMATE, estimate_tokens, is_surely_within
 from foregate.policy.policy import Context
+from foregate.schemas.event_body import ContextCompressed
 from foregate.schemas.message import Message
-from foregate.schemas.session_events import ContextCompressed
 from tests.agent.world import World
 from tests.policies import policy_with
 

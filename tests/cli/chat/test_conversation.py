@@ -25,13 +25,11 @@ from foregate.cli.terminal.columns import count_columns
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
 from foregate.policy.policy import Policy
-from foregate.schemas.call_events import CallAnswered
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import CallAnswered, PolicyChanged, TaskEnded
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.session_events import PolicyChanged
-from foregate.schemas.task_events import TaskEnded
 from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import Effect, ToolSpec
 from foregate.telemetry.log.memory_log import MemoryLog

@@ -17,7 +17,7 @@ from foregate.assembly.home import Home
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.terminal.exit_codes import STATUS
-from foregate.schemas.task_events import STATUSES
+from foregate.schemas.event_body import STATUSES
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.cli.conftest import Cli, Piped
 from tests.full_disk import no_room_for

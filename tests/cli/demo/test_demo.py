@@ -21,7 +21,7 @@ from foregate.cli.demo.demo_checks import BrokenPromise, check_log, check_worksp
 from foregate.cli.demo.demo_workspace import FILES, FLAWED, MESSAGE, STALE, build_workspace, run_git
 from foregate.schemas.codes import GATES
 from foregate.schemas.event import Event
-from foregate.schemas.task_events import TaskEnded, UserMessage
+from foregate.schemas.event_body import TaskEnded, UserMessage
 from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.log.sqlite_log import SqliteLog
 

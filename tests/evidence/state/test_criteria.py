@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from foregate.evidence.state.criteria import build_observations, check_criterion
 from foregate.evidence.state.task import TaskState
-from foregate.schemas.call_events import ToolFinished
+from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.plan import Criterion, PlanInForce
 from foregate.schemas.tool_call import Origin
 

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.errors import LogError
+from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.judgement import Standing
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import Usage
 from foregate.schemas.protocols import Reply
-from foregate.schemas.session_events import PolicyChanged
 from foregate.telemetry.audit.statistics import KINDS, Statistics
 from tests.agent.corpus import ASK_EDITS, EDIT, PLAN, READ, SEND, STORIES, TALK, YES, events_of, narration, rules, told
 from tests.agent.world import World

@@ -18,7 +18,7 @@ from foregate.agent.testing.model import calls, says
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import GENESIS, Draft, Event
-from foregate.schemas.session_events import SessionEnded
+from foregate.schemas.event_body import SessionEnded
 from foregate.telemetry.audit.verify import Verification, parse_head, verify_rows, verify_session
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.sqlite_log import SqliteLog

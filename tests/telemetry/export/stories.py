@@ -14,10 +14,10 @@ from foregate.agent.planning.run.step_change import decide
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.event import Draft, Event
+from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.protocols import Reply
-from foregate.schemas.session_events import PolicyChanged
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent import corpus

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.event import Event
-from foregate.schemas.session_events import SessionStarted
+from foregate.schemas.event_body import SessionStarted, ToolFinished
 from foregate.telemetry.export.bare import OTHER, TextRemover
 from foregate.telemetry.export.fold import fold_trajectory
 from foregate.telemetry.export.hiding import mask_event

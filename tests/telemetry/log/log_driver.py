@@ -11,8 +11,8 @@ import sys
 
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Draft
+from foregate.schemas.event_body import UserMessage
 from foregate.schemas.protocols import Lease
-from foregate.schemas.task_events import UserMessage
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
 

@@ -15,9 +15,8 @@ import pytest
 
 from foregate.schemas.errors import LogError, SessionHeld, TamperedLog
 from foregate.schemas.event import GENESIS, Draft
+from foregate.schemas.event_body import SessionEnded, UserMessage
 from foregate.schemas.protocols import Head, Lease
-from foregate.schemas.session_events import SessionEnded
-from foregate.schemas.task_events import UserMessage
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.events import bodies
@@ -186,7 +185,7 @@ import asyncio, resource, sys
 from pathlib import Path
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import Draft
-from foregate.schemas.task_events import UserMessage
+from foregate.schemas.event_body import UserMessage
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
 async def main():

@@ -22,7 +22,7 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import GENESIS, Event
-from foregate.schemas.session_events import SessionEnded
+from foregate.schemas.event_body import SessionEnded
 from foregate.telemetry import diagnostics
 from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.memory_log import MemoryLog

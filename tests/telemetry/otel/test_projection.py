@@ -10,8 +10,8 @@ import pytest
 
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import answers, calls, says
-from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.judgement import Need
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse, Usage

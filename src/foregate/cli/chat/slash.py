@@ -15,7 +15,7 @@ from foregate.cli.terminal.layout import format_labelled
 from foregate.cli.terminal.visible import make_visible
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft
-from foregate.schemas.session_events import PolicyChanged
+from foregate.schemas.event_body import PolicyChanged
 
 if TYPE_CHECKING:
     from foregate.agent.session.result import RunResult
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from foregate.cli.terminal.person import PersonAtTerminal
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.terminal import Terminal
-    from foregate.schemas.call_events import KnownOutcome
+    from foregate.schemas.event_body import KnownOutcome
 
 
 MODES = ("direct", "plan", "auto")

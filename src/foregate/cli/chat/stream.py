@@ -16,7 +16,7 @@ from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
 from foregate.cli.terminal.interrupting import interruptible
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Draft
-from foregate.schemas.session_events import PolicyChanged
+from foregate.schemas.event_body import PolicyChanged
 
 if TYPE_CHECKING:
     from foregate.agent.session.result import RunResult

@@ -173,8 +173,7 @@ def stats(
 
 def _summarise_session(log: SqliteLog, name: str) -> dict[str, Json]:
     """Return what a list says of a session: events, state, first words, tasks and where it worked."""
-    from foregate.schemas.session_events import SessionStarted
-    from foregate.schemas.task_events import TaskEnded, TaskPaused, TaskStarted, UserMessage
+    from foregate.schemas.event_body import SessionStarted, TaskEnded, TaskPaused, TaskStarted, UserMessage
 
     about: dict[str, Json] = {"session": name, "events": log.head_anchor(name)[0], "tasks": 0, "state": "open"}
     about |= {"asked": "", "started": "", "workspace": "", "model": ""}

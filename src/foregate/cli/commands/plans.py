@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from foregate.assembly.setting import SessionOptions
     from foregate.cli.plan.plan_work import PlanWork
     from foregate.evidence.state.plan_history import PlanEntry
-    from foregate.schemas.call_events import KnownOutcome
+    from foregate.schemas.event_body import KnownOutcome
     from foregate.schemas.strict_json import Json
     from foregate.schemas.task_plan import FailureChoice
 

@@ -18,8 +18,8 @@ from foregate.cli.demo.demo_workspace import DEFECT, FILES, FLAWED, MENDED, MESS
 from foregate.cli.terminal.colours import BAD, CARE, GOOD, NAME
 from foregate.cli.terminal.layout import format_labelled
 from foregate.cli.terminal.screen import Screen
-from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import ToolFinished
 from foregate.telemetry.audit.decisions import read_decisions
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from foregate.cli.demo.demo_workspace import DEFECT, FILES, FLAWED, KEPT, MENDED
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Event
-from foregate.schemas.task_events import TaskEnded
+from foregate.schemas.event_body import TaskEnded
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 
 

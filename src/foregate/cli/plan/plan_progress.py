@@ -8,10 +8,9 @@ from foregate.cli.plan.plan_sheet import build_title, format_report, format_step
 from foregate.cli.terminal.rows import describe_compression
 from foregate.cli.terminal.screen import Screen
 from foregate.evidence.state.plan import PlanState
-from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import TaskEnded, ToolStarted
 from foregate.schemas.plan_events import PlanProposed, PlanStepChanged
-from foregate.schemas.task_events import TaskEnded
 
 
 class PlanProgress:

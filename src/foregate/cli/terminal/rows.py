@@ -10,17 +10,17 @@ from foregate.cli.terminal.colours import BAD, CARE, GOOD
 from foregate.cli.terminal.layout import format_labelled
 from foregate.cli.terminal.visible import shorten_text
 from foregate.evidence.state.transcript import CAME
-from foregate.schemas.call_events import (
+from foregate.schemas.event import Actor, Event
+from foregate.schemas.event_body import (
     CallAnswered,
+    ContextCompressed,
     EffectUndone,
     OutcomeResolved,
     OutcomeUnknown,
     ToolFinished,
 )
-from foregate.schemas.event import Actor, Event
 from foregate.schemas.judgement import Decision, Standing
 from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.session_events import ContextCompressed
 
 if TYPE_CHECKING:
     from foregate.telemetry.audit.decisions import DecisionPoint

@@ -16,14 +16,13 @@ from foregate.cli.terminal.flow import BarredText, format_barred
 from foregate.cli.terminal.layout import format_hanging, format_labelled
 from foregate.cli.terminal.rows import format_event
 from foregate.cli.terminal.visible import shorten_text
-from foregate.schemas.call_events import CallAnswered, ToolFinished, ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import CallAnswered, TaskEnded, TaskPaused, ToolFinished, ToolStarted, UserMessage
 from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import get_text
-from foregate.schemas.task_events import TaskEnded, TaskPaused, UserMessage
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -10,13 +10,18 @@ from foregate.cli.terminal.colours import BAD, CARE, NAME
 from foregate.cli.terminal.flow import format_barred
 from foregate.cli.terminal.layout import format_labelled
 from foregate.cli.terminal.rows import describe_compression, format_line
-from foregate.schemas.call_events import ToolFinished
 from foregate.schemas.event import Event
-from foregate.schemas.event_body import Kind
+from foregate.schemas.event_body import (
+    ContextCompressed,
+    Kind,
+    PolicyChanged,
+    SessionStarted,
+    TaskEnded,
+    ToolFinished,
+    UserMessage,
+)
 from foregate.schemas.response_events import ModelResponded
-from foregate.schemas.session_events import ContextCompressed, PolicyChanged, SessionStarted
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_events import TaskEnded, UserMessage
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 from foregate.telemetry.export.sentences import describe_switches
 

@@ -20,7 +20,7 @@ from foregate.agent.testing.model import ScriptedModel, says
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
-from foregate.schemas.call_events import CallAnswered, ToolFinished
+from foregate.schemas.event_body import CallAnswered, ToolFinished
 from foregate.schemas.judgement import Need
 from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import Message, ModelRequest

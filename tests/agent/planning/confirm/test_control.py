@@ -23,9 +23,9 @@ from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
 from foregate.evidence.state.plan import PlanState
-from foregate.schemas.call_events import ToolStarted
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft
+from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan_events import PlanProposed

@@ -17,8 +17,8 @@ from foregate.agent.testing.model import ScriptedModel, answers, says
 from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.errors import ModelError
+from foregate.schemas.event_body import TaskEnded
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.task_events import TaskEnded
 from foregate.schemas.task_plan import TaskPlan
 from tests.agent.models.openai.scripted_server import ScriptedServer, message
 from tests.agent.models.openai.test_model import model_at

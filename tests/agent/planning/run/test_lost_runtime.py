@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 
 from foregate.agent.tools.tool import Tool
-from foregate.schemas.call_events import OutcomeUnknown
 from foregate.schemas.errors import RuntimeLost
+from foregate.schemas.event_body import OutcomeUnknown
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolResult
 from tests.agent.planning.plans import call, carried_out, plan, statuses, task

@@ -21,8 +21,8 @@ from foregate.agent.planning.confirm.control import follow_plan, reset_failed_ta
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.evidence.state.session import SessionState
 from foregate.schemas import strict_json
-from foregate.schemas.call_events import OutcomeResolved, ToolStarted
 from foregate.schemas.errors import UsageError
+from foregate.schemas.event_body import OutcomeResolved, ToolStarted
 from foregate.telemetry.audit.invariants import InvariantChecker
 from tests.agent.planning.confirm.test_control import gone_on
 from tests.agent.planning.deadly import Deadly, Died

@@ -11,11 +11,16 @@ import pytest
 
 from foregate.agent.testing.model import calls, says
 from foregate.agent.testing.person import ScriptedPerson
-from foregate.schemas.call_events import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.event import Event
+from foregate.schemas.event_body import (
+    CallAnswered,
+    CatalogChanged,
+    OutcomeUnknown,
+    TaskEnded,
+    ToolFinished,
+    ToolStarted,
+)
 from foregate.schemas.judging_events import NeedRaised, TurnJudged
-from foregate.schemas.session_events import CatalogChanged
-from foregate.schemas.task_events import TaskEnded
 from tests.agent.tools.mcp.conftest import Bench
 from tests.events import bodies
 from tests.policies import policy_with

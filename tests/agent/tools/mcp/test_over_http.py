@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.testing.model import calls, says
-from foregate.schemas.call_events import OutcomeUnknown, ToolFinished
+from foregate.schemas.event_body import OutcomeUnknown, ToolFinished
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from tests.agent.tools.mcp.conftest import Bench

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.testing.model import calls, says
-from foregate.schemas.call_events import CallAnswered, ToolFinished, ToolStarted
+from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted
 from tests.agent.tools.mcp.conftest import Bench
 from tests.events import bodies
 
