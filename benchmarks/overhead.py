@@ -27,7 +27,7 @@ from foregate.agent.tools.builtin.files import edit_file
 from foregate.agent.workspace.in_memory import MemoryWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.codes import GATES
-from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.event import TurnJudged
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -12,6 +14,7 @@ from foregate.schemas.event_body import (
     Checkpoint,
     ContextCompressed,
     EffectUndone,
+    EventBody,
     Kind,
     OutcomeResolved,
     OutcomeUnknown,
@@ -25,9 +28,158 @@ from foregate.schemas.event_body import (
     ToolStarted,
     UserMessage,
 )
-from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.judgement import Answer, Grant, Judgement, Need
+from foregate.schemas.model_response import ModelResponse, Usage
+from foregate.schemas.order import Block
+from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import RecordedCall, record_calls
+from foregate.schemas.turn import TurnRecord
+
+
+class RecordedUsage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tokens and cost of a request, each of them written, 0 too."""
+
+    input_tokens: int
+    output_tokens: int
+    cost: int
+
+    @classmethod
+    def of(cls, usage: Usage) -> RecordedUsage:
+        """Return the recorded form of what a request used."""
+        return cls(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=usage.cost)
+
+    @property
+    def usage(self) -> Usage:
+        """What the request used."""
+        return Usage(self.input_tokens, self.output_tokens, self.cost)
+
+
+class RecordedDataflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All calls of a response of which some name results of others; `places` are those that could go at once."""
+
+    calls: tuple[RecordedCall, ...]
+    deferred: tuple[int, ...]
+    places: tuple[int, ...]
+    order: Json = None
+
+
+class Continuation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which response a further stage goes on with, and the places of its calls in that response."""
+
+    response: int
+    places: tuple[int, ...]
+
+
+class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model_response"):
+    """A response, or a further stage of one.
+
+    `order` is a block as a list (see Block). `program` holds the whole of a response of which this event gives the
+    judge only the first stage, `continues` the response a further stage goes on with. Of a plan's own calls `tasks`
+    and `places` say which task each is of and its place there. `refused` says why the calls of an answer that fills in
+    a task were left out.
+    """
+
+    text: str
+    reasoning: str
+    calls: tuple[RecordedCall, ...]
+    usage: RecordedUsage
+    finish_reason: str
+    model: str
+    notes: tuple[str, ...]
+    order: Json = None
+    deferred: tuple[int, ...] = ()
+    program: RecordedDataflow | None = None
+    continues: Continuation | None = None
+    places: tuple[int, ...] | None = None
+    tasks: tuple[int, ...] | None = None
+    refused: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        response: ModelResponse,
+        *,
+        program: RecordedDataflow | None = None,
+        continues: Continuation | None = None,
+        places: Sequence[int] | None = None,
+        tasks: Sequence[int] | None = None,
+        refused: str = "",
+    ) -> ModelResponded:
+        """Return the body that records a stamped response."""
+        return cls(
+            text=response.text,
+            reasoning=response.reasoning,
+            calls=record_calls(response.calls),
+            usage=RecordedUsage.of(response.usage),
+            finish_reason=response.finish_reason,
+            model=response.model,
+            notes=response.notes,
+            order=response.order.to_json() if response.order is not None else None,
+            deferred=response.deferred,
+            program=program,
+            continues=continues,
+            places=None if places is None else tuple(places),
+            tasks=None if tasks is None else tuple(tasks),
+            refused=refused,
+        )
+
+    @cached_property
+    def response(self) -> ModelResponse:
+        """The response; raises InvalidJson where its order cannot be read."""
+        return ModelResponse(
+            text=self.text,
+            calls=tuple(recorded.call for recorded in self.calls),
+            reasoning=self.reasoning,
+            usage=self.usage.usage,
+            finish_reason=self.finish_reason,
+            model=self.model,
+            notes=self.notes,
+            order=Block.from_json(self.order) if self.order is not None else None,
+            deferred=self.deferred,
+        )
+
+
+class TurnJudged(EventBody, frozen=True, kw_only=True, tag="turn_judged"):
+    """A turn and its judgement. Judging the turn again gives the bytes of the judgement.
+
+    `fingerprints` hold per call id what was known of the call's resources. `stuck` is the loop's own question about a
+    call that was held again, `notice` what the model is told with the judgement, and `early` marks a read of a
+    response that still arrived.
+    """
+
+    turn: TurnRecord
+    judgement: Judgement
+    survey_hash: str
+    fingerprints: Mapping[str, str]
+    plan: PlanInForce | None = None
+    stuck: str = ""
+    notice: str = ""
+    early: bool = False
+
+
+class NeedRaised(EventBody, frozen=True, kw_only=True, tag="need_raised"):
+    """A question to planner, critic or person; `request` is the hash of the blob that holds what was asked."""
+
+    need: Need
+    request: str
+    survey_hash: str
+
+
+class NeedAnswered(EventBody, frozen=True, kw_only=True, tag="need_answered"):
+    """The answer to a question. `response` is the hash of the blob with the model's words, None for a person.
+
+    `usage` is what the request used, `model_calls` how many requests there were, `grants` what a person allowed with
+    the answer.
+    """
+
+    answer: Answer
+    usage: Usage | None = None
+    response: str | None = None
+    model_calls: int = 1
+    grants: tuple[Grant, ...] | None = None
+
 
 FORMAT = 1
 """Version of the log's format; raised when a reader of the old one would misread."""

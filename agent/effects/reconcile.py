@@ -12,9 +12,8 @@ from foregate.agent.workspace.in_memory import MemoryWorkspace
 from foregate.evidence.state.transcript import CAME
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError
-from foregate.schemas.event import Draft, Event
+from foregate.schemas.event import Draft, Event, ModelResponded
 from foregate.schemas.event_body import KnownOutcome, OutcomeResolved, OutcomeUnknown, ToolStarted
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect, ResourceKind
 

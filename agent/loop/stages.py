@@ -10,9 +10,8 @@ from foregate.agent.session.session import Session
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import TaskState
 from foregate.schemas.codes import NotRunCode
-from foregate.schemas.event import Draft
+from foregate.schemas.event import Continuation, Draft, ModelResponded
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.response_events import Continuation, ModelResponded
 
 
 async def record_response(session: Session, response: ModelResponse) -> None:

@@ -15,13 +15,12 @@ from foregate.agent.session.session import Session
 from foregate.agent.tools.remote.frames import Problem, Response
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, ModelError
-from foregate.schemas.event import Draft, Event
+from foregate.schemas.event import Draft, Event, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeResolved, OutcomeUnknown, ToolFinished
 from foregate.schemas.judgement import Need
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Person, Reply
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.tool_call import Survey, SurveyedResource, ToolCall
 from foregate.telemetry.diagnostics import get_diagnostics
 

@@ -12,9 +12,8 @@ from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.event import Draft
+from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
 from foregate.schemas.judgement import Answer, Grant, Need
-from foregate.schemas.judging_events import NeedAnswered, NeedRaised
 from foregate.schemas.model_response import Usage
 from foregate.schemas.protocols import Blobs, Model, Person
 from foregate.schemas.strict_json import Json, get_text

@@ -10,9 +10,8 @@ from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.task import OpenTurn
-from foregate.schemas.event import Draft, Event
+from foregate.schemas.event import Draft, Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, PolicyChanged, ToolFinished
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.protocols import Log
 from foregate.schemas.turn import Turn
 from foregate.telemetry.audit.rebuild_turn import find_body, rebuild_turn

@@ -13,9 +13,8 @@ from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.task import OpenTurn
 from foregate.gates.prelude import Prelude
 from foregate.policy.policy import Policy
-from foregate.schemas.event import Draft
+from foregate.schemas.event import Draft, TurnJudged
 from foregate.schemas.judgement import Answer, Judgement, Voided
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.tool_call import CallFacts, Survey, ToolCall, hash_surveys
 from foregate.schemas.turn import Turn, TurnActor, TurnRecord
 

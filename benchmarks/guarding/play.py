@@ -14,8 +14,8 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.evidence.state.transcript import format_object
 from foregate.policy.source.load import load_policy_layers, resolve_policy_file
+from foregate.schemas.event import TurnJudged
 from foregate.schemas.judgement import Standing
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.tool_call import ToolResult
 from foregate.telemetry.log.memory_log import MemoryLog

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from foregate.evidence.state.task import parse_time
 from foregate.schemas import strict_json
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, ModelResponded, NeedAnswered
 from foregate.schemas.event_body import (
     CallAnswered,
     EffectUndone,
@@ -19,9 +19,7 @@ from foregate.schemas.event_body import (
     ToolFinished,
     ToolStarted,
 )
-from foregate.schemas.judging_events import NeedAnswered
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import get_text
 from foregate.schemas.task_plan import PlanTask, TaskCallResult, TaskPlan, TaskResult, TaskStatus
 from foregate.schemas.tool_call import ToolCall

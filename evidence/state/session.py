@@ -15,7 +15,7 @@ from foregate.evidence.state.dataflow import CallResult, Dataflow
 from foregate.evidence.state.task import WHY, OpenNeed, OpenTurn, TaskState
 from foregate.evidence.state.transcript import build_message
 from foregate.evidence.state.truncate import format_line
-from foregate.schemas.event import GENESIS, Event
+from foregate.schemas.event import GENESIS, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
     CatalogChanged,
@@ -35,11 +35,9 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import Grant, Standing
-from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.tool_call import EvidenceKind, Origin
 from foregate.schemas.tool_spec import Resource
 from foregate.schemas.turn import Said

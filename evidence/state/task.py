@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from foregate.evidence.state.dataflow import CallResult
 from foregate.evidence.state.truncate import format_line
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import TaskPaused, ToolFinished
 from foregate.schemas.judgement import Answer, Consequence, Decision, Grant, Judgement, Need, Standing, Verdict
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.schemas import strict_json
-from foregate.schemas.event import Event
+from foregate.schemas.event import Continuation, Event, ModelResponded, RecordedDataflow, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
     EffectUndone,
@@ -21,10 +21,8 @@ from foregate.schemas.event_body import (
     ToolFinished,
     UserMessage,
 )
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import Message
 from foregate.schemas.plan_events import FillRequest, PlanStepChanged
-from foregate.schemas.response_events import Continuation, ModelResponded, RecordedDataflow
 from foregate.schemas.strict_json import Json
 
 CAME: Mapping[KnownOutcome, str] = {"done": "took effect", "not_done": "did not take effect"}

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         UsageError,
         WorkspaceError,
     )
-    from foregate.schemas.event import Draft, Event
+    from foregate.schemas.event import Draft, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
     from foregate.schemas.event_body import (
         CallAnswered,
         CatalogChanged,
@@ -75,12 +75,10 @@ if TYPE_CHECKING:
         Standing,
         Verdict,
     )
-    from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
     from foregate.schemas.message import Message, ModelRequest
     from foregate.schemas.model_response import ModelResponse, Usage
     from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
     from foregate.schemas.protocols import Blobs, Head, Lease, Log, Model, Person, Reply
-    from foregate.schemas.response_events import ModelResponded
     from foregate.schemas.strict_json import Json
     from foregate.schemas.task_plan import PlanDefect, PlannedCall, PlanTask, TaskPlan, TaskResult
     from foregate.schemas.tool_call import (
@@ -288,7 +286,7 @@ _HOMES = (
     ("foregate.schemas.follower", "Follower"),
     ("foregate.schemas.judgement", "Grant"),
     ("foregate.schemas.judgement", "Judgement Verdict"),
-    ("foregate.schemas.judging_events", "NeedAnswered NeedRaised TurnJudged"),
+    ("foregate.schemas.event", "NeedAnswered NeedRaised TurnJudged"),
     ("foregate.schemas.message", "Message ModelRequest"),
     ("foregate.schemas.model_response", "ModelResponse Usage"),
     ("foregate.schemas.judgement", "Answer Need"),
@@ -296,7 +294,7 @@ _HOMES = (
     ("foregate.schemas.plan_events", "PlanConfirmed PlanProposed PlanStepChanged"),
     ("foregate.schemas.protocols", "Blobs Head Lease Log Model Person Reply"),
     ("foregate.schemas.tool_spec", "Resource ResourceKind"),
-    ("foregate.schemas.response_events", "ModelResponded"),
+    ("foregate.schemas.event", "ModelResponded"),
     ("foregate.schemas.judgement", "Number Remedy Ruling"),
     (
         "foregate.schemas.event_body",

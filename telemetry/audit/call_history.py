@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from msgspec import Struct
 
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised
 from foregate.schemas.event_body import (
     CallAnswered,
     EffectUndone,
@@ -20,8 +20,6 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import Answer
-from foregate.schemas.judging_events import NeedAnswered, NeedRaised
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.tool_call import ToolCall
 
 KINDS: tuple[Kind, ...] = (

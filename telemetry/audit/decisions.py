@@ -10,9 +10,8 @@ from msgspec import Struct
 from foregate.schemas import strict_json
 from foregate.schemas.codes import CODES
 from foregate.schemas.errors import UsageError
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.judgement import CallRuling, Consequence, Mode, Number, Severity
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.strict_json import Json
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, ModelResponded, NeedAnswered, TurnJudged
 from foregate.schemas.event_body import (
     CatalogChanged,
     EventBody,
@@ -20,10 +20,8 @@ from foregate.schemas.event_body import (
     get_kind,
 )
 from foregate.schemas.judgement import Judgement
-from foregate.schemas.judging_events import NeedAnswered, TurnJudged
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_events import PlanConfirmed
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import PlanUse, Said, Turn, TurnRecord, read_basis

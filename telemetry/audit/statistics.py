@@ -10,10 +10,9 @@ from statistics import median
 
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import InvalidJson, LogError
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import Kind, PolicyChanged, SessionStarted, TaskStarted
 from foregate.schemas.judgement import Decision, Standing
-from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import Usage
 from foregate.schemas.strict_json import Json, get_list, get_object, get_text
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.schemas.event import Body, Event
+from foregate.schemas.event import Body, Event, NeedAnswered
 from foregate.schemas.event_body import Kind, SessionStarted, TaskEnded, TaskPaused, TaskStarted, UserMessage
-from foregate.schemas.judging_events import NeedAnswered
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.audit.readable import Readable
 

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
-from foregate.schemas.event import FORMAT, Event
+from foregate.schemas.event import FORMAT, Event, ModelResponded, TurnJudged
 from foregate.schemas.judgement import Decision
-from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import RecordedCall
 from foregate.telemetry.export import atif_events

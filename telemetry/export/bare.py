@@ -7,7 +7,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from foregate.schemas.event import Body, Event
+from foregate.schemas.event import Body, Event, ModelResponded, NeedAnswered, NeedRaised, RecordedDataflow, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
     CatalogChanged,
@@ -28,9 +28,7 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Need, Ruling, Verdict
-from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.plan_events import FillRequest, PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.response_events import ModelResponded, RecordedDataflow
 from foregate.schemas.task_plan import TaskPlan
 from foregate.schemas.tool_call import Permit, RecordedCall
 from foregate.schemas.tool_spec import ToolSpec

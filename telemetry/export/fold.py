@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from foregate.evidence.state.transcript import build_message
 from foregate.schemas.errors import InvalidJson, LogError
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
     CatalogChanged,
@@ -30,10 +30,8 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import Answer, Need, Verdict
-from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import Usage
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.tool_call import RecordedCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from foregate.evidence.state.conversation import Conversation
 from foregate.evidence.state.transcript import build_message
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import (
     CallAnswered,
     ContextCompressed,
@@ -21,7 +21,6 @@ from foregate.schemas.kept_messages import read_messages
 from foregate.schemas.message import Message
 from foregate.schemas.plan_events import FillRequest, PlanStepChanged
 from foregate.schemas.protocols import Blobs
-from foregate.schemas.response_events import ModelResponded
 
 Hide = Callable[[bytes], bytes]
 """Masks what a blob holds before it is read."""

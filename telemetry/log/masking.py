@@ -20,9 +20,8 @@ from msgspec.structs import replace
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError
-from foregate.schemas.event import Body, Draft
+from foregate.schemas.event import Body, Draft, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, RemedyResult, ToolFinished
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.log.secret import SHORTEST, Secret
 

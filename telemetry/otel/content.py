@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.response_events import ModelResponded
+from foregate.schemas.event import ModelResponded
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import RecordedCall
 from foregate.telemetry.log.masking import Hidden, mask_text, mask_value

@@ -26,7 +26,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
     CatalogChanged,
@@ -42,9 +42,7 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import Standing
-from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import Usage
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json, as_texts, get_object
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.version import __version__

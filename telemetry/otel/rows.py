@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 from opentelemetry.util.types import AttributeValue
 
+from foregate.schemas.event import ModelResponded
 from foregate.schemas.event_body import STATUSES, TaskEnded
 from foregate.schemas.judgement import Standing
 from foregate.schemas.model_response import FINISH_REASONS, Usage
-from foregate.schemas.response_events import ModelResponded
 from foregate.telemetry.audit.decisions import DecisionPoint
 from foregate.telemetry.otel import names
 

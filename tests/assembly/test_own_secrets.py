@@ -22,9 +22,9 @@ from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.assembly.open import SessionOptions, open_session
 from foregate.assembly.own_secrets import find_own_secrets
 from foregate.policy.policy import Policy
+from foregate.schemas.event import ModelResponded
 from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.message import ModelRequest
-from foregate.schemas.response_events import ModelResponded
 from foregate.telemetry.export.export import Export, ExportOptions, Family
 from foregate.telemetry.log.memory_blobs import MemoryBlobs
 from foregate.telemetry.log.memory_log import MemoryLog

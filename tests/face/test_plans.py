@@ -12,7 +12,7 @@ from foregate.agent.testing.model import ScriptedModel
 from foregate.agent.testing.person import ScriptedPerson
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import UsageError
-from foregate.schemas.judging_events import NeedAnswered
+from foregate.schemas.event import NeedAnswered
 from foregate.schemas.plan_events import PlanConfirmed
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.telemetry.log.memory_log import MemoryLog

@@ -23,8 +23,8 @@ from foregate.policy.source.load import (
 )
 from foregate.policy.source.strict_yaml import format_path, parse_yaml, walk_values
 from foregate.schemas.codes import GATES
+from foregate.schemas.event import TurnJudged
 from foregate.schemas.judgement import Need
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.tool_spec import ResourceKind
 from foregate.schemas.turn import Counters, Turn

@@ -5,8 +5,8 @@ from __future__ import annotations
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.session.session import Session
 from foregate.evidence.state.truncate import truncate_text
+from foregate.schemas.event import ModelResponded
 from foregate.schemas.event_body import CallAnswered, TaskStarted, ToolFinished, UserMessage
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
 
 _NEWEST = 12

@@ -15,9 +15,8 @@ from foregate.agent.session.session import Session
 from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError
-from foregate.schemas.event import Draft
+from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
 from foregate.schemas.judgement import Answer, Need
-from foregate.schemas.judging_events import NeedAnswered, NeedRaised
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import REFUSED, ModelResponse
 from foregate.schemas.protocols import Model

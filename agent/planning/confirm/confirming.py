@@ -12,9 +12,8 @@ from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas import strict_json
-from foregate.schemas.event import Draft
+from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
 from foregate.schemas.judgement import Answer, Need
-from foregate.schemas.judging_events import NeedAnswered, NeedRaised
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FAILURE_CHOICES, FailureChoice, PlanTask

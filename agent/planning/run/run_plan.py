@@ -34,11 +34,10 @@ from foregate.agent.session.session import Session
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.plan import CallState, PlanState, StepState, describe_unknown_call
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.event import Draft
+from foregate.schemas.event import Draft, ModelResponded
 from foregate.schemas.event_body import Report, Status
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Model
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.task_plan import FailureChoice, PlanTask
 from foregate.schemas.tool_call import ToolCall
 

@@ -17,10 +17,9 @@ from foregate.policy.source.load import default_policy
 from foregate.policy.source.record import describe_origin, restore_policy
 from foregate.policy.source.strict_yaml import format_path
 from foregate.schemas.errors import InvalidJson, LogError, UsageError
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.judgement import Decision, Judgement, Number, Remedy, Standing
 from foregate.schemas.protocols import Log
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import build_catalogue

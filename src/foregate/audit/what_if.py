@@ -24,9 +24,8 @@ from foregate.policy.source.record import replace_user_layer, restore_policy
 from foregate.policy.source.strict_yaml import Data, format_path
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
-from foregate.schemas.event import Body
+from foregate.schemas.event import Body, TurnJudged
 from foregate.schemas.event_body import CatalogChanged, PolicyChanged, SessionStarted
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.readable import Readable

@@ -14,11 +14,10 @@ from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.tool import Tool
 from foregate.schemas.errors import LogError, ModelError
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import ToolFinished, ToolStarted
 from foregate.schemas.follower import Follower
 from foregate.schemas.judgement import Need, Standing
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.order import Block
 from foregate.schemas.protocols import Lease, Reply
 from foregate.schemas.strict_json import Json

@@ -6,8 +6,7 @@ from typing import Any
 
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import answers, calls, says
-from foregate.schemas.event import Event
-from foregate.schemas.judging_events import TurnJudged
+from foregate.schemas.event import Event, TurnJudged
 from tests.agent.world import World, plan_json
 from tests.events import bodies
 from tests.policies import policy_with

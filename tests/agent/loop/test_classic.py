@@ -11,9 +11,8 @@ from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import judge_any_turn
 from foregate.policy.source.load import load_policy_layers, resolve_policy_file
 from foregate.schemas import strict_json
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, NeedRaised, TurnJudged
 from foregate.schemas.judgement import Judgement
-from foregate.schemas.judging_events import NeedRaised, TurnJudged
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent.corpus import BOB, EDIT, READ, REQUEST, TALK, YES, classic, classic_drift
 from tests.agent.world import World, plan_json

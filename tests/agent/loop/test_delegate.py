@@ -7,9 +7,8 @@ import pytest
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.errors import UsageError
-from foregate.schemas.event import Draft
+from foregate.schemas.event import Draft, TurnJudged
 from foregate.schemas.event_body import CallAnswered, PolicyChanged, SessionStarted, TaskEnded
-from foregate.schemas.judging_events import TurnJudged
 from tests.agent.corpus import ASK_EDITS, rules
 from tests.agent.world import World
 from tests.events import bodies

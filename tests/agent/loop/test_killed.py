@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import OutcomeUnknown, ToolStarted
 from foregate.schemas.judgement import Standing
-from foregate.schemas.judging_events import TurnJudged
 from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.events import bodies

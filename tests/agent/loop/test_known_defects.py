@@ -6,9 +6,9 @@ import json
 
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import answers, calls, says
+from foregate.schemas.event import NeedRaised, TurnJudged
 from foregate.schemas.event_body import CallAnswered, ToolFinished
 from foregate.schemas.judgement import Need
-from foregate.schemas.judging_events import NeedRaised, TurnJudged
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.audit.replay_notes import build_notes

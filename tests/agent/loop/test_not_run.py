@@ -14,9 +14,8 @@ from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.codes import NOT_RUN, REPEATED_HOLD
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.event import Draft
+from foregate.schemas.event import Draft, NeedRaised, TurnJudged
 from foregate.schemas.event_body import CallAnswered, PolicyChanged, ToolStarted
-from foregate.schemas.judging_events import NeedRaised, TurnJudged
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block

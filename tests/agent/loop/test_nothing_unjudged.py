@@ -13,14 +13,12 @@ from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.errors import ModelError
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, ModelResponded, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.judgement import Standing
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import FINISH_REASONS, ModelResponse
 from foregate.schemas.protocols import Reply
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log import chain

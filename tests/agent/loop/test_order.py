@@ -16,11 +16,10 @@ from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
 from foregate.policy.source.record import restore_policy
 from foregate.schemas import strict_json
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.order import Block
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.audit.verify import verify_rows

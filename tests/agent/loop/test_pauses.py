@@ -7,8 +7,8 @@ from typing import Any
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import answers, calls, says
+from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import TaskEnded
-from foregate.schemas.judging_events import TurnJudged
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.policies import policy_with
 

@@ -21,10 +21,10 @@ from foregate.agent.loop.runner import run
 from foregate.agent.models.openai.retry import Retries
 from foregate.agent.session.result import RunResult
 from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.follower import Follower
 from foregate.schemas.judgement import Standing
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block

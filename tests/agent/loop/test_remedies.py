@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from foregate.agent.loop.runner import run
+from foregate.schemas.event import TurnJudged
 from foregate.schemas.judgement import Standing
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall

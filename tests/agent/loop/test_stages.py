@@ -15,13 +15,11 @@ from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.loop.runner import run, run_to_outcome, take_step
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.evidence.state.dataflow import CallResult, Dataflow
-from foregate.schemas.event import Draft, Event
+from foregate.schemas.event import Continuation, Draft, Event, ModelResponded, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, PolicyChanged, TaskEnded, ToolFinished
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
 from foregate.schemas.protocols import Lease
-from foregate.schemas.response_events import Continuation, ModelResponded
 from foregate.schemas.tool_call import Origin
 from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_log import MemoryLog

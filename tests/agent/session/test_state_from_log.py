@@ -18,9 +18,8 @@ from foregate.agent.session.resume import fold_session
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
 from foregate.evidence.state.session import SessionState
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.judgement import Need
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Reply
 from tests.agent.loop.test_nothing_unjudged import ADVICE, RESPONSES, Anything, Moody

@@ -11,9 +11,8 @@ import pytest
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.event import Draft, Event
+from foregate.schemas.event import Draft, Event, NeedRaised
 from foregate.schemas.event_body import CallAnswered, Checkpoint, OutcomeUnknown, PolicyChanged, ToolStarted
-from foregate.schemas.judging_events import NeedRaised
 from foregate.telemetry.audit.verify import verify_rows
 from tests.agent.corpus import ASK_EDITS, EDIT, PLAN, READ, REQUEST, SEND, TALK, YES, rules
 from tests.agent.session.test_cancel_and_recover import Killed, at, hanging

@@ -21,9 +21,9 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.judging import survey
 from foregate.schemas.errors import RuntimeLost, UsageError, WorkspaceError
+from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.judgement import Need
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_call import Survey, ToolCall, ToolResult

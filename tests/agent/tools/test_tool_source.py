@@ -18,8 +18,8 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
+from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Change, Survey, ToolCall, ToolResult
 from foregate.schemas.tool_source import FileChange, Inverse, Reconciled, RunContext, ToolSource

@@ -13,7 +13,7 @@ from foregate.cli.terminal.rows import LONGEST, format_event, format_ruling, is_
 from foregate.cli.terminal.sheet import KEYS_WITH_GRANT
 from foregate.cli.terminal.timeline import format_aside, format_conversation, format_decision_rows
 from foregate.cli.terminal.visible import is_hidden, make_visible
-from foregate.schemas.event import Actor, Body, Event
+from foregate.schemas.event import Actor, Body, Event, ModelResponded, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
     ContextCompressed,
@@ -25,9 +25,7 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import CallRuling, Consequence, Decision, Judgement, Standing
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.tool_call import Origin
 from foregate.schemas.turn import TurnRecord
 from foregate.telemetry.audit.decisions import read_decisions

@@ -12,8 +12,7 @@ import pytest
 
 from foregate.schemas import strict_json
 from foregate.schemas.codes import CODES
-from foregate.schemas.event import Event
-from foregate.schemas.judging_events import NeedRaised, TurnJudged
+from foregate.schemas.event import Event, NeedRaised, TurnJudged
 from foregate.schemas.turn import export_turn
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent.corpus import STORIES, Story, events_of

@@ -10,9 +10,8 @@ import pytest
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.errors import LogError, UsageError
-from foregate.schemas.event import Draft, Event
+from foregate.schemas.event import Draft, Event, TurnJudged
 from foregate.schemas.judgement import CallRuling, Decision, Judgement, Standing
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.turn import TurnRecord
 from foregate.telemetry.audit.decisions import filter_decisions, read_decisions
 from foregate.telemetry.log.sqlite_log import SqliteLog

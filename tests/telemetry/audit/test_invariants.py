@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.schemas import strict_json
-from foregate.schemas.event import Body
+from foregate.schemas.event import Body, Continuation, ModelResponded, RecordedDataflow, RecordedUsage, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
     OutcomeResolved,
@@ -19,8 +19,6 @@ from foregate.schemas.event_body import (
     ToolStarted,
 )
 from foregate.schemas.judgement import CallRuling, Decision, Judgement, Mode, Ruling, Standing, Verdict
-from foregate.schemas.judging_events import TurnJudged
-from foregate.schemas.response_events import Continuation, ModelResponded, RecordedDataflow, RecordedUsage
 from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, Origin, Permit, RecordedCall, ToolCall
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind
 from foregate.schemas.turn import TurnActor, TurnRecord

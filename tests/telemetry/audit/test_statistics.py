@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.errors import LogError
+from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.judgement import Standing
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import Usage
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.audit.statistics import KINDS, Statistics

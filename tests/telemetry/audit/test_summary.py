@@ -10,10 +10,9 @@ import pytest
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.errors import LogError
-from foregate.schemas.event import Draft
+from foregate.schemas.event import Draft, NeedAnswered
 from foregate.schemas.event_body import TaskPaused, TaskStarted
 from foregate.schemas.judgement import Answer
-from foregate.schemas.judging_events import NeedAnswered
 from foregate.telemetry.audit.summary import TaskSummary, build_summary, summarise
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog

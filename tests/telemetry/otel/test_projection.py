@@ -10,10 +10,9 @@ import pytest
 
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import answers, calls, says
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.judgement import Need
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.audit.decisions import read_decisions

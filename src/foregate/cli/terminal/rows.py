@@ -10,7 +10,7 @@ from foregate.cli.terminal.colours import BAD, CARE, GOOD
 from foregate.cli.terminal.layout import format_labelled
 from foregate.cli.terminal.visible import shorten_text
 from foregate.evidence.state.transcript import CAME
-from foregate.schemas.event import Actor, Event
+from foregate.schemas.event import Actor, Event, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
     ContextCompressed,
@@ -20,7 +20,6 @@ from foregate.schemas.event_body import (
     ToolFinished,
 )
 from foregate.schemas.judgement import Decision, Standing
-from foregate.schemas.judging_events import TurnJudged
 
 if TYPE_CHECKING:
     from foregate.telemetry.audit.decisions import DecisionPoint

@@ -16,12 +16,10 @@ from foregate.cli.terminal.flow import BarredText, format_barred
 from foregate.cli.terminal.layout import format_hanging, format_labelled
 from foregate.cli.terminal.rows import format_event
 from foregate.cli.terminal.visible import shorten_text
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import CallAnswered, TaskEnded, TaskPaused, ToolFinished, ToolStarted, UserMessage
-from foregate.schemas.judging_events import NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.order import Block
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import get_text
 
 if TYPE_CHECKING:

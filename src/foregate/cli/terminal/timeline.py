@@ -10,7 +10,7 @@ from foregate.cli.terminal.colours import BAD, CARE, NAME
 from foregate.cli.terminal.flow import format_barred
 from foregate.cli.terminal.layout import format_labelled
 from foregate.cli.terminal.rows import describe_compression, format_line
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import (
     ContextCompressed,
     Kind,
@@ -20,7 +20,6 @@ from foregate.schemas.event_body import (
     ToolFinished,
     UserMessage,
 )
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 from foregate.telemetry.export.sentences import describe_switches

@@ -20,12 +20,11 @@ from foregate.agent.testing.model import ScriptedModel, says
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
+from foregate.schemas.event import ModelResponded, TurnJudged
 from foregate.schemas.event_body import CallAnswered, ToolFinished
 from foregate.schemas.judgement import Need
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.protocols import Reply
-from foregate.schemas.response_events import ModelResponded
 from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_blobs import MemoryBlobs
 from foregate.telemetry.log.memory_log import MemoryLog

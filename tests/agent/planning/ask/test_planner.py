@@ -17,9 +17,8 @@ from foregate.agent.testing.person import ScriptedPerson
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas import strict_json
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, NeedAnswered, NeedRaised
 from foregate.schemas.event_body import TaskPaused
-from foregate.schemas.judging_events import NeedAnswered, NeedRaised
 from foregate.schemas.task_plan import PlanDefect
 from foregate.telemetry.log.memory_blobs import MemoryBlobs
 from foregate.telemetry.log.memory_log import MemoryLog

@@ -23,10 +23,9 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.gates.prelude import judge
 from foregate.schemas import strict_json
-from foregate.schemas.event import Draft, Event
+from foregate.schemas.event import Draft, Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, PolicyChanged, TaskEnded, TaskStarted, ToolStarted
 from foregate.schemas.judgement import Judgement, Need
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_call import ToolCall

@@ -10,10 +10,9 @@ from foregate.agent.tools.tool import Tool
 from foregate.evidence.state.plan import PlanState
 from foregate.gates.prelude import judge
 from foregate.schemas import strict_json
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.plan_events import PlanStepChanged
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolResult
 from foregate.telemetry.audit.invariants import InvariantChecker

@@ -23,11 +23,11 @@ from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.thinking import split_thoughts
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.chat_format import WireNames, format_messages
+from foregate.schemas.event import ModelResponded
 from foregate.schemas.kept_messages import read_messages
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan_events import FillRequest, PlanStepChanged
-from foregate.schemas.response_events import ModelResponded
 from foregate.schemas.strict_json import Json, get_object
 from foregate.schemas.task_plan import PlanTask
 from foregate.schemas.tool_call import ToolResult

@@ -11,7 +11,7 @@ import pytest
 
 from foregate.agent.testing.model import calls, says
 from foregate.agent.testing.person import ScriptedPerson
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
     CatalogChanged,
@@ -20,7 +20,6 @@ from foregate.schemas.event_body import (
     ToolFinished,
     ToolStarted,
 )
-from foregate.schemas.judging_events import NeedRaised, TurnJudged
 from tests.agent.tools.mcp.conftest import Bench
 from tests.events import bodies
 from tests.policies import policy_with

@@ -15,8 +15,8 @@ from foregate.api import Agent
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import UsageError
+from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import CallAnswered
-from foregate.schemas.judging_events import TurnJudged
 from foregate.schemas.tool_spec import Effect
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.running import run_alone
