@@ -29,8 +29,7 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need
-from foregate.schemas.model_response import ModelResponse, Usage
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block, ModelResponse, Usage
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.strict_json import Json

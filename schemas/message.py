@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec

@@ -14,7 +14,7 @@ from foregate.agent.session.turn_builder import TurnInHand
 from foregate.evidence.state.dataflow import AFTER_FAILURE
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas.judgement import Standing
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block
 from foregate.schemas.tool_call import CallFacts, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 

@@ -14,8 +14,7 @@ from foregate.schemas.codes import NotRunCode
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import RecordedDataflow
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
-from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import EvidenceKind, Origin, ToolCall, record_calls
 

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from foregate.agent.tools.tool import Tool
 from foregate.schemas import strict_json
-from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_call import Change, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec

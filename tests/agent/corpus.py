@@ -14,7 +14,7 @@ from foregate.policy.source.load import load_policy_layers, resolve_policy_file
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import PolicyChanged
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block
 from foregate.schemas.protocols import Reply
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.policies import policy_with

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import ModelResponded
-from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.tool_call import ToolCall
 
 CALL = ToolCall.parse("read_file", '{"path": "notes.txt"}', wire_id="w1")

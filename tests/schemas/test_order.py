@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block
 
 ANY = st.recursive(
     st.integers(0, 9),

@@ -11,7 +11,7 @@ from foregate.agent.dialects.json.brackets import find_json_end
 from foregate.evidence.state.placeholders import find_steps
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.order import Block, BlockKind
+from foregate.schemas.model_response import Block, BlockKind
 from foregate.schemas.strict_json import Json, get_list
 from foregate.schemas.tool_call import ToolCall
 

@@ -9,7 +9,7 @@ from foregate.agent.dialects.json.reader import JsonReader, parse_text
 from foregate.agent.dialects.text.dialect import Reader
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec

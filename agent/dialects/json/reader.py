@@ -11,7 +11,7 @@ from foregate.agent.dialects.text.dialect import ParsedResponse
 from foregate.agent.dialects.text.prose import Words
 from foregate.agent.dialects.text.window import Window
 from foregate.schemas import strict_json
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block
 from foregate.schemas.tool_call import ToolCall
 
 _AGAIN = "only the first JSON of a response is read as calls; send this one again, or all of them in one list"

@@ -18,7 +18,7 @@ from foregate.agent.dialects.text.tag_scanner import CDATA, COMMENT, COMMENT_END
 from foregate.agent.dialects.text.vocabulary import BLOCKS, GENERIC, MARKUP, RESERVED, RESULT, THOUGHTS
 from foregate.agent.dialects.text.window import Waits, Window
 from foregate.schemas import strict_json
-from foregate.schemas.order import BlockKind
+from foregate.schemas.model_response import BlockKind
 from foregate.schemas.tool_call import ToolCall
 
 DEEPEST = 8

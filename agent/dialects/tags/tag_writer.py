@@ -19,7 +19,7 @@ from foregate.agent.dialects.text.tag_scanner import CDATA, CDATA_END, decode_en
 from foregate.agent.dialects.text.vocabulary import GENERIC, MARKUP, RESERVED, RESULT
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 

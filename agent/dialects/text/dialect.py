@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from foregate.schemas.message import Message
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 

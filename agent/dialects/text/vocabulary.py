@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from foregate.schemas.order import BlockKind
+from foregate.schemas.model_response import BlockKind
 
 THOUGHTS = ("think", "thinking", "thought")
 BLOCKS: Mapping[str, BlockKind] = {"parallel": "parallel", "sequential": "sequential"}

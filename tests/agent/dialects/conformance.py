@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 

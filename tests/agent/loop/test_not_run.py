@@ -17,8 +17,7 @@ from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft, NeedRaised, TurnJudged
 from foregate.schemas.event_body import CallAnswered, PolicyChanged, ToolStarted
 from foregate.schemas.message import ModelRequest
-from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block, ModelResponse
 from tests.agent.world import World
 from tests.policies import EVERYTHING_OFF, policy_with
 

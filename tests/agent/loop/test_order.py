@@ -19,7 +19,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.judgement import Judgement
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.audit.verify import verify_rows

@@ -26,8 +26,7 @@ from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinish
 from foregate.schemas.follower import Follower
 from foregate.schemas.judgement import Standing
 from foregate.schemas.message import ModelRequest
-from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.audit.verify import verify_rows

@@ -17,8 +17,7 @@ from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.evidence.state.dataflow import CallResult, Dataflow
 from foregate.schemas.event import Continuation, Draft, Event, ModelResponded, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, PolicyChanged, TaskEnded, ToolFinished
-from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.protocols import Lease
 from foregate.schemas.tool_call import Origin
 from foregate.telemetry.audit.verify import verify_rows

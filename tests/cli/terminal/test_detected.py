@@ -10,8 +10,7 @@ from foregate.agent.dialects.tags.action_tags import ActionTags
 from foregate.agent.dialects.tags.service_tags import ServiceTags
 from foregate.cli.terminal.columns import count_columns
 from foregate.cli.terminal.detected import MOST, describe_order, format_detected_calls
-from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.dialects.specs import TOOLS
 

@@ -9,8 +9,7 @@ from rich.text import Text
 
 from foregate.cli.terminal.colours import CARE
 from foregate.cli.terminal.layout import format_labelled
-from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 

@@ -18,8 +18,7 @@ from foregate.cli.terminal.rows import format_event
 from foregate.cli.terminal.visible import shorten_text
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import CallAnswered, TaskEnded, TaskPaused, ToolFinished, ToolStarted, UserMessage
-from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.strict_json import get_text
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.json.reader import JsonReader, parse_text
 from foregate.schemas.message import Message
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Effect, ToolSpec
 

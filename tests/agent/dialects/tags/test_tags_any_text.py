@@ -14,7 +14,7 @@ from foregate.agent.dialects.tags.service_tags import ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect, ParsedResponse
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.dialects.specs import TOOLS

@@ -10,8 +10,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.event import Draft, Event, ModelResponded
 from foregate.schemas.event_body import PolicyChanged, ToolStarted
 from foregate.schemas.judgement import Judgement
-from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.order import Block
+from foregate.schemas.model_response import Block, ModelResponse
 from foregate.telemetry.audit.invariants import InvariantChecker
 from foregate.telemetry.audit.rebuild_turn import JUDGING, read_judged_turns
 from foregate.telemetry.audit.verify import verify_rows
