@@ -21,9 +21,8 @@ from foregate.agent.tools.builtin.files import read_file
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace.in_memory import MemoryWorkspace
 from foregate.policy.source.load import default_policy
-from foregate.schemas.follower import Follower
 from foregate.schemas.message import ModelRequest
-from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.model_response import Follower, ModelResponse
 from foregate.schemas.tool_call import ToolResult
 from foregate.telemetry.log.memory_blobs import MemoryBlobs
 from foregate.telemetry.log.memory_log import MemoryLog

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from foregate.agent.dialects.text.dialect import Dialect, Reader
-from foregate.schemas.follower import Follower
 from foregate.schemas.message import Message, ModelRequest
-from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.model_response import Follower, ModelResponse
 from foregate.schemas.protocols import Model
 from foregate.schemas.tool_spec import ToolSpec
 

@@ -12,7 +12,7 @@ from foregate.agent.session.delegation import DELEGATE
 from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.placeholders import find_steps
-from foregate.schemas.follower import Follower
+from foregate.schemas.model_response import Follower
 from foregate.schemas.tool_call import ToolCall, ToolResult
 
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from foregate.schemas.errors import ForegateError
-from foregate.schemas.follower import Follower
 from foregate.schemas.message import ModelRequest
-from foregate.schemas.model_response import ModelResponse, Usage
+from foregate.schemas.model_response import Follower, ModelResponse, Usage
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 

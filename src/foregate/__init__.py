@@ -61,7 +61,6 @@ if TYPE_CHECKING:
         ToolStarted,
         UserMessage,
     )
-    from foregate.schemas.follower import Follower
     from foregate.schemas.judgement import (
         Answer,
         CallRuling,
@@ -76,7 +75,7 @@ if TYPE_CHECKING:
         Verdict,
     )
     from foregate.schemas.message import Message, ModelRequest
-    from foregate.schemas.model_response import ModelResponse, Usage
+    from foregate.schemas.model_response import Follower, ModelResponse, Usage
     from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
     from foregate.schemas.protocols import Blobs, Head, Lease, Log, Model, Person, Reply
     from foregate.schemas.strict_json import Json
@@ -283,7 +282,7 @@ _HOMES = (
     ("foregate.schemas.event", "Draft Event"),
     ("foregate.schemas.event_body", "EventBody"),
     ("foregate.schemas.tool_call", "EvidenceKind EvidenceRecord Origin Trust"),
-    ("foregate.schemas.follower", "Follower"),
+    ("foregate.schemas.model_response", "Follower"),
     ("foregate.schemas.judgement", "Grant"),
     ("foregate.schemas.judgement", "Judgement Verdict"),
     ("foregate.schemas.event", "NeedAnswered NeedRaised TurnJudged"),

@@ -12,8 +12,7 @@ from foregate.agent.models.openai.retry import Transient
 from foregate.agent.models.openai.wire import mend_surrogates
 from foregate.schemas.chat_format import WireNames
 from foregate.schemas.errors import ModelError
-from foregate.schemas.follower import Follower
-from foregate.schemas.model_response import FINISH_REASONS, REFUSED, ModelResponse, Usage
+from foregate.schemas.model_response import FINISH_REASONS, REFUSED, Follower, ModelResponse, Usage
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 

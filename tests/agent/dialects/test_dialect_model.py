@@ -12,9 +12,8 @@ from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.tags.action_tags import ActionTags
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, says
-from foregate.schemas.follower import Follower
 from foregate.schemas.message import Message, ModelRequest
-from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.model_response import Follower, ModelResponse
 from tests.agent.dialects.specs import TOOLS
 from tests.agent.world import World
 

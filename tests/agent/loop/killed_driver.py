@@ -29,9 +29,8 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.policy.source.load import default_policy
 from foregate.schemas.event import Event
-from foregate.schemas.follower import Follower
 from foregate.schemas.message import ModelRequest
-from foregate.schemas.model_response import Block, ModelResponse
+from foregate.schemas.model_response import Block, Follower, ModelResponse
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec

@@ -16,9 +16,8 @@ from foregate.agent.tools.tool import Tool
 from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import ToolFinished, ToolStarted
-from foregate.schemas.follower import Follower
 from foregate.schemas.judgement import Need, Standing
-from foregate.schemas.model_response import Block
+from foregate.schemas.model_response import Block, Follower
 from foregate.schemas.protocols import Lease, Reply
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall, ToolResult

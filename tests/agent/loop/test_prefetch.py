@@ -23,10 +23,9 @@ from foregate.agent.session.result import RunResult
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
-from foregate.schemas.follower import Follower
 from foregate.schemas.judgement import Standing
 from foregate.schemas.message import ModelRequest
-from foregate.schemas.model_response import Block, ModelResponse
+from foregate.schemas.model_response import Block, Follower, ModelResponse
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.audit.verify import verify_rows

@@ -17,9 +17,8 @@ from foregate.schemas import strict_json
 from foregate.schemas.chat_format import WireNames
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import ModelResponded
-from foregate.schemas.follower import Follower
 from foregate.schemas.message import ModelRequest
-from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.model_response import Follower, ModelResponse
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.models.openai.scripted_server import Reply, ScriptedServer, Stream, delta, failure, message, piece
 from tests.agent.models.openai.test_model import HELLO, model_at, tool
