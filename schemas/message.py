@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
+from foregate.schemas import strict_json
+from foregate.schemas.errors import ModelError
 from foregate.schemas.model_response import Block
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import RecordedCall, ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 
 
@@ -41,3 +46,130 @@ class ModelRequest(Struct, frozen=True):
     temperature: float | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
+
+
+ALLOWED = re.compile(r"[a-zA-Z0-9_-]+")
+MAX_NAME = 64
+MAX_ID = 40
+UNANSWERED = json.dumps(
+    {"foregate": {"message": "No answer to this call was recorded. Do not assume that it ran."}, "ok": False}
+)
+
+
+class WireNames:
+    """A reversible table from any text to the wire's alphabet, unique within one request.
+
+    What the wire allows stays as it is; everything else is spelled with underscores, and with a piece of its hash
+    where two would be spelled alike.
+    """
+
+    def __init__(self, names: Collection[str], longest: int = MAX_NAME) -> None:
+        self._longest = longest
+        self._wire = {name: name for name in names if self._is_wire_name(name)}
+        self._taken = set(self._wire)
+        for name in names:
+            self.to_wire(name)
+        self._own = {wire: name for name, wire in self._wire.items()}
+
+    def to_wire(self, name: str) -> str:
+        """Return the spelling for the wire; a name not seen before gets one that nobody has."""
+        if name not in self._wire:
+            spelled = name if self._is_wire_name(name) else re.sub(r"[^a-zA-Z0-9_-]", "_", name)[: self._longest] or "_"
+            attempt = 0
+            while spelled in self._taken or (attempt == 0 and len(name) > self._longest):
+                attempt += 1
+                mark = hashlib.sha256(f"{attempt}:{name}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+                spelled = f"{spelled[: self._longest - 9]}_{mark}"
+            self._wire[name] = spelled
+            self._taken.add(spelled)
+        return self._wire[name]
+
+    def to_own(self, wire: str) -> str:
+        """Return the name a spelling stands for; one that stands for none is returned as it is."""
+        return self._own.get(wire, wire)
+
+    def is_known(self, wire: str) -> bool:
+        """Whether a spelling stands for one of the names the table was made with."""
+        return wire in self._own
+
+    def _is_wire_name(self, name: str) -> bool:
+        return len(name) <= self._longest and ALLOWED.fullmatch(name) is not None
+
+
+def format_messages(history: Sequence[Message], names: WireNames) -> list[dict[str, Json]]:
+    """Return the messages, each answer right behind the message that called, as endpoints demand.
+
+    Ids are the session's own. A call without an answer gets one that says so. Raises ModelError for an answer to a
+    call nobody made, and for calls or answers of one id.
+    """
+    answers = _index_answers(history)
+    ids = WireNames([call.id for message in history for call in message.calls], MAX_ID)
+    result: list[dict[str, Json]] = []
+    seen: set[str] = set()
+    for message in history:
+        if message.role == "tool":
+            if message.call not in seen:
+                raise ModelError(f"the conversation answers a call nobody made (`{message.call}`); start a new session")
+        elif message.calls:
+            result.append(_format_calling(message, names, ids))
+            for call in message.calls:
+                if call.id in seen:
+                    raise ModelError(f"the conversation holds two calls with the id `{call.id}`; start a new session")
+                seen.add(call.id)
+                answer = answers.get(call.id, UNANSWERED)
+                result.append({"role": "tool", "tool_call_id": ids.to_wire(call.id), "content": answer})
+        elif message.text or message.role != "assistant":
+            result.append({"role": message.role, "content": message.text})
+    return result
+
+
+def _index_answers(history: Sequence[Message]) -> dict[str, str]:
+    answers: dict[str, str] = {}
+    for message in history:
+        if message.role == "tool":
+            if message.call in answers:
+                raise ModelError(f"the conversation answers the call `{message.call}` twice; start a new session")
+            answers[message.call] = message.text
+    return answers
+
+
+def _format_calling(message: Message, names: WireNames, ids: WireNames) -> dict[str, Json]:
+    calls: list[Json] = [
+        {
+            "id": ids.to_wire(call.id),
+            "type": "function",
+            "function": {"name": names.to_wire(call.name), "arguments": _format_arguments(call)},
+        }
+        for call in message.calls
+    ]
+    return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
+
+
+def _format_arguments(call: ToolCall) -> str:
+    """Return arguments every endpoint can parse: many refuse a whole conversation for one call they cannot."""
+    return call.raw if call.arguments is not None else json.dumps({"unreadable_arguments": call.raw})
+
+
+class KeptMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message as it is kept."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    text: str
+    call: str
+    calls: tuple[RecordedCall, ...]
+
+
+def write_messages(messages: Sequence[Message]) -> bytes:
+    """Return messages as they are kept."""
+    return strict_json.canonical([strict_json.dump(_build_kept(message)) for message in messages])
+
+
+def read_messages(data: bytes) -> list[Message]:
+    """Return the messages that were kept, so that what is sent is what is in the log; raise InvalidJson for others."""
+    kept = strict_json.load(tuple[KeptMessage, ...], strict_json.parse(data.decode(), max_bytes=len(data) + 1))
+    return [Message(one.role, one.text, tuple(call.call for call in one.calls), one.call) for one in kept]
+
+
+def _build_kept(message: Message) -> KeptMessage:
+    calls = tuple(RecordedCall(id=call.id, name=call.name, arguments=call.raw) for call in message.calls)
+    return KeptMessage(role=message.role, text=message.text, call=message.call, calls=calls)

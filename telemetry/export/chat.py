@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foregate.schemas.chat_format import WireNames, format_messages
-from foregate.schemas.message import Message
+from foregate.schemas.message import Message, WireNames, format_messages
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec

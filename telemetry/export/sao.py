@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from foregate.schemas import strict_json
-from foregate.schemas.chat_format import WireNames
+from foregate.schemas.message import WireNames
 from foregate.schemas.strict_json import Json, get_list, get_text
 from foregate.telemetry.export import chat
 from foregate.telemetry.export.atif_events import dump_sorted

@@ -17,8 +17,7 @@ from foregate.schemas.event_body import (
     ToolFinished,
     UserMessage,
 )
-from foregate.schemas.kept_messages import read_messages
-from foregate.schemas.message import Message
+from foregate.schemas.message import Message, read_messages
 from foregate.schemas.plan_events import FillRequest, PlanStepChanged
 from foregate.schemas.protocols import Blobs
 

@@ -10,8 +10,8 @@ from foregate.agent.models.openai.endpoint import Endpoint
 from foregate.agent.models.openai.errors import NO_JSON, translate_in_band
 from foregate.agent.models.openai.retry import Transient
 from foregate.agent.models.openai.wire import mend_surrogates
-from foregate.schemas.chat_format import WireNames
 from foregate.schemas.errors import ModelError
+from foregate.schemas.message import WireNames
 from foregate.schemas.model_response import FINISH_REASONS, REFUSED, Follower, ModelResponse, Usage
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall

@@ -6,8 +6,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from foregate.schemas.chat_format import WireNames, format_messages
-from foregate.schemas.message import ModelRequest
+from foregate.schemas.message import ModelRequest, WireNames, format_messages
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import ToolSpec
 

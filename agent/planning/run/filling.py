@@ -14,8 +14,7 @@ from foregate.agent.session.thinking import strip_thoughts
 from foregate.evidence.state.plan import NOT_DONE, CallState, StepState
 from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Draft, ModelResponded
-from foregate.schemas.kept_messages import read_messages
-from foregate.schemas.message import ModelRequest
+from foregate.schemas.message import ModelRequest, read_messages
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Model
 from foregate.schemas.tool_spec import Catalogue

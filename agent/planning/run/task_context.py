@@ -22,8 +22,7 @@ from foregate.evidence.state.transcript import CAME, format_object, format_refus
 from foregate.evidence.state.truncate import truncate_text
 from foregate.policy.policy import Context
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
-from foregate.schemas.kept_messages import write_messages
-from foregate.schemas.message import Message
+from foregate.schemas.message import Message, write_messages
 from foregate.schemas.plan_events import FillRequest
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanTask

@@ -19,9 +19,8 @@ from foregate.evidence.state.tokens import ESTIMATE, Measure, estimate_tokens, w
 from foregate.evidence.state.truncate import format_line
 from foregate.policy.policy import Context, Policy
 from foregate.policy.source.load import default_policy
-from foregate.schemas.chat_format import WireNames, format_messages
 from foregate.schemas.event_body import ContextCompressed
-from foregate.schemas.message import Message
+from foregate.schemas.message import Message, WireNames, format_messages
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.world import World
 from tests.events import bodies

@@ -14,10 +14,9 @@ from foregate.agent.models.openai.endpoint import Endpoint
 from foregate.agent.models.openai.retry import Retries, Transient
 from foregate.agent.models.openai.stream import Assembler, Emitter, Prices
 from foregate.schemas import strict_json
-from foregate.schemas.chat_format import WireNames
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import ModelResponded
-from foregate.schemas.message import ModelRequest
+from foregate.schemas.message import ModelRequest, WireNames
 from foregate.schemas.model_response import Follower, ModelResponse
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.models.openai.scripted_server import Reply, ScriptedServer, Stream, delta, failure, message, piece

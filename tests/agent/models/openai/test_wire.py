@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.models.openai.wire import WireRequest, encode_body
-from foregate.schemas.chat_format import ALLOWED, UNANSWERED, WireNames, format_messages
 from foregate.schemas.errors import ModelError
-from foregate.schemas.message import Message, ModelRequest
+from foregate.schemas.message import ALLOWED, UNANSWERED, Message, ModelRequest, WireNames, format_messages
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 from tests.agent.models.openai.wire_rules import refusals

@@ -22,10 +22,8 @@ from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.thinking import split_thoughts
 from foregate.agent.testing.model import calls, says
-from foregate.schemas.chat_format import WireNames, format_messages
 from foregate.schemas.event import ModelResponded
-from foregate.schemas.kept_messages import read_messages
-from foregate.schemas.message import Message, ModelRequest
+from foregate.schemas.message import Message, ModelRequest, WireNames, format_messages, read_messages
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan_events import FillRequest, PlanStepChanged
 from foregate.schemas.strict_json import Json, get_object
