@@ -20,8 +20,8 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import RuntimeLost, WorkspaceError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import AnswerCode, BeforeImage, OutcomeUnknown, SideEffect, ToolFinished, ToolStarted
+from foregate.schemas.protocols import RunContext
 from foregate.schemas.tool_call import CallFacts, Permit, Survey, ToolResult
-from foregate.schemas.tool_source import RunContext
 from foregate.schemas.tool_spec import Resource
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Hidden, mask_value

@@ -11,8 +11,8 @@ from foregate.agent.effects.undo import UndoableChange
 from foregate.agent.workspace.confine import confine_to_survey
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.judgement import Need
+from foregate.schemas.protocols import FileChange, Inverse
 from foregate.schemas.tool_call import CallFacts, SurveyedResource
-from foregate.schemas.tool_source import FileChange, Inverse
 from foregate.schemas.tool_spec import ResourceKind
 
 if TYPE_CHECKING:

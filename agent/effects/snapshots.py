@@ -13,9 +13,8 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.event_body import BeforeImage
-from foregate.schemas.protocols import Blobs
+from foregate.schemas.protocols import Blobs, Inverse
 from foregate.schemas.tool_call import CallFacts, Change, EvidenceKind, EvidenceRecord, SurveyedResource, ToolResult
-from foregate.schemas.tool_source import Inverse
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
 KEPT = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)

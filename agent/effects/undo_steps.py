@@ -14,10 +14,9 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.event_body import BeforeImage
-from foregate.schemas.protocols import Blobs
+from foregate.schemas.protocols import Blobs, Inverse
 from foregate.schemas.strict_json import get_text
 from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord
-from foregate.schemas.tool_source import Inverse
 from foregate.schemas.tool_spec import Resource, ResourceKind
 
 

@@ -8,9 +8,9 @@ from typing import Protocol
 from foregate.agent.session.result import RunResult
 from foregate.agent.tools.tool_source import WrappedToolSource
 from foregate.policy.policy import Policy
+from foregate.schemas.protocols import RunContext, ToolSource
 from foregate.schemas.strict_json import get_text
 from foregate.schemas.tool_call import Origin, ToolCall, ToolResult
-from foregate.schemas.tool_source import RunContext, ToolSource
 from foregate.schemas.tool_spec import OBSERVER, Effect, ToolSpec
 
 DELEGATE = ToolSpec(

@@ -36,10 +36,9 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import Need
-from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person
+from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_source import ToolSource
 from foregate.schemas.tool_spec import ToolSpec, build_catalogue, hash_catalogue
 from foregate.schemas.turn import Refusal
 from foregate.telemetry.log.masking import Hidden

@@ -19,9 +19,9 @@ from foregate.policy.risk import commands
 from foregate.policy.risk.protection import find_protection, is_beneath
 from foregate.schemas import strict_json
 from foregate.schemas.errors import NotText, WorkspaceError
+from foregate.schemas.protocols import ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Command, Survey, SurveyedResource, ToolCall
-from foregate.schemas.tool_source import ToolSource
 from foregate.schemas.tool_spec import Catalogue, Effect, Resource, ResourceKind, TargetParameter, ToolSpec, worse_of
 
 _ON_LINKS = (Effect.DELETE, Effect.MOVE)

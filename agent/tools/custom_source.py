@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from foregate.agent.tools.tool_source import BaseToolSource
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError, WorkspaceError
+from foregate.schemas.protocols import FileChange, Inverse, Reconciled, RunContext, ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Survey, ToolCall, ToolResult
-from foregate.schemas.tool_source import FileChange, Inverse, Reconciled, RunContext, ToolSource
 from foregate.schemas.tool_spec import Effect, ToolSpec
 
 

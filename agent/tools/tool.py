@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from foregate.agent.tools.tool_source import BaseToolSource
 from foregate.agent.workspace.confine import confine_to_survey
 from foregate.schemas.errors import ForegateError, InvalidJson, RuntimeLost, UsageError, WorkspaceError
+from foregate.schemas.protocols import FileChange, Inverse, RunContext
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall, ToolResult
-from foregate.schemas.tool_source import FileChange, Inverse, RunContext
 from foregate.schemas.tool_spec import Effect, ToolSpec
 
 Run = Callable[[Mapping[str, Json]], Awaitable[ToolResult]]

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 
 from foregate.schemas.errors import UsageError
+from foregate.schemas.protocols import FileChange, Inverse, Reconciled, RunContext, ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Survey, ToolCall, ToolResult
-from foregate.schemas.tool_source import FileChange, Inverse, Reconciled, RunContext, ToolSource
 from foregate.schemas.tool_spec import Effect, ToolSpec
 
 

@@ -77,7 +77,20 @@ if TYPE_CHECKING:
     from foregate.schemas.message import Message, ModelRequest
     from foregate.schemas.model_response import Follower, ModelResponse, Usage
     from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
-    from foregate.schemas.protocols import Blobs, Head, Lease, Log, Model, Person, Reply
+    from foregate.schemas.protocols import (
+        Blobs,
+        FileChange,
+        Head,
+        Inverse,
+        Lease,
+        Log,
+        Model,
+        Person,
+        Reconciled,
+        Reply,
+        RunContext,
+        ToolSource,
+    )
     from foregate.schemas.strict_json import Json
     from foregate.schemas.task_plan import PlanDefect, PlannedCall, PlanTask, TaskPlan, TaskResult
     from foregate.schemas.tool_call import (
@@ -92,7 +105,6 @@ if TYPE_CHECKING:
         ToolResult,
         Trust,
     )
-    from foregate.schemas.tool_source import FileChange, Inverse, Reconciled, RunContext, ToolSource
     from foregate.schemas.tool_spec import (
         Capabilities,
         Catalogue,
@@ -307,7 +319,7 @@ _HOMES = (
     ("foregate.schemas.tool_call", "ToolCall"),
     ("foregate.schemas.tool_call", "Change ToolResult"),
     ("foregate.schemas.tool_spec", "Catalogue TargetParameter ToolSpec build_catalogue"),
-    ("foregate.schemas.tool_source", "FileChange Inverse Reconciled RunContext ToolSource"),
+    ("foregate.schemas.protocols", "FileChange Inverse Reconciled RunContext ToolSource"),
     ("foregate.schemas.turn", "Turn"),
     ("foregate.telemetry.audit.decisions", "DecisionPoint read_decisions"),
     ("foregate.telemetry.audit.verify", "Defect Verification verify_session"),

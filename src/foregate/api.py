@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from foregate.agent.session.session import Session
     from foregate.agent.tools.tool import Tool
     from foregate.policy.policy import Policy
+    from foregate.schemas.protocols import ToolSource
     from foregate.schemas.task_plan import TaskPlan
-    from foregate.schemas.tool_source import ToolSource
 
 
 class Options(TypedDict, total=False):

@@ -33,9 +33,9 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import UsageError
 from foregate.schemas.judgement import Answer, Judgement, Need
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.protocols import ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin, Survey
-from foregate.schemas.tool_source import ToolSource
 from foregate.schemas.tool_spec import Catalogue, hash_catalogue
 from foregate.schemas.turn import Said, Turn
 

@@ -9,8 +9,8 @@ from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.source.load import default_policy
+from foregate.schemas.protocols import RunContext, ToolSource
 from foregate.schemas.tool_call import Survey, ToolCall, ToolResult
-from foregate.schemas.tool_source import RunContext, ToolSource
 from foregate.schemas.tool_spec import build_catalogue
 
 

@@ -13,9 +13,9 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.protocols import FileChange
 from foregate.schemas.strict_json import Json, get_bool, get_text
 from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, ToolResult, Trust
-from foregate.schemas.tool_source import FileChange
 from foregate.schemas.tool_spec import OBSERVER, Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 
 WRITER = Capabilities(

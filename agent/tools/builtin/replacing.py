@@ -16,9 +16,9 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.protocols import FileChange
 from foregate.schemas.strict_json import Json, as_texts, get_bool, get_text
 from foregate.schemas.tool_call import ToolResult
-from foregate.schemas.tool_source import FileChange
 from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter, ToolSpec
 
 _GROUP = re2.compile(r"\$(\$|[0-9]+|\{[A-Za-z0-9_]+\})")

@@ -19,9 +19,9 @@ from foregate.agent.tools.python import docstring
 from foregate.agent.tools.tool import Classify, Tool
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError
+from foregate.schemas.protocols import Inverse
 from foregate.schemas.strict_json import Json, as_object
 from foregate.schemas.tool_call import Origin, ToolResult
-from foregate.schemas.tool_source import Inverse
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec
 
 P = ParamSpec("P")

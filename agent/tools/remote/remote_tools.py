@@ -16,9 +16,9 @@ from foregate.agent.tools.tool_source import BaseToolSource
 from foregate.gates.schema_check import SchemaCheck
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
+from foregate.schemas.protocols import Reconciled, RunContext
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import EvidenceRecord, Origin, Survey, ToolCall, ToolResult
-from foregate.schemas.tool_source import Reconciled, RunContext
 from foregate.schemas.tool_spec import ToolSpec
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")

@@ -15,8 +15,7 @@ from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged, SessionStarted
-from foregate.schemas.protocols import Blobs, Log, Model
-from foregate.schemas.tool_source import ToolSource
+from foregate.schemas.protocols import Blobs, Log, Model, ToolSource
 
 if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import Configuration, PlanMode

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from foregate.assembly.runtime_token import TOKEN, read_token
 from foregate.schemas.errors import UsageError
-from foregate.schemas.protocols import Log
-from foregate.schemas.tool_source import ToolSource
+from foregate.schemas.protocols import Log, ToolSource
 
 if TYPE_CHECKING:
     from foregate.agent.tools.remote.connection import RuntimeConnection

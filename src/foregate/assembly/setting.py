@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from foregate.agent.session.session_log import Listener
     from foregate.agent.tools.tool import Tool
     from foregate.policy.policy import Policy
-    from foregate.schemas.tool_source import ToolSource
+    from foregate.schemas.protocols import ToolSource
 
 
 @dataclass(slots=True)

@@ -25,9 +25,8 @@ from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.judgement import Need
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.protocols import Reply
+from foregate.schemas.protocols import Reply, RunContext
 from foregate.schemas.tool_call import Survey, ToolCall, ToolResult
-from foregate.schemas.tool_source import RunContext
 from foregate.schemas.tool_spec import Capabilities, Effect, ToolSpec
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.events import bodies

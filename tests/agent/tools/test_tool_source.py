@@ -20,9 +20,9 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted
+from foregate.schemas.protocols import FileChange, Inverse, Reconciled, RunContext, ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Change, Survey, ToolCall, ToolResult
-from foregate.schemas.tool_source import FileChange, Inverse, Reconciled, RunContext, ToolSource
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.events import bodies

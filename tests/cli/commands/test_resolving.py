@@ -20,9 +20,9 @@ from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.waiting import run_async
+from foregate.schemas.protocols import RunContext
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_call import ToolCall, ToolResult
-from foregate.schemas.tool_source import RunContext
 from tests.cli.conftest import Cli
 from tests.cli.typist import Typist
 

@@ -13,8 +13,8 @@ from foregate.cli.terminal.columns import count_columns
 from foregate.cli.terminal.diff import LINES
 from foregate.cli.terminal.sheet import FILES, SHOWN, format_approval, is_approval_cut
 from foregate.cli.terminal.visible import is_hidden
+from foregate.schemas.protocols import FileChange
 from foregate.schemas.tool_call import SurveyedResource
-from foregate.schemas.tool_source import FileChange
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
 OURS = ("approval", "effect", "target", "because", "plan", "changed", "a allows", "rules", "as sent", "call", "cut")

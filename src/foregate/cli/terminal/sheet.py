@@ -15,9 +15,9 @@ from foregate.cli.terminal.layout import format_labelled, pack_parts
 from foregate.cli.terminal.visible import expand_tabs
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.protocols import FileChange
 from foregate.schemas.strict_json import Json, as_object, get_list, get_object, get_text
 from foregate.schemas.tool_call import SurveyedResource
-from foregate.schemas.tool_source import FileChange
 
 SHOWN = 600
 """Characters of one argument the first view of a sheet shows; `d` shows all."""
