@@ -6,9 +6,8 @@ import re
 from importlib import import_module, resources
 from pathlib import Path
 
-from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, NOT_RUN, PLAN_REASONS
+from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, MEANINGS, NOT_RUN, PLAN_REASONS
 from foregate.schemas.judgement import find_standing
-from foregate.schemas.meanings import MEANINGS
 
 PAGE = Path(__file__).with_name("reference") / "gates.md"
 HEAD = """\

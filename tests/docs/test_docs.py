@@ -11,8 +11,7 @@ import pytest
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.schemas.codes import CODES, NOT_RUN
-from foregate.schemas.meanings import MEANINGS
+from foregate.schemas.codes import CODES, MEANINGS, NOT_RUN
 from tests.docs.pages import DOCS, PAGES, ROOT, anchors_of, links_of, prose_of, text_of
 
 GENERATED = ("gates", "dialects", "events", "command-line", "python")
