@@ -9,7 +9,7 @@ from typing import Literal
 
 from foregate.policy import policy as typed
 from foregate.policy.policy import Policy
-from foregate.policy.risk.words import GONE, STOP, find_phrases, is_naming, split_phrase, split_words
+from foregate.policy.risk.request import GONE, STOP, find_phrases, is_naming, split_phrase, split_words
 from foregate.schemas.turn import Said
 
 Wanted = Literal["yes", "no", "unknown"]

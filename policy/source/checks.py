@@ -10,7 +10,7 @@ import re2
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.globs import compile_glob
 from foregate.policy.risk.http import normalise_host
-from foregate.policy.risk.words import split_phrase
+from foregate.policy.risk.request import split_phrase
 from foregate.policy.source.strict_yaml import Path, escape_text, format_path
 from foregate.schemas.tool_spec import Capabilities, Effect
 
