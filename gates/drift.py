@@ -8,7 +8,7 @@ from functools import cached_property
 
 from foregate.gates.counts import count_fired
 from foregate.policy.policy import Policy
-from foregate.policy.risk.contract import read_contract
+from foregate.policy.risk.request import read_contract
 from foregate.schemas.codes import DriftCode, GateName
 from foregate.schemas.judgement import Consequence, Mode, Opinion, Ruling, Standing, build_pass
 from foregate.schemas.protocols import SoFar

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.policy.risk.contract import RequestContract, read_contract
+from foregate.policy.risk.request import RequestContract, read_contract
 from foregate.policy.source.load import default_policy
 from foregate.schemas.turn import Said
 
