@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
-from foregate.policy.risk.protection import find_protection
+from foregate.policy.risk.globs import find_protection
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.tool_call import Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec, worse_of

@@ -16,7 +16,7 @@ from foregate.agent.workspace.workspace import PathState, Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
-from foregate.policy.risk.protection import find_protection, is_beneath
+from foregate.policy.risk.globs import find_protection, is_beneath
 from foregate.schemas import strict_json
 from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.protocols import ToolSource

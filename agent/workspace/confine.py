@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk.protection import is_off_limits
+from foregate.policy.risk.globs import is_off_limits
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.tool_call import Survey, SurveyedResource
 from foregate.schemas.tool_spec import ResourceKind

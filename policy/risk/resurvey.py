@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
-from foregate.policy.risk.protection import find_protection
+from foregate.policy.risk.globs import find_protection
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.tool_call import Command, Survey, SurveyedResource, ToolCall

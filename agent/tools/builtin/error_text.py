@@ -14,7 +14,7 @@ from foregate.agent.workspace.confine import check_readable
 from foregate.agent.workspace.output import cap_text
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk.protection import find_protection
+from foregate.policy.risk.globs import find_protection
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.strict_json import Json, get_text

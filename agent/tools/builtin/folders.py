@@ -12,7 +12,7 @@ from foregate.agent.workspace import directory
 from foregate.agent.workspace.confine import check_unchanged, check_writable
 from foregate.agent.workspace.workspace import PathState, Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk.protection import is_off_limits
+from foregate.policy.risk.globs import is_off_limits
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.strict_json import Json, get_bool, get_text

@@ -18,7 +18,7 @@ from foregate.agent.workspace.git_repository import GitRepository, open_reposito
 from foregate.agent.workspace.process import ProcessResult, build_environment
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk.protection import is_off_limits
+from foregate.policy.risk.globs import is_off_limits
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.strict_json import Json, get_bool, get_text
 from foregate.schemas.tool_call import Change, ToolResult

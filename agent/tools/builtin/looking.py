@@ -16,8 +16,7 @@ from foregate.agent.workspace.directory import Entry
 from foregate.agent.workspace.output import cap_text
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk.globs import matches
-from foregate.policy.risk.protection import find_protection, is_off_limits
+from foregate.policy.risk.globs import find_protection, is_off_limits, matches
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.strict_json import Json, get_bool, get_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.protection import find_protection, is_off_limits
+from foregate.policy.risk.globs import find_protection, is_off_limits
 from tests.policies import policy_with
 
 
