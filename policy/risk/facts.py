@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, ToolEntry
 from foregate.policy.risk import commands
-from foregate.policy.risk.scores import NONE, measure_risk, measure_uncertainty
-from foregate.schemas.tool_call import CallFacts, Score, Survey, SurveyedResource, ToolCall
+from foregate.policy.risk.request import RequestFacts, find_kept_word, find_namesake, is_named, read_request
+from foregate.schemas.tool_call import (
+    CallFacts,
+    EvidenceKind,
+    Origin,
+    Reason,
+    Score,
+    Survey,
+    SurveyedResource,
+    ToolCall,
+)
 from foregate.schemas.tool_spec import UNDECLARED, Capabilities, Catalogue, Effect, ResourceKind, ToolSpec, worse_of
 from foregate.schemas.turn import Turn
 
@@ -131,3 +140,188 @@ def effect_of_access(resource: SurveyedResource) -> Effect:
     if resource.access is Effect.CREATE and resource.exists and resource.kind is ResourceKind.FILE:
         return Effect.EDIT
     return resource.access
+
+
+NONE = Score(0)
+
+SLOTS: Mapping[str, str] = {
+    "target_unmentioned": "target",
+    "target_untrusted": "target",
+    "target_namesake": "target",
+    "target_kept": "scope",
+    "deletion_unasked": "target",
+    "target_told": "target",
+    "vague_request": "target",
+    "destructive_without_scope": "scope",
+    "conflicting_constraints": "constraint",
+    "just_failed": "",
+}
+"""What each reason of uncertainty leaves open; an answered slot takes its reasons away."""
+
+_WILD = "*?["
+_DESTRUCTIVE = (Effect.DELETE, Effect.EXECUTE, Effect.ADMINISTER, Effect.UNKNOWN)
+
+
+def combine_reasons(reasons: Iterable[Reason]) -> Score:
+    """Combine independent dangers: 1 - (1-a)(1-b)..., so that a further danger never lowers the score.
+
+    Integer arithmetic, rounded once at the end, so that every machine gets the same number.
+    """
+    kept = tuple([reason for reason in reasons if reason.weight > 0])
+    safe, scale = 1, 1
+    for reason in kept:
+        safe *= 1000 - reason.weight
+        scale *= 1000
+    return Score(1000 - (safe * 1000 + scale // 2) // scale, kept)
+
+
+def measure_risk(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
+    """Return how much could be lost by this call."""
+    return combine_reasons(_find_dangers(facts, turn, policy))
+
+
+def measure_uncertainty(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
+    """Return how much is unknown about what this call should do; an observation is never uncertain.
+
+    `slots` name what a person would have to say; what was answered already is not counted again.
+    """
+    if not facts.changes:
+        return NONE
+    reasons = [r for r in _find_doubts(facts, turn, policy) if SLOTS[r.name] not in turn.slots_answered]
+    score = combine_reasons(reasons)
+    slots = dict.fromkeys(slot for reason in score.reasons if (slot := SLOTS[reason.name]))
+    return Score(score.value, score.reasons, tuple(slots))
+
+
+def _find_dangers(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
+    weights = policy.scores.risk
+    yield Reason("effect", weights.effect[facts.effect], f"the call would {facts.effect}")
+    guarded = next((r for r in facts.resources if r.protected), None)
+    if guarded is not None:
+        yield Reason("protected", weights.protected, f"`{guarded.id[:120]}` is protected ({guarded.protected})")
+    if not facts.changes:
+        return
+    if facts.external:
+        yield Reason("external", weights.external, "it reaches beyond this machine")
+    if facts.irreversible:
+        yield Reason("irreversible", weights.irreversible, "it cannot be undone")
+    if facts.high_impact:
+        yield Reason("high_impact", weights.high_impact, "the tool is declared to have high impact")
+    if facts.broad:
+        yield Reason("broad", weights.broad, f"it touches more than {policy.scope.max_resources} things")
+    if pattern := find_wide_pattern(facts):
+        yield Reason("wide_pattern", weights.wide_pattern, f"it names its target by the pattern `{pattern[:120]}`")
+    foreign = next((atom for atom in facts.survey.atoms if atom.origin is Origin.EXTERNAL), None)
+    if foreign is not None:
+        yield Reason("untrusted_origin", weights.untrusted_origin, f"only outside content said `{foreign.text[:120]}`")
+    if word := read_user_request(turn, policy).destructive:
+        yield Reason("destructive_words", weights.destructive_words, f"the request says `{word}`")
+
+
+def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
+    weights, request, aimed = policy.scores.uncertainty, read_user_request(turn, policy), find_targets(facts)
+    origins = {atom.text: atom.origin for atom in facts.survey.atoms}
+    known = [(r.id, find_best_origin(r, request, origins)) for r in aimed]
+    for name, weight, how in (
+        ("target_unmentioned", weights.target_unmentioned, Origin.NOBODY),
+        ("target_untrusted", weights.target_untrusted, Origin.EXTERNAL),
+    ):
+        target = next((target for target, source in known if source is how), "")
+        if target:
+            who = "nobody named or looked at" if how is Origin.NOBODY else "only outside content names"
+            yield Reason(name, weight, f"{who} `{target[:120]}`")
+    for resource in aimed:
+        if meant := find_namesake(resource.id, request.things):
+            why = f"the request names `{meant[:120]}`, not `{resource.id[:120]}`"
+            yield Reason("target_namesake", weights.target_namesake, why)
+            break
+    if told := next((r.id for r in aimed if is_named_by_file(r, facts, request)), ""):
+        yield Reason("target_told", weights.target_told, f"only a file's content names `{told[:120]}`")
+    if request.kept and (kept := next(filter(None, (find_target_to_keep(r, request) for r in aimed)), "")):
+        yield Reason("target_kept", weights.target_kept, f"the request says to keep `{kept[:120]}`")
+    if is_unscoped(facts, turn, request, origins):
+        yield Reason("destructive_without_scope", weights.destructive_without_scope, "the request sets no bounds to it")
+        unasked = (r.id for r in aimed if not r.changed_before and not is_named_by_user(r, request, origins))
+        if facts.effect is Effect.DELETE and (target := next(unasked, "")):
+            yield Reason("deletion_unasked", weights.deletion_unasked, f"nobody spoke of `{target[:120]}`")
+    if request.vague:
+        yield Reason("vague_request", weights.vague_request, f"the request names nothing (`{request.vague}`)")
+    if request.conflict:
+        yield Reason("conflicting_constraints", weights.conflicting_constraints, f"it wants {request.conflict}")
+    if facts.call.name in turn.just_failed:
+        yield Reason("just_failed", weights.just_failed, f"`{facts.call.name[:64]}` just failed")
+
+
+def is_named_by_file(resource: SurveyedResource, facts: CallFacts, request: RequestFacts) -> bool:
+    """Whether nothing but what stands in files led to a resource that is there: an instruction may hide in a file."""
+    if not resource.exists or resource.changed_before or is_named(resource.id, request.things):
+        return False
+    if any(seen.kind is not EvidenceKind.FILE_READ for seen in resource.evidence):
+        return False
+    return any(atom.told and atom.text == resource.id for atom in facts.survey.atoms)
+
+
+def read_user_request(turn: Turn, policy: Policy) -> RequestFacts:
+    """Return what the task's messages of its user say; a parent's words are not the user's."""
+    texts = tuple(said.text for said in turn.user_messages if said.actor == "user")
+    return read_request(texts, policy)
+
+
+def find_wide_pattern(facts: CallFacts) -> str:
+    """Return the pattern by which a call names a target, "" when it names things one by one."""
+    for resource in facts.resources:
+        if resource.kind is ResourceKind.PROCESS:
+            continue
+        if not resource.exists and any(char in resource.id for char in _WILD):
+            return resource.id
+    command = facts.survey.command
+    words = (command.shell,) if command and command.shell else command.argv[1:] if command else ()
+    return next((word for word in words if "*" in word), "")
+
+
+def find_targets(facts: CallFacts) -> list[SurveyedResource]:
+    """Return what the call would do something to that could be mistaken: not what it newly creates, nor a command."""
+    return [
+        r
+        for r in facts.resources
+        if r.access.changes
+        and r.kind is not ResourceKind.PROCESS
+        and not (r.access is Effect.CREATE and not r.exists)
+        and not (r.kind is ResourceKind.REPOSITORY and r.id == ".")
+    ]
+
+
+def find_best_origin(resource: SurveyedResource, request: RequestFacts, origins: Mapping[str, Origin]) -> Origin:
+    """Return the best source a target is known from: the request, this workspace, only outside content, or nobody."""
+    if is_named(resource.id, request.things):
+        return Origin.USER
+    origin = origins.get(resource.id, origins.get(resource.id.rstrip("/"), Origin.NOBODY))
+    if origin is Origin.NOBODY and (resource.changed_before or resource.evidence):
+        return Origin.WORKSPACE
+    return origin
+
+
+def is_unscoped(facts: CallFacts, turn: Turn, request: RequestFacts, origins: Mapping[str, Origin]) -> bool:
+    """Whether something destructive has no bounds: neither the request nor an accepted plan names what it is for."""
+    if facts.effect not in _DESTRUCTIVE or (facts.effect is not Effect.DELETE and not facts.irreversible):
+        return False
+    if turn.plan is not None or request.confirms:
+        return False
+    touched = find_targets(facts)
+    if touched:
+        return not all(is_named_by_user(r, request, origins) for r in touched)
+    return not request.names
+
+
+def is_named_by_user(resource: SurveyedResource, request: RequestFacts, origins: Mapping[str, Origin]) -> bool:
+    """Whether the user named a resource."""
+    return is_named(resource.id, request.things) or origins.get(resource.id) is Origin.USER
+
+
+def find_target_to_keep(resource: SurveyedResource, request: RequestFacts) -> str:
+    """Return what a request says to keep and a deletion or move of a resource would take away, "" when nothing."""
+    if resource.access not in (Effect.DELETE, Effect.MOVE):
+        return ""
+    if is_named(resource.id, request.kept):
+        return resource.id
+    return find_kept_word(resource.id, request.kept) if resource.kind is ResourceKind.DIRECTORY else ""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.policy.risk.scores import combine_reasons
+from foregate.policy.risk.facts import combine_reasons
 from foregate.policy.source.load import default_policy
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.tool_call import Atom, CallFacts, EvidenceKind, EvidenceSeen, Origin, Reason, SurveyedResource
