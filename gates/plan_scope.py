@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
+from foregate.policy.risk.commands import is_open_ended
 from foregate.policy.risk.facts import effect_of_access
 from foregate.policy.risk.globs import matches
-from foregate.policy.risk.open_ended import is_open_ended
 from foregate.schemas.plan import Plan, PlanInForce, PlannedStep, ScopeItem
 from foregate.schemas.tool_call import CallFacts, SurveyedResource
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, worse_of

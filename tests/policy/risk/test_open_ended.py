@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.policy.risk.open_ended import is_left_open, is_open_ended
+from foregate.policy.risk.commands import is_left_open, is_open_ended
 from foregate.policy.source.load import default_policy
 
 POLICY = default_policy()
