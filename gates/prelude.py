@@ -4,24 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
 
 from msgspec.structs import replace
 
 from foregate.gates.approval import ApprovalGate
+from foregate.gates.counts import count_fired
 from foregate.gates.critique import CritiqueGate
 from foregate.gates.drift import DriftGate
 from foregate.gates.evidence import EvidenceGate
 from foregate.gates.narration import NarrationGate
 from foregate.gates.plan import PlanGate
-from foregate.gates.rows import build_decision, build_snapshot
 from foregate.gates.rules import RulesGate
 from foregate.gates.uncertainty import UncertaintyGate
 from foregate.gates.validity import ValidityGate
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
-from foregate.schemas.codes import GateName, get_pass_code
+from foregate.schemas.codes import GateCode, GateName, PostludeCode, get_pass_code
 from foregate.schemas.errors import ForegateError
-from foregate.schemas.judgement import Consequence, Grant, Judgement, Need, Opinion, Ruling, Standing, Verdict
+from foregate.schemas.judgement import (
+    CallRuling,
+    Consequence,
+    Decision,
+    Grant,
+    Judgement,
+    Mode,
+    Need,
+    Opinion,
+    Ruling,
+    Standing,
+    Verdict,
+)
 from foregate.schemas.protocols import Gate, SoFar
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Catalogue
@@ -202,3 +216,93 @@ def build_verdict(call: ToolCall, so_far: SoFar) -> Verdict:
     if ruling.standing is Standing.ASK:
         ruling = Ruling(Standing.DENY, "approval_required", ruling.message, rules=ruling.rules)
     return Verdict(call.id, call.digest, ruling.standing, gate, ruling)
+
+
+_RANK = attrgetter("standing.rank")
+_NOT_REQUIRED = "critique_not_required"
+"""What stands for `critique_passed`."""
+
+
+def build_decision(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar, turn: Turn) -> Decision:
+    """Return the row that records an opinion: its code is the strictest ruling's, the first call's on a tie."""
+    rulings = [opinion.rulings[call.id] for call in live]
+    strictest = max(rulings, key=_RANK)
+    notable = [call for call in live if opinion.rulings[call.id].code not in (f"{gate.name}_passed", _NOT_REQUIRED)]
+    if not (notable or strictest.numbers or opinion.detail or opinion.summary or any(r.rules for r in rulings)):
+        return build_plain_decision(gate.name, strictest.code, gate.mode)
+    first = live[rulings.index(strictest)]
+    numbers = dict.fromkeys(number for ruling in rulings for number in ruling.numbers)
+    rules = dict.fromkeys(rule for ruling in rulings for rule in ruling.rules)
+    return Decision(
+        gate=gate.name,
+        mode=gate.mode,
+        code=strictest.code,
+        summary=opinion.summary or strictest.message,
+        tool=first.name[:128] if notable else "",
+        target=so_far.facts[first.id].target if notable else "",
+        rulings=tuple(build_call_ruling(call, opinion.rulings[call.id], first) for call in notable),
+        numbers=tuple(numbers),
+        rules=tuple(rules),
+        repetition=find_repetition(first, strictest, turn) if notable else "",
+        consequence=opinion.consequence,
+        detail=opinion.detail,
+    )
+
+
+@lru_cache(maxsize=256)
+def build_plain_decision(gate: GateName, code: GateCode, mode: Mode) -> Decision:
+    """Return the row of a gate that let everything pass and has nothing to add."""
+    return Decision(gate, code, mode)
+
+
+def build_call_ruling(call: ToolCall, ruling: Ruling, first: ToolCall) -> CallRuling:
+    """Return a call's part of the row; the first call's message is the row's summary already."""
+    return CallRuling(call.id, ruling.standing, ruling.code, "" if call is first else ruling.message, ruling.reason)
+
+
+def find_repetition(call: ToolCall, ruling: Ruling, turn: Turn) -> str:
+    """Return the code when the same call was held for it before on the same evidence, else ""."""
+    if ruling.standing is not Standing.HOLD or not turn.holds:
+        return ""
+    known = turn.fingerprints.get(call.id, "")
+    same = any((h.digest, h.code, h.fingerprint) == (call.digest, ruling.code, known) for h in turn.holds)
+    return ruling.code if same else ""
+
+
+def build_snapshot(turn: Turn, ready: int) -> Decision:
+    """Return the last row of a turn in which something may run: execution state and number of calls."""
+    state = {
+        "task": turn.task,
+        "turn": turn.turn,
+        "tool_calls": turn.counters.tool_calls,
+        "changes": turn.counters.changes,
+        "plan": turn.plan.revision if turn.plan else 0,
+    }
+    return Decision("prelude", "prelude_ready_for_execution", detail={"execution_state": state, "calls": ready})
+
+
+def judge_answer(turn: Turn, policy: Policy) -> Judgement:
+    """Return the judgement on an answer after changes; the checks of the turn say what was observed since.
+
+    What fails, or needs more than a look, is named to the model once (`verification_pending`); after that the
+    answer passes marked `unverified`.
+    """
+    open_ = [check for check in turn.checks if check.result != "met"]
+    if not open_:
+        return build_judgement("verification_passed", "what was promised was seen after the last change", turn)
+    told = count_fired(turn, "postlude", "enforce") > 0
+    bound = policy.limits.verification_rounds
+    spent = bound and turn.counters.verification_rounds >= bound
+    names = "; ".join(f"{check.text[:120]} ({check.result})" for check in open_)
+    if any(check.result in ("failed", "uncheckable") for check in open_) and not told and not spent:
+        return build_judgement("verification_pending", f"not seen yet: {names}", turn)
+    return build_judgement("unverified", f"not seen after the last change: {names}", turn)
+
+
+def build_judgement(code: PostludeCode, summary: str, turn: Turn) -> Judgement:
+    """Return the judgement that holds the one row of the postlude."""
+    counts = {
+        result: sum(check.result == result for check in turn.checks)
+        for result in ("met", "failed", "unseen", "uncheckable")
+    }
+    return Judgement((), (Decision("postlude", code, summary=summary, detail={"checks": counts}),))

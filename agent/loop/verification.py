@@ -8,7 +8,7 @@ from foregate.agent.loop.internal_calls import run_observation
 from foregate.agent.session.session import Session
 from foregate.evidence.state.criteria import build_checks, build_observations
 from foregate.evidence.state.task import OpenTurn, TaskState
-from foregate.gates.postlude import judge_answer
+from foregate.gates.prelude import judge_answer
 
 
 async def verify_promises(session: Session, open_turn: OpenTurn) -> bool:

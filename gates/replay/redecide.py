@@ -8,8 +8,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.gates.postlude import judge_answer
-from foregate.gates.prelude import Prelude, judge
+from foregate.gates.prelude import Prelude, judge, judge_answer
 from foregate.policy.policy import Policy
 from foregate.policy.risk.resurvey import resurvey
 from foregate.schemas.judgement import Answer, Judgement, Need, Number, Standing, Verdict, Who
