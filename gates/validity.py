@@ -2,18 +2,173 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import lru_cache
+from itertools import islice
+from typing import Any
 
-from foregate.gates.schema_check import SchemaCheck
+import jsonschema
+import re2
+from jsonschema import Draft202012Validator, ValidationError
+from referencing import Registry
+
 from foregate.policy.policy import Policy
+from foregate.schemas import strict_json
 from foregate.schemas.codes import GateName
 from foregate.schemas.judgement import Mode, Number, Opinion, Ruling, Standing
 from foregate.schemas.protocols import SoFar
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
+
+REFERENCES = 10_000
+"""References followed for one call where no policy says how many."""
+
+
+class SchemaCheck:
+    """Finds the defects of arguments, following at most `references` references for one call.
+
+    Raises jsonschema.SchemaError for a schema that is none.
+    """
+
+    def __init__(self, schema: Mapping[str, Json], *, closed: bool, references: int = REFERENCES) -> None:
+        schema = remove_dialects(schema)
+        self._references = references
+        if closed and "properties" in schema and "additionalProperties" not in schema:
+            schema["additionalProperties"] = False
+        _check_schema(strict_json.canonical(schema).decode())
+        self._validator = _Validator(schema, registry=Registry())
+
+    def find_first_defect(self, arguments: Mapping[str, Json]) -> str:
+        """Return one sentence naming the argument and what is wrong, "" when nothing is."""
+        return next(iter(self._collect_sentences(arguments, 1)), "")
+
+    def find_defects(self, arguments: Mapping[str, Json]) -> Iterator[str]:
+        """Yield a sentence for each thing that is wrong."""
+        yield from self._collect_sentences(arguments)
+
+    def _collect_sentences(self, arguments: Mapping[str, Json], most: int | None = None) -> list[str]:
+        before = _LEFT.set([self._references])
+        try:
+            return [_describe_error(error) for error in islice(self._validator.iter_errors(arguments), most)]
+        except (TooManyReferences, RecursionError):
+            return [f"the tool's schema follows more than {self._references} references here; send simpler arguments"]
+        finally:
+            _LEFT.reset(before)
+
+
+def _describe_error(error: ValidationError) -> str:
+    where = ".".join(str(part) for part in error.absolute_path)
+    return f"the argument `{where}` does not fit: {error.message[:300]}" if where else error.message[:300]
+
+
+class TooManyReferences(Exception):
+    """Checking one call follows more references than the policy lets it: a small schema can mean an endless one."""
+
+
+_LEFT: ContextVar[list[int]] = ContextVar("references left")
+"""How many references may still be followed for the arguments in hand."""
+
+
+def remove_dialects(schema: Mapping[str, Json]) -> dict[str, Json]:
+    """Return a schema without the `$schema` of its parts: the library would check those by that dialect's own rules,
+    with patterns on Python's engine and references uncounted."""
+    return {
+        key: _remove_inner_dialects(value)
+        for key, value in schema.items()
+        if not (key == "$schema" and isinstance(value, str))
+    }
+
+
+def _remove_inner_dialects(value: Json) -> Json:
+    if isinstance(value, Mapping):
+        return remove_dialects(value)
+    return [_remove_inner_dialects(item) for item in value] if isinstance(value, list) else value
+
+
+@lru_cache(maxsize=256)
+def _check_schema(schema: str) -> None:
+    """Raise SchemaError for what is no JSON Schema; every session of a process has much the same ones."""
+    _Validator.check_schema(json.loads(schema))
+
+
+def _check_pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "string") and not re2.search(pattern, instance):
+        yield ValidationError(f"`{instance[:60]}` does not match the pattern `{pattern[:60]}`")
+
+
+def _check_pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not validator.is_type(instance, "object"):
+        return
+    for pattern, subschema in patterns.items():
+        for key, value in instance.items():
+            if re2.search(pattern, key):
+                yield from validator.descend(value, subschema, path=key, schema_path=pattern)
+
+
+def _check_additional_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not validator.is_type(instance, "object"):
+        return
+    patterns = list(schema.get("patternProperties", ()))
+    known = schema.get("properties", {})
+    for key, value in instance.items():
+        if key in known or any(re2.search(pattern, key) for pattern in patterns):
+            continue
+        if validator.is_type(allowed, "object"):
+            yield from validator.descend(value, allowed, path=key)
+        elif not allowed:
+            names = ", ".join(f"`{name}`" for name in known) or "none"
+            yield ValidationError(f"there is no argument `{key[:60]}`; the arguments are {names}")
+
+
+def _counting(keyword: str) -> Callable[..., Iterator[ValidationError]]:
+    """Return the library's own check of a keyword that refers, which counts how often it is followed."""
+    follow: Callable[..., Iterator[ValidationError]] = Draft202012Validator.VALIDATORS[keyword]
+
+    def check(validator: Any, reference: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        left = _LEFT.get()
+        left[0] -= 1
+        if left[0] < 0:
+            raise TooManyReferences
+        yield from follow(validator, reference, instance, schema)
+
+    return check
+
+
+def _check_required(validator: Any, required: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not validator.is_type(instance, "object"):
+        return
+    for key in required:
+        if key not in instance:
+            yield ValidationError(f"the argument `{key}` is missing")
+
+
+def _check_unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """The library compares each item that cannot be sorted with every other, which a long list makes endless."""
+    if not wanted or not validator.is_type(instance, "array"):
+        return
+    if len({strict_json.canonical(item) for item in instance}) < len(instance):
+        yield ValidationError("two of its items are the same")
+
+
+_Validator: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator,
+    {
+        "pattern": _check_pattern,
+        "patternProperties": _check_pattern_properties,
+        "additionalProperties": _check_additional_properties,
+        "required": _check_required,
+        "uniqueItems": _check_unique,
+        "$ref": _counting("$ref"),
+        "$dynamicRef": _counting("$dynamicRef"),
+    },
+)
+
 
 _PASSED = Ruling(Standing.ALLOW, "validity_passed")
 _UNPLANNED = Ruling(

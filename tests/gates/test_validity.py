@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foregate.gates.schema_check import SchemaCheck
+from foregate.gates.validity import SchemaCheck
 from foregate.schemas.judgement import Standing
 from foregate.schemas.tool_call import Survey, ToolCall
 from tests.gates.turns import call, codes, judged, row, turn

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from foregate.agent.planning.format.notebook import Findings
 from foregate.agent.planning.format.reader import add_own_id
-from foregate.gates.schema_check import SchemaCheck
+from foregate.gates.validity import SchemaCheck
 from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError

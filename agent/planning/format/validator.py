@@ -17,7 +17,7 @@ from foregate.agent.planning.format.notebook import Findings
 from foregate.agent.planning.format.reader import Reading
 from foregate.agent.planning.format.targets import PathPlace, Targets, list_path_parameters
 from foregate.agent.workspace.workspace import Workspace
-from foregate.gates.schema_check import SchemaCheck
+from foregate.gates.validity import SchemaCheck
 from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.strict_json import Json

@@ -10,7 +10,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from foregate.gates.schema_check import SchemaCheck
+from foregate.gates.validity import SchemaCheck
 from foregate.schemas.strict_json import Json
 from foregate.schemas.visible import is_hidden, make_visible
 
