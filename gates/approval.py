@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from foregate.gates.counts import has_asked_enough
 from foregate.gates.plan_scope import find_changed_resources, find_covering_items, has_own_folder
-from foregate.gates.sheet import Ask, build_approval_request, build_offered_grants
+from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
 from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from pydantic import ValidationError
 
-from foregate.gates.advice import build_critique_need
 from foregate.gates.approval import spare_advice
 from foregate.gates.counts import has_asked_enough
+from foregate.gates.questions import build_critique_need
 from foregate.policy.policy import Policy, Unavailable
 from foregate.schemas.codes import CritiqueCode, GateName
 from foregate.schemas.critique import Critique

@@ -9,10 +9,10 @@ from functools import cached_property
 
 from pydantic import ValidationError
 
-from foregate.gates.advice import build_planning_need
 from foregate.gates.approval import spare_advice
 from foregate.gates.counts import has_asked_enough
 from foregate.gates.plan_scope import find_covering_items, list_exact_commands, put_in_force
+from foregate.gates.questions import build_planning_need
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import GateName
 from foregate.schemas.judgement import Answer, Mode, Need, Opinion, Ruling, Standing

@@ -9,8 +9,8 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from foregate.assembly.home import find_session
+from foregate.gates.questions import find_first_origin
 from foregate.gates.replay.counterfactuals import NO_CALL, Counterfactual, CounterfactualSearch
-from foregate.gates.sheet import find_first_origin
 from foregate.policy.policy import Policy
 from foregate.policy.source.difference import list_values
 from foregate.policy.source.load import default_policy
