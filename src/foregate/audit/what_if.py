@@ -15,8 +15,7 @@ from pathlib import Path
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from foregate.gates.replay.deciding_keys import PolicyComparison
-from foregate.gates.replay.redecide import DIVERGING, CallChange
+from foregate.gates.replay.redecide import DIVERGING, CallChange, PolicyComparison
 from foregate.policy.policy import Policy
 from foregate.policy.source.difference import is_outside_judging
 from foregate.policy.source.layers import Layer

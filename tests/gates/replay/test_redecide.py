@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from foregate.gates.replay.deciding_keys import PolicyComparison
-from foregate.gates.replay.redecide import Redecision
+from foregate.gates.replay.redecide import PolicyComparison, Redecision
 from foregate.policy.source.record import validate_policy
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
