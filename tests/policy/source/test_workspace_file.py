@@ -9,7 +9,7 @@ import pytest
 
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.load import LoadedPolicy, default_policy, load_policy_layers
-from foregate.policy.source.tighten import TIGHTER
+from foregate.policy.source.workspace_file import TIGHTER
 from foregate.schemas.errors import PolicyError
 
 
