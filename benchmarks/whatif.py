@@ -14,9 +14,9 @@ from pathlib import Path
 from endless import SESSION, opened, policy, turns
 
 from foregate.audit.what_if import WhatIf, cores
-from foregate.policy.source.difference import compare_policies
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import default_policy
+from foregate.policy.source.values import compare_policies
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
 COUNT = 12_000

@@ -13,10 +13,10 @@ from foregate.gates.plan_scope import find_changed_resources
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.redecide import Replayed, build_stand_in, replay_turn
 from foregate.policy.policy import Policy
-from foregate.policy.source.difference import is_outside_judging, list_values, replace_values
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
+from foregate.policy.source.values import is_outside_judging, list_values, replace_values
 from foregate.schemas.codes import GATES
 from foregate.schemas.judgement import Answer, Decision, Grant, Need, Standing
 from foregate.schemas.strict_json import Json

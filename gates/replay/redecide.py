@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from foregate.gates.prelude import Prelude, build_prelude, judge, judge_answer
 from foregate.policy.policy import Policy
 from foregate.policy.risk.resurvey import resurvey
-from foregate.policy.source.difference import compare_policies, replace_values
 from foregate.policy.source.strict_yaml import Data, Path
+from foregate.policy.source.values import compare_policies, replace_values
 from foregate.schemas.judgement import Answer, Judgement, Need, Number, Standing, Verdict, Who
 from foregate.schemas.tool_call import CallFacts, Survey
 from foregate.schemas.tool_spec import Catalogue

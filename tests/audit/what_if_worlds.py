@@ -6,9 +6,9 @@ from typing import Any
 
 from foregate.audit.what_if import Row, WhatIf, WhatIfTally
 from foregate.policy.policy import Policy
-from foregate.policy.source.difference import compare_policies
 from foregate.policy.source.layers import RULES, Layer
 from foregate.policy.source.load import default_policy
+from foregate.policy.source.values import compare_policies
 from tests.agent.corpus import Story
 from tests.agent.world import World
 from tests.policies import policy_with

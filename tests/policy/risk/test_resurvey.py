@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.policy.risk.resurvey import resurvey
-from foregate.policy.source.difference import replace_values
 from foregate.policy.source.load import default_policy
+from foregate.policy.source.values import replace_values
 from foregate.schemas.tool_call import Command, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter, ToolSpec
 from tests.policies import policy_with

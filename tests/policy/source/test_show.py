@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from foregate.policy.source.load import load_policy_layers
-from foregate.policy.source.show import build_policy_rows, format_policy
+from foregate.policy.source.values import build_policy_rows, format_policy
 
 
 def test_only_what_your_files_change_is_shown_unless_everything_is_asked_for(tmp_path: Path) -> None:

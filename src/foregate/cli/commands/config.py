@@ -30,7 +30,7 @@ def show(
     from foregate.agent.planning.format.configuration import find_configuration_file, lay_over_defaults
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.visible import make_visible
-    from foregate.policy.source.show import build_rows
+    from foregate.policy.source.values import build_rows
 
     loaded = lay_over_defaults(find_configuration_file(config))
     rows = build_rows(loaded.values, loaded.provenance, effective)
@@ -72,7 +72,7 @@ def check(
 def format_configuration(loaded: LoadedConfiguration, effective: bool) -> Iterator[str]:
     """Yield lines `key: value  # where from`, each of all of them below the comment that explains it."""
     from foregate.agent.planning.format.configuration import read_explanations
-    from foregate.policy.source.show import build_rows, format_rows
+    from foregate.policy.source.values import build_rows, format_rows
 
     told = read_explanations() if effective else {}
     rows = build_rows(loaded.values, loaded.provenance, effective)

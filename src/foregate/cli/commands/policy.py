@@ -28,7 +28,7 @@ def show(
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.visible import make_visible
     from foregate.policy.source.load import load_policy_layers
-    from foregate.policy.source.show import build_policy_rows, format_policy
+    from foregate.policy.source.values import build_policy_rows, format_policy
 
     loaded = load_policy_layers(find_policy_file(policy, os.environ), require_folder(workspace))
     if as_json:
