@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.effects.reconcile import reconcile_remote_calls
-from foregate.agent.loop import budget
+from foregate.agent.loop.budget import find_reached_limit, find_repeated_hold
 from foregate.agent.loop.dispatch import answer_remaining, dispatch
 from foregate.agent.loop.prefetch import Prefetch
 from foregate.agent.loop.stages import record_next_stage, record_response
@@ -149,7 +149,7 @@ async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | 
     judgement = judge(in_hand.turn, session.prelude, in_hand.facts)
     if isinstance(judgement, Need):
         return await session.answer_need(judgement, in_hand)
-    stuck = budget.find_repeated_hold(in_hand.turn, judgement, session.policy)
+    stuck = find_repeated_hold(in_hand.turn, judgement, session.policy)
     if stuck is not None and session.person is not None and not in_hand.turn.find_answers("loop"):
         return await session.answer_need(stuck, in_hand)
     draft = session.turns.draft_judged(in_hand.turn, judgement, stuck=stuck.key if stuck else "")
@@ -201,6 +201,6 @@ async def finish_turn(session: Session) -> RunResult | None:
         await session.record_message(words)
     elif task.stuck and not choice:
         return await session.end_task("blocked", blocker=task.stuck, need="what the ruling asked for")
-    if limit := budget.find_reached_limit(task, session.policy, session.clock):
+    if limit := find_reached_limit(task, session.policy, session.clock):
         return await session.end_task("budget_exhausted", blocker=limit, need="a higher limit or a smaller request")
     return None
