@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from msgspec.structs import replace
 
 from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.effects.reconcile import reconcile_remote_calls
-from foregate.agent.loop.budget import find_reached_limit, find_repeated_hold
 from foregate.agent.loop.dispatch import answer_remaining, dispatch
 from foregate.agent.loop.prefetch import Prefetch
-from foregate.agent.loop.stages import record_next_stage, record_response
+from foregate.agent.loop.run_call import draft_answer
 from foregate.agent.loop.verification import build_remark, verify_promises
 from foregate.agent.session.compression import plan_compression
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.resume import restore_turn
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import Facts, TurnInHand
+from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.prelude import judge
+from foregate.policy.policy import Policy
+from foregate.schemas.codes import REPEATED_HOLD, NotRunCode
 from foregate.schemas.errors import ModelError, RuntimeLost
-from foregate.schemas.event import Draft
+from foregate.schemas.event import Continuation, Draft, ModelResponded
 from foregate.schemas.event_body import Report
-from foregate.schemas.judgement import Judgement, Need
+from foregate.schemas.judgement import Judgement, Need, Standing
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.strict_json import Json
+from foregate.schemas.turn import Turn
 from foregate.telemetry.diagnostics import get_diagnostics
 
 _TRUNCATED = "the response was cut off; send the calls again, shorter"
@@ -203,4 +208,103 @@ async def finish_turn(session: Session) -> RunResult | None:
         return await session.end_task("blocked", blocker=task.stuck, need="what the ruling asked for")
     if limit := find_reached_limit(task, session.policy, session.clock):
         return await session.end_task("budget_exhausted", blocker=limit, need="a higher limit or a smaller request")
+    return None
+
+
+def find_reached_limit(task: TaskState, policy: Policy, clock: Callable[[], str]) -> str:
+    """Return one sentence naming the first limit the task has reached, "" while there is none.
+
+    The clock is read only where time is limited.
+    """
+    limits, used = policy.limits, task.used
+    for name, bound in (
+        ("turns", limits.turns),
+        ("model_calls", limits.model_calls),
+        ("tool_calls", limits.tool_calls),
+        ("tokens", limits.tokens),
+        ("cost", limits.cost),
+        ("wall_clock", limits.wall_clock),
+    ):
+        if bound and (value := used[name] if name in used else task.count_active_seconds(clock())) >= bound:
+            return f"the task has used {value} of {bound} ({name.replace('_', ' ')}, policy limits.{name})"
+    return ""
+
+
+def find_repeated_hold(turn: Turn, judgement: Judgement, policy: Policy) -> Need | None:
+    """Return the loop's own question when a call is held or denied again for the same reason on the same evidence."""
+    bound = policy.limits.repeated_holds
+    for verdict in judgement.verdicts:
+        if verdict.standing is Standing.ALLOW or verdict.ruling.code == "not_asked_now" or not bound:
+            continue  # what waited for another call was not held for a reason of its own
+        key = (verdict.digest, verdict.ruling.code, turn.fingerprints.get(verdict.call, ""))
+        before = next((h.count for h in turn.holds if (h.digest, h.code, h.fingerprint) == key), 0)
+        if before + 1 >= bound:
+            call = next(call for call in turn.calls if call.id == verdict.call)
+            done = "held" if verdict.standing is Standing.HOLD else "denied"
+            message = f"`{call.name[:64]}` was {done} {before + 1} times for the same reason: {verdict.ruling.message}"
+            request: dict[str, Json] = {
+                "question": message,
+                "gate": verdict.gate,
+                "code": verdict.ruling.code,
+                "can_override": verdict.standing is Standing.HOLD
+                and verdict.gate not in ("validity", "evidence")
+                and verdict.ruling.code not in ("denied_by_rule", "gate_error"),
+            }
+            return Need("loop", "person", message, (call.id,), (call.digest,), request, REPEATED_HOLD)
+    return None
+
+
+async def record_response(session: Session, response: ModelResponse) -> None:
+    """Record a response, of which only the calls that can be judged now are its own; the others follow in stages."""
+    seq = session.state.seq + 1
+    stamped = response.stamp_calls(seq)
+    program = Dataflow.of(stamped, seq)
+    if program is None:
+        await session.record(Draft(ModelResponded.of(stamped), "model"))
+        return
+    places = program.find_next_stage(session.policy.limits.calls_per_response).places
+    first = program.build_response(places)
+    first = replace(
+        first,
+        text=stamped.text,
+        reasoning=stamped.reasoning,
+        model=stamped.model,
+        notes=stamped.notes,
+        usage=stamped.usage,
+        finish_reason=stamped.finish_reason,
+    )
+    await session.record(Draft(ModelResponded.of(first, program=program.to_record(places)), "model"))
+
+
+async def record_next_stage(session: Session) -> None:
+    """Record the calls of the response in hand that can go now, or answer those that never will.
+
+    What is recorded follows from the log alone, so a process that ended in between is gone on from.
+    """
+    program, task = session.state.program, session.state.task
+    assert program is not None
+    assert task is not None
+    if reason := reason_to_stop_stages(task):
+        await answer_remaining(session, *reason)
+        return
+    stage = program.find_next_stage(session.policy.limits.calls_per_response)
+    if stage.dead:
+        # what is too many is not even looked at
+        looked = tuple(program.calls[at] for at, (code, _) in stage.dead.items() if code != "not_run_too_many")
+        facts = session.turns.build_own_turn(program.seq, looked, "model", program.seq).facts
+        dead = [(program.calls[at], code, message) for at, (code, message) in stage.dead.items()]
+        await session.record(*(draft_answer(call, facts.get(call.id), code, why) for call, code, why in dead))
+        return
+    continues = Continuation(response=program.seq, places=tuple(stage.places))
+    body = ModelResponded.of(program.build_response(stage.places), continues=continues)
+    await session.record(Draft(body, "foregate"))
+
+
+def reason_to_stop_stages(task: TaskState) -> tuple[NotRunCode, str] | None:
+    """Return code and message for the rest of a response whose last stage ended in something else, None else."""
+    choice, _ = task.after_turn
+    if task.question or task.words_only or task.words_only_task:
+        return "not_asked_now", "something else of the response must be settled first; then send this one again"
+    if choice in ("stop", "more") or (task.stuck and not choice):
+        return "not_run_cancelled", "the response was stopped before this one; send it again if it is still wanted"
     return None

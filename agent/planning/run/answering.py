@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from foregate.agent.loop import budget
+from foregate.agent.loop import runner
 from foregate.agent.planning.ask.asking import Conclusion, Question, ask_model, sentence
 from foregate.agent.planning.ask.planner import Planning, assess_plan, describe_tools
 from foregate.agent.planning.ask.prompts import RESULTS, RESULTS_AGAIN
@@ -56,7 +56,7 @@ def is_answer_due(session: Session, state: PlanState, configuration: Configurati
     """Whether the model is asked about the results of a run."""
     task = session.state.task
     assert task is not None
-    if state.dry_run or report.status not in _ENDS or budget.find_reached_limit(task, session.policy, session.clock):
+    if state.dry_run or report.status not in _ENDS or runner.find_reached_limit(task, session.policy, session.clock):
         return False
     match configuration.planning.answer:
         case "always":

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from foregate.agent.effects.reconcile import reconcile_calls
-from foregate.agent.loop import budget
+from foregate.agent.loop import runner
 from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.loop.runner import take_step
 from foregate.agent.loop.verification import build_remark
@@ -106,7 +106,7 @@ class PlanRun:
             return self.report_waiting(await self.session.pause(RunResult("needs_input", task.question)))
         if why := find_damage(self.session.workspace):
             return await self.break_off_plan("failed", why)
-        if limit := budget.find_reached_limit(task, self.session.policy, self.session.clock):
+        if limit := runner.find_reached_limit(task, self.session.policy, self.session.clock):
             return await self.break_off_plan("budget_exhausted", limit)
         if self.pausing:
             self.pausing = False
