@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.effects.reconcile import reconcile_remote_calls
-from foregate.agent.loop.dispatch import answer_remaining, dispatch
+from foregate.agent.loop.dispatch import answer_remaining, dispatch, draft_answer
 from foregate.agent.loop.prefetch import Prefetch
-from foregate.agent.loop.run_call import draft_answer
 from foregate.agent.loop.verification import build_remark, verify_promises
 from foregate.agent.session.compression import plan_compression
 from foregate.agent.session.result import RunResult

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.loop.dispatch import has_overlap, run_together
 from foregate.agent.loop.runner import run
-from foregate.agent.loop.scheduler import has_overlap, run_together
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.tool_call import SurveyedResource
