@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.effects.reconcile import reconcile_remote_calls
 from foregate.agent.loop.dispatch import answer_remaining, dispatch, draft_answer
-from foregate.agent.loop.prefetch import Prefetch
-from foregate.agent.loop.verification import build_remark, verify_promises
+from foregate.agent.loop.internal_calls import Prefetch, build_remark, verify_promises
 from foregate.agent.session.compression import plan_compression
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.resume import restore_turn

@@ -11,8 +11,8 @@ from functools import partial
 from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.loop import runner
 from foregate.agent.loop.dispatch import answer_remaining
+from foregate.agent.loop.internal_calls import build_remark
 from foregate.agent.loop.runner import take_step
-from foregate.agent.loop.verification import build_remark
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.run.answering import answer_results
 from foregate.agent.planning.run.filling import ENDING, FILLED_IN, ask_for_calls, lacking, may_go_again
