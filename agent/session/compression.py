@@ -8,7 +8,6 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from foregate.agent.session.compression_strategy import keep_ends, to_ranges
 from foregate.evidence.state.conversation import Conversation, build_omission_notice, shorten_output
 from foregate.evidence.state.tokens import ESTIMATE, Measure, is_surely_within
 from foregate.evidence.state.truncate import format_line
@@ -160,3 +159,37 @@ def is_successful(message: Message) -> bool:
     except InvalidJson:
         return False
     return isinstance(answer, dict) and answer.get("ok") is True
+
+
+def keep_ends(weights: Sequence[int], limit: int, must: Collection[int], first: int, last: int) -> list[int]:
+    """Return the places of the parts to keep, in order.
+
+    `must` stays whatever it weighs. Of the first `first` and the last `last` parts stays what fits into `limit`, the
+    newest first; further ones fill up half of it, so that the next parts do not make another cut necessary at once.
+    """
+    kept = set(must)
+    used = sum(weights[place] for place in kept)
+    count = len(weights)
+    for place in [*reversed(range(max(0, count - last), count)), *range(min(first, count))]:
+        if place not in kept and used + weights[place] <= limit:
+            kept.add(place)
+            used += weights[place]
+    for place in reversed(range(count)):
+        if place in kept:
+            continue
+        if used + weights[place] > limit // 2:
+            break
+        kept.add(place)
+        used += weights[place]
+    return sorted(kept)
+
+
+def to_ranges(places: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return ascending places as ranges, each from its first to behind its last."""
+    found: list[tuple[int, int]] = []
+    for place in places:
+        if found and found[-1][1] == place:
+            found[-1] = found[-1][0], place + 1
+        else:
+            found.append((place, place + 1))
+    return tuple(found)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.session.compression_strategy import keep_ends, to_ranges
+from foregate.agent.session.compression import keep_ends, to_ranges
 
 WEIGHTS = st.lists(st.integers(1, 50), min_size=1, max_size=40)
 
