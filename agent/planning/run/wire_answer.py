@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from foregate.agent.planning.ask.asking import Conclusion
 from foregate.agent.planning.format.wire import WirePlan, WireTask, parse_wire_plan
-from foregate.agent.session.advisors import strip_fence
+from foregate.agent.session.interaction import strip_fence
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.session.advisors import ask_advisor
+from foregate.agent.session.interaction import ask_advisor
 from foregate.agent.testing.model import ScriptedModel, answers
 from foregate.schemas.critique import Critique
 from foregate.schemas.errors import ModelError
