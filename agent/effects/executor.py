@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from foregate.agent.effects.snapshots import add_missing_changes, keep_images
-from foregate.agent.session.delegation import DELEGATE
-from foregate.agent.session.prefetched import PrefetchedResult
+from foregate.agent.session.result import DELEGATE, PrefetchedResult
 from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.agent.workspace.output import cap_text
 from foregate.policy.policy import Policy

@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run_to_outcome
-from foregate.agent.session.delegation import may_delegate
-from foregate.agent.session.result import RunResult
+from foregate.agent.session.result import RunResult, may_delegate
 from foregate.agent.session.resume import fold_session, resume
 from foregate.agent.session.session import Session
 from foregate.evidence.state.task import TaskState

@@ -9,9 +9,7 @@ from typing import TypeVar
 
 from foregate.agent.effects.executor import CallNotStarted, execute
 from foregate.agent.loop.internal_calls import run_observation
-from foregate.agent.session.delegation import DELEGATE, ChildPaused
-from foregate.agent.session.prefetched import PrefetchedResult
-from foregate.agent.session.result import RunResult
+from foregate.agent.session.result import DELEGATE, ChildPaused, PrefetchedResult, RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import Facts, TurnInHand
 from foregate.agent.survey.surveyor import find_changed_resource

@@ -9,8 +9,7 @@ from typing import Literal, Self
 from msgspec.structs import replace
 
 from foregate.agent.effects.executor import execute
-from foregate.agent.session.delegation import DELEGATE
-from foregate.agent.session.prefetched import PrefetchedResult
+from foregate.agent.session.result import DELEGATE, PrefetchedResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.criteria import build_checks, build_observations
 from foregate.evidence.state.placeholders import find_steps

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
-from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.prompts import CRITIC, PLANNER
+from foregate.agent.session.result import PrefetchedResults
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.policy.policy import Policy

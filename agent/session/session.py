@@ -7,12 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import get_args
 
-from foregate.agent.session.delegation import DelegatingTools, may_delegate
 from foregate.agent.session.interaction import Interaction
-from foregate.agent.session.plan_driver import PlanDriver
-from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
-from foregate.agent.session.result import RunResult
+from foregate.agent.session.result import DelegatingTools, PlanDriver, PrefetchedResults, RunResult, may_delegate
 from foregate.agent.session.session_log import Clock, Listener, SessionLog, Subscription, utc_now
 from foregate.agent.session.turn_builder import TurnBuilder, TurnInHand
 from foregate.agent.survey.surveyor import Surveyor

@@ -90,7 +90,7 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
 
     Raises UsageError where there is no such server, and where a runtime cannot be used.
     """
-    from foregate.agent.session.delegation import DELEGATE, may_delegate
+    from foregate.agent.session.result import DELEGATE, may_delegate
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.home import Home
     from foregate.assembly.mcp import read_mcp_servers, start_servers

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from foregate.cli.terminal.colours import CARE
 
 if TYPE_CHECKING:
-    from foregate.agent.session.plan_driver import PlanDriver
+    from foregate.agent.session.result import PlanDriver
     from foregate.cli.terminal.screen import Screen
 
 
