@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.agent.workspace.workspace import Workspace
     from foregate.api import Agent, run, run_sync
-    from foregate.assembly.opened_log import open_home_log as open_log
+    from foregate.assembly.home import open_home_log as open_log
     from foregate.judging import answer_need, build_turn, judge, survey
     from foregate.policy.policy import Policy
     from foregate.policy.source.load import default_policy, load_policy
@@ -275,7 +275,7 @@ _HOMES = (
     ("foregate.agent.workspace.local", "LocalWorkspace"),
     ("foregate.agent.workspace.workspace", "Workspace"),
     ("foregate.api", "Agent run run_sync"),
-    ("foregate.assembly.opened_log", "open_home_log:open_log"),
+    ("foregate.assembly.home", "open_home_log:open_log"),
     ("foregate.judging", "answer_need build_turn judge survey"),
     ("foregate.policy.policy", "Policy"),
     ("foregate.policy.source.load", "default_policy load_policy"),

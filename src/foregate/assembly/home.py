@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -131,3 +132,14 @@ async def find_session(log: Log, wanted: str) -> str:
     if matching:
         raise UsageError(f"{len(matching)} sessions begin with `{wanted}`; give more of the name")
     raise UsageError(f"there is no session `{wanted}`; `foregate audit list` names those there are")
+
+
+@contextmanager
+def open_home_log() -> Iterator[SqliteLog]:
+    """Yield the log of the home, for reading."""
+
+    log = Home.open().open_log()
+    try:
+        yield log
+    finally:
+        log.close()

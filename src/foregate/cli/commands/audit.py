@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foregate.assembly.opened_log import open_home_log
+from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
 from foregate.cli.terminal.waiting import run_async
 

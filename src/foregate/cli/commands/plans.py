@@ -41,7 +41,7 @@ def list_plans(as_json: options.AsJson = False) -> None:
     """List the plans of the log, newest first; PLAN is the name the other commands take, MADE is UTC."""
     from rich.console import Console
 
-    from foregate.assembly.opened_log import open_home_log
+    from foregate.assembly.home import open_home_log
     from foregate.cli.plan.plan_finding import list_log_plans, summarise_plan
     from foregate.cli.terminal.scripting import to_json_line
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from foregate.assembly.home import open_home_log
 from foregate.assembly.open import read_beginning
-from foregate.assembly.opened_log import open_home_log
 from foregate.cli.terminal.waiting import run_async
 from foregate.evidence.state.plan_history import RESULTS, STANDING, PlanEntry, read_plans
 from foregate.schemas.errors import UsageError
