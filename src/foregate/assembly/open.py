@@ -202,8 +202,8 @@ class Rules(NamedTuple):
 def protect_own_files(setting: SessionOptions, root: Path, own: tuple[Path, ...], looked_for: list[Path]) -> Rules:
     """Return the policy of a setting, with the files Foregate itself reads protected from the agent."""
     from foregate.agent.tools.python.user_tools import find_file
-    from foregate.assembly.mcp import find_own_files, read_mcp_servers
     from foregate.assembly.protected_paths import find_protected_globs
+    from foregate.assembly.remote import find_own_files, read_mcp_servers
     from foregate.policy.policy import Policy
     from foregate.policy.source.record import add_protected_globs
 
@@ -229,8 +229,7 @@ async def open_tools(
     """Return the tools of a session and what a person should know of them; servers end with the session."""
     from foregate.agent.session.session_log import utc_now
     from foregate.agent.tools.tool import Toolbox
-    from foregate.assembly.mcp import start_servers
-    from foregate.assembly.remote import open_remote_tools
+    from foregate.assembly.remote import open_remote_tools, start_servers
 
     if runtime is not None:
         return open_remote_tools(runtime), []

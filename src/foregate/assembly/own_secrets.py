@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from foregate.assembly.runtime_token import TOKEN, read_token
+from foregate.assembly.remote import TOKEN, read_token
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.log.secret import SHORTEST, Secret
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import secrets
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foregate.assembly.runtime_token import TOKEN, read_token
+from foregate.assembly.home import Home
 from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Log, ToolSource
 
 if TYPE_CHECKING:
+    from foregate.agent.tools.mcp.mcp_tools import McpTools
+    from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
     from foregate.agent.tools.remote.connection import RuntimeConnection
+    from foregate.agent.workspace.workspace import Workspace
     from foregate.assembly.setting import SessionOptions
     from foregate.policy.policy import Policy
+
 
 _OWN_HASH = 16
 """Characters of the hash of a session's first event that tell it from others of its name."""
@@ -68,3 +76,70 @@ async def introduce_session(connection: RuntimeConnection, log: Log, name: str) 
     """Tell the runtime which session asks, by a name no other session has, and that stays."""
     (first,) = await log.read(name, limit=1)
     connection.agent = f"{name}-{first.hash[:_OWN_HASH]}"
+
+
+TOKEN, TOKEN_FILE = "FOREGATE_RUNTIME_TOKEN", "FOREGATE_RUNTIME_TOKEN_FILE"
+_SHORTEST, _LONGEST = 16, 512
+
+
+def read_token(environ: Mapping[str, str]) -> str:
+    """Return the token of the environment, or of the file it names, "" where there is none.
+
+    Raises UsageError for one nobody should rely on: too short, or in a file others may read.
+    """
+    token = environ.get(TOKEN, "").strip()
+    if not token and (named := environ.get(TOKEN_FILE)):
+        token = _read_file(Path(named).expanduser())
+    if token and not (_SHORTEST <= len(token) <= _LONGEST and token.isascii() and token.isprintable()):
+        raise UsageError(f"the token has to be {_SHORTEST} to {_LONGEST} printable ASCII characters; make a new one")
+    return token
+
+
+def _read_file(path: Path) -> str:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(file, "rb") as stream:
+            found = os.fstat(stream.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+                raise UsageError(f"others may read the token in `{path}`; make it yours alone with `chmod 600`")
+            return stream.read(_LONGEST + 1).decode("ascii", "replace").strip()
+    except OSError as error:
+        raise UsageError(f"the token in `{path}` cannot be read ({error.strerror})") from None
+
+
+def create_token() -> str:
+    """Return a token nobody can guess."""
+    return secrets.token_urlsafe(32)
+
+
+def read_mcp_servers(setting: SessionOptions) -> tuple[list[ServerConfiguration], list[str]]:
+    """Return the MCP servers of a setting and remarks on their file; raise UsageError for one that cannot be read."""
+    if setting.mcp is None:
+        return [], []
+    from foregate.agent.tools.mcp.server_configuration import read_servers
+
+    return read_servers(Path(setting.mcp).expanduser())
+
+
+def find_own_files(setting: SessionOptions, configured: Sequence[ServerConfiguration]) -> list[Path]:
+    """Return the files by which somebody could have Foregate start a process: where servers are or would be listed,
+    what they run, and what is pinned of them."""
+    from foregate.agent.tools.mcp.server_configuration import get_servers_place
+
+    places = [get_servers_place(environ=setting.environ), Home(Home.path(setting.environ)).pins]
+    places += [Path(setting.mcp).expanduser()] if setting.mcp is not None else []
+    words = [Path(word).expanduser() for server in configured for word in (server.command, *server.args)]
+    return [*places, *(word for word in words if word.is_absolute() and word.is_file())]
+
+
+async def start_servers(
+    configured: Sequence[ServerConfiguration], setting: SessionOptions, policy: Policy, workspace: Workspace
+) -> McpTools:
+    """Return the MCP servers, started; raise UsageError where the extra is not installed."""
+    try:
+        from foregate.agent.tools.mcp.mcp_tools import McpTools
+        from foregate.agent.tools.mcp.pins import Pins
+    except ImportError:
+        raise UsageError("MCP servers need the extra `mcp`; install `foregate[mcp]`") from None
+    pins = Pins(Home(Home.path(setting.environ)).pins)
+    return await McpTools.start(configured, policy.mcp, pins, setting.environ, workspace.root)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from foregate.assembly.home import Home
 from foregate.assembly.open import choose_policy, local_tools, open_session
-from foregate.assembly.runtime_token import TOKEN
+from foregate.assembly.remote import TOKEN
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event_body import SessionStarted

@@ -93,9 +93,14 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
     from foregate.agent.session.result import DELEGATE, may_delegate
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.home import Home
-    from foregate.assembly.mcp import read_mcp_servers, start_servers
     from foregate.assembly.open import choose_policy, local_tools
-    from foregate.assembly.remote import connect_runtime, list_remarks, open_remote_tools
+    from foregate.assembly.remote import (
+        connect_runtime,
+        list_remarks,
+        open_remote_tools,
+        read_mcp_servers,
+        start_servers,
+    )
     from foregate.schemas.errors import UsageError
 
     space = LocalWorkspace(setting.workspace)
