@@ -8,7 +8,7 @@ import pytest
 
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.api import Agent
-from foregate.assembly.protected_paths import find_protected_globs
+from foregate.assembly.own_secrets import find_protected_globs
 from foregate.policy.risk.globs import is_off_limits
 from foregate.policy.source.load import default_policy
 from foregate.policy.source.record import add_protected_globs

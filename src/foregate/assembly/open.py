@@ -202,7 +202,7 @@ class Rules(NamedTuple):
 def protect_own_files(setting: SessionOptions, root: Path, own: tuple[Path, ...], looked_for: list[Path]) -> Rules:
     """Return the policy of a setting, with the files Foregate itself reads protected from the agent."""
     from foregate.agent.tools.python.user_tools import find_file
-    from foregate.assembly.protected_paths import find_protected_globs
+    from foregate.assembly.own_secrets import find_protected_globs
     from foregate.assembly.remote import find_own_files, read_mcp_servers
     from foregate.policy.policy import Policy
     from foregate.policy.source.record import add_protected_globs

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from foregate.policy.policy import Sensitive
     from foregate.schemas.protocols import Model
 
+
 KEY = "OPENAI_API_KEY"
 _PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 """The password in an address, such as that of a database."""
@@ -112,3 +113,24 @@ def _is_secret(value: str, sensitive: Sensitive) -> bool:
     with suppress(OSError, ValueError, RuntimeError):
         return not (value.startswith(("/", "~/")) and Path(value).expanduser().exists())
     return True
+
+
+def find_protected_globs(workspace: Path, own: Iterable[Path], files: Iterable[Path] = ()) -> list[str]:
+    """Return the globs that stand for what of the `own` folders and `files` lies in the workspace, for
+    `files.protected`; a file that is a link counts as link and as what it leads to.
+
+    Raises UsageError where the workspace itself lies in an own folder: nothing in it would be the agent's to touch.
+    """
+    root = workspace.resolve()
+    folders = [path.resolve() for path in own]
+    for path in folders:
+        if root == path or path in root.parents:
+            raise UsageError(f"the workspace `{root}` lies in Foregate's own folder `{path}`; choose another")
+    ways = [way for path in files for way in (path.resolve(), path.parent.resolve() / path.name)]
+    inside = [path for path in (*folders, *ways) if root in path.parents]
+    return [escape_glob(path.relative_to(root).as_posix()) for path in dict.fromkeys(inside)]
+
+
+def escape_glob(path: str) -> str:
+    """Return a glob for one path; a character that globs read as more than itself stands for any one character."""
+    return "".join("?" if char in "*?[]{}!\\" else char for char in path)
