@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from foregate.agent.effects.snapshots import add_missing_changes, keep_images
-from foregate.agent.session.result import DELEGATE, PrefetchedResult
+from foregate.agent.session.result import DELEGATE, ChildPaused, PrefetchedResult
 from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.agent.workspace.output import cap_text
 from foregate.policy.policy import Policy
@@ -20,7 +20,8 @@ from foregate.schemas.errors import RuntimeLost, WorkspaceError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import AnswerCode, BeforeImage, OutcomeUnknown, SideEffect, ToolFinished, ToolStarted
 from foregate.schemas.protocols import RunContext
-from foregate.schemas.tool_call import CallFacts, Permit, Survey, ToolResult
+from foregate.schemas.strict_json import get_text
+from foregate.schemas.tool_call import CallFacts, Origin, Permit, Survey, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Resource
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Hidden, mask_value
@@ -83,12 +84,12 @@ async def execute(
         why = f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
         return CallNotStarted("stale_evidence", why)
     try:
-        inverse = session.own_tools.inverse(call.name)
+        inverse = session.tools.inverse(call.name)
         kept = keep_images(now.resources, facts, session.workspace, session.policy, session.blobs, inverse)
     except WorkspaceError as error:
         return CallNotStarted("tool_failed", str(error))
     if facts.changes or call.name == DELEGATE.name:
-        session.prefetched.forget()  # what was read before a change, or a task that may make one, may not be so after
+        session.prefetched.clear()  # what was read before a change, or a task that may make one, may not be so after
     mark = ReadMark(early, prefetched.judged if prefetched is not None else None)
     await session.record(Draft(build_start(permit, facts, kept, mark), actor))
     if prefetched is not None:
@@ -125,7 +126,10 @@ async def run_started(session: Session, facts: CallFacts, now: Survey, actor: Ac
         judgement = session.state.open.judgement if session.state.open else None
         context = RunContext(now, judgement is not None and judgement.is_approved(facts.call.id))
         async with asyncio.timeout(facts.spec.timeout if facts.spec else None):
-            result: object = await session.tools.run(facts.call, context)
+            is_child = session.delegates and facts.call.name == DELEGATE.name
+            result: object = await (
+                run_child(session, facts.call) if is_child else session.tools.run(facts.call, context)
+            )
         if not isinstance(result, ToolResult):
             raise TypeError(f"a {type(result).__name__} came back where a ToolResult must")
         return result
@@ -140,6 +144,16 @@ async def run_started(session: Session, facts: CallFacts, now: Survey, actor: Ac
     except Exception as error:
         get_diagnostics().exception("tool_raised", tool=facts.call.name, call=facts.call.id)
         return ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=facts.changes)
+
+
+async def run_child(session: Session, call: ToolCall) -> ToolResult:
+    """Run the child task a call asks for; its name follows from the call, so that it can be resumed."""
+    outcome = await session.run_child(get_text(call.arguments, "task"), name=f"{session.name}.{call.id}")
+    if outcome.is_paused:
+        raise ChildPaused(outcome)
+    ok = outcome.status == "completed"
+    text = outcome.text if ok else f"{outcome.status}: {outcome.report.blocker or outcome.text}"
+    return ToolResult(ok, text, origin=Origin.EXTERNAL, error="" if ok else outcome.status, used=outcome.used)
 
 
 def mask_result(result: ToolResult, hidden: Hidden) -> ToolResult:

@@ -42,7 +42,7 @@ def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
     Looked at is only what was judged: as when the call runs, a path that leads elsewhere since, and a file that holds
     something else, is a problem and not read on.
     """
-    asked = session.interaction.asked
+    asked = session.asked
     facts = asked.facts.get(call_id) if asked is not None else None
     if facts is None or facts.call.digest != digest:
         return None
@@ -56,7 +56,7 @@ def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
 def find_inverse(session: Session, tool: str) -> Inverse | None:
     """Return how a tool's changes are put back, None also where that cannot be told: then the call will not run."""
     try:
-        return session.own_tools.inverse(tool)
+        return session.tools.inverse(tool)
     except WorkspaceError:
         return None
 
@@ -67,7 +67,7 @@ def preview_changes(session: Session, facts: CallFacts) -> tuple[tuple[FileChang
         return (), ""
     try:
         with confine_to_survey(facts.survey):
-            return tuple(session.own_tools.preview(facts.call)), ""
+            return tuple(session.tools.preview(facts.call)), ""
     except ForegateError as error:
         return (), str(error)
     except Exception as error:

@@ -88,7 +88,7 @@ async def reconcile_remote_calls(session: Session) -> None:
 
 async def reconcile_remote_call(session: Session, call: str, started: ToolStarted) -> list[ReconciledCall]:
     """Record what a runtime says came of a call that ran there; none where it cannot tell, or not now."""
-    came = await session.own_tools.reconcile(call, started.permit.digest)
+    came = await session.tools.reconcile(call, started.permit.digest)
     if came is None:
         return []
     outcome: KnownOutcome = "done" if came.done else "not_done"

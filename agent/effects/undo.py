@@ -92,7 +92,7 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
         return UndoReport(False, call_id or "", reason=found, preview=preview)
     names = tuple(change.resource.id for change in found.changes)
     try:
-        place = UndoContext(session.workspace, session.policy, session.blobs, session.own_tools.inverse(found.tool))
+        place = UndoContext(session.workspace, session.policy, session.blobs, session.tools.inverse(found.tool))
         steps = build_steps(found.changes, found.before, place)
         again = has_unfinished_undo(events, found.call)
         left = [step for step in steps if not (again and step.is_done)]

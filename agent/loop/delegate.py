@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run_to_outcome
-from foregate.agent.session.result import RunResult, may_delegate
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.resume import fold_session, resume
 from foregate.agent.session.session import Session
 from foregate.evidence.state.task import TaskState
@@ -23,7 +23,7 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
     Raises UsageError where the policy's depth is reached, LogError where that child has ended already.
     """
     parent = session.state.task
-    if not may_delegate(session.policy, session.depth):
+    if session.depth >= session.policy.limits.child_depth:
         raise UsageError("a child task would be deeper than policy limits.child_depth allows")
     spent = count_spent(parent, session.clock()) if parent is not None else {}
     name = name or f"{session.name}.{session.state.seq}"
@@ -35,7 +35,7 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
         lease=lease,
         blobs=session.blobs,
         model=session.model,
-        tools=session.own_tools,
+        tools=session.tools,
         policy=narrow_limits(session.policy, spent),
         layers={**session.layers, "spent": [*get_list(session.layers, "spent"), spent]},
         workspace=session.workspace,

@@ -10,8 +10,7 @@ from typing import TypeVar
 from foregate.agent.effects.executor import CallNotStarted, execute
 from foregate.agent.loop.internal_calls import run_observation
 from foregate.agent.session.result import DELEGATE, ChildPaused, PrefetchedResult, RunResult
-from foregate.agent.session.session import Session
-from foregate.agent.session.turn_builder import Facts, TurnInHand
+from foregate.agent.session.session import Facts, Session, TurnInHand
 from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.evidence.state.dataflow import AFTER_FAILURE, TOO_MANY
 from foregate.evidence.state.task import OpenTurn
@@ -169,7 +168,7 @@ async def run_call(session: Session, open_turn: OpenTurn, in_hand: TurnInHand, v
 
 def take_prefetched(session: Session, open_turn: OpenTurn, facts: CallFacts) -> PrefetchedResult | None:
     """Return the early read that shows what this call would, None where there is none. It serves once."""
-    found = session.prefetched.take(open_turn.seq, facts.call.digest)
+    found = session.prefetched.pop((open_turn.seq, facts.call.digest), None)
     return found if found is not None and not find_changed_resource(found.survey, facts.survey, {}) else None
 
 

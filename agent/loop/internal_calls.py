@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from foregate.agent.effects.executor import execute
 from foregate.agent.session.result import DELEGATE, PrefetchedResult
 from foregate.agent.session.session import Session
+from foregate.agent.session.turn_builder import build_own_turn, record_judgement
 from foregate.evidence.state.criteria import build_checks, build_observations
 from foregate.evidence.state.placeholders import find_steps
 from foregate.evidence.state.task import OpenTurn, TaskState
@@ -46,16 +47,17 @@ async def get_observation_permit(
         await session.refresh_survey([call])
     except RuntimeLost:
         return None
-    in_hand = session.turns.build_own_turn(response, (call,), actor, cause)
-    if said is not None:
-        in_hand = session.turns.with_facts(replace(in_hand.turn, narrated=max(in_hand.turn.narrated, said)))
+    in_hand = build_own_turn(session, response, (call,), actor, cause)
     turn, facts = in_hand.turn, in_hand.facts
+    if said is not None:
+        turn = replace(turn, narrated=max(turn.narrated, said))
+        facts = session.prelude.facts(turn)
     if facts[call.id].effect is not Effect.OBSERVATION:
         return None
     judgement = judge(turn, session.prelude, facts)
     if not isinstance(judgement, Judgement):
         return None
-    (event,) = await session.record(session.turns.draft_judged(turn, judgement, early=said is not None))
+    event = await record_judgement(session, turn, judgement, early=said is not None)
     if judgement.find_verdict(call.id).standing is not Standing.ALLOW:
         return None
     return Permit(call.id, call.digest, event.seq, turn.survey_hash), facts[call.id]
@@ -147,7 +149,8 @@ class Prefetch(Follower):
             if isinstance(failure, Exception):
                 raise failure
         if kind is None:
-            self._session.prefetched.keep(self._session.state.seq + 1, self._seen)  # the response is the next event
+            response = self._session.state.seq + 1  # it is the next event
+            self._session.prefetched = {(response, digest): found for digest, found in self._seen.items()}
 
 
 async def verify_promises(session: Session, open_turn: OpenTurn) -> bool:
@@ -158,12 +161,12 @@ async def verify_promises(session: Session, open_turn: OpenTurn) -> bool:
         return False
     for number, call in enumerate(build_observations(task), start=1):
         await run_observation(session, replace(call, id=f"p{open_turn.seq}.{number}"), "postlude", open_turn.seq)
-    turn = session.turns.build_own_turn(open_turn.seq, (), "postlude", open_turn.seq).turn
+    turn = build_own_turn(session, open_turn.seq, (), "postlude", open_turn.seq).turn
     turn = replace(turn, text=open_turn.response.text, checks=build_checks(task, session.state.ledger))
     judgement = judge_answer(turn, policy)
     pending = judgement.decisions[0].code == "verification_pending"
     notice = f"{judgement.decisions[0].summary}. Show it, or say plainly that it is not so." if pending else ""
-    await session.record(session.turns.draft_judged(turn, judgement, notice=notice))
+    await record_judgement(session, turn, judgement, notice=notice)
     return pending
 
 

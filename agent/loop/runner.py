@@ -13,10 +13,11 @@ from foregate.agent.effects.reconcile import reconcile_remote_calls
 from foregate.agent.loop.dispatch import answer_remaining, dispatch, draft_answer
 from foregate.agent.loop.internal_calls import Prefetch, build_remark, verify_promises
 from foregate.agent.session.compression import plan_compression
+from foregate.agent.session.interaction import answer_need, record_answer
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.resume import restore_turn
-from foregate.agent.session.session import Session
-from foregate.agent.session.turn_builder import Facts, TurnInHand
+from foregate.agent.session.session import Facts, Session, TurnInHand
+from foregate.agent.session.turn_builder import build_own_turn, build_turn, compute_open_facts, record_judgement
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.prelude import judge
@@ -56,7 +57,7 @@ async def run_to_outcome(session: Session) -> RunResult:
             await asyncio.sleep(0)  # lets a cancel and whoever follows the events in between two steps
         return outcome
     except asyncio.CancelledError:
-        facts = session.turns.facts_in_hand()
+        facts = compute_open_facts(session)
         await answer_remaining(session, "not_run_cancelled", "cancelled by the person", facts)
         return await session.end_task("cancelled", blocker="the person cancelled")
 
@@ -77,15 +78,15 @@ async def end_open_task(session: Session) -> None:
     if open_turn is not None and open_turn.response.calls and open_turn.judgement is None:
         with suppress(RuntimeLost):
             await session.refresh_survey(open_turn.response.calls)
-        in_hand = session.turns.build_turn(open_turn)
+        in_hand = build_turn(session, open_turn)
         facts = in_hand.facts
         if open_turn.need is not None and open_turn.need.need.who == "person":
             value = {"choice": "no", "text": "another message came instead", "by": "person"}
-            await session.interaction.record_answer(open_turn.need.need, in_hand.turn, value)
-            in_hand = session.turns.build_turn(open_turn)
+            await record_answer(session, open_turn.need.need, in_hand.turn, value)
+            in_hand = build_turn(session, open_turn)
             judgement = judge(in_hand.turn, session.prelude, facts)
             if isinstance(judgement, Judgement):
-                await session.record(session.turns.draft_judged(in_hand.turn, judgement))
+                await record_judgement(session, in_hand.turn, judgement)
     await answer_remaining(session, "not_run_cancelled", "the person turned to something else", facts)
     await session.end_task("cancelled", blocker="another message came instead")
 
@@ -148,15 +149,14 @@ async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | 
         await session.refresh_survey(open_turn.response.calls)
     except RuntimeLost as lost:
         return await end_without_runtime(session, str(lost))
-    in_hand = session.turns.build_turn(open_turn)
+    in_hand = build_turn(session, open_turn)
     judgement = judge(in_hand.turn, session.prelude, in_hand.facts)
     if isinstance(judgement, Need):
-        return await session.answer_need(judgement, in_hand)
+        return await answer_need(session, judgement, in_hand)
     stuck = find_repeated_hold(in_hand.turn, judgement, session.policy)
     if stuck is not None and session.person is not None and not in_hand.turn.find_answers("loop"):
-        return await session.answer_need(stuck, in_hand)
-    draft = session.turns.draft_judged(in_hand.turn, judgement, stuck=stuck.key if stuck else "")
-    (event,) = await session.record(draft)
+        return await answer_need(session, stuck, in_hand)
+    event = await record_judgement(session, in_hand.turn, judgement, stuck=stuck.key if stuck else "")
     for decision in judgement.decisions:
         if decision.code == "gate_error":
             why = [ruling.reason for ruling in decision.rulings]
@@ -289,7 +289,7 @@ async def record_next_stage(session: Session) -> None:
     if stage.dead:
         # what is too many is not even looked at
         looked = tuple(program.calls[at] for at, (code, _) in stage.dead.items() if code != "not_run_too_many")
-        facts = session.turns.build_own_turn(program.seq, looked, "model", program.seq).facts
+        facts = build_own_turn(session, program.seq, looked, "model", program.seq).facts
         dead = [(program.calls[at], code, message) for at, (code, message) in stage.dead.items()]
         await session.record(*(draft_answer(call, facts.get(call.id), code, why) for call, code, why in dead))
         return

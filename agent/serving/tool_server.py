@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.loop.runner import take_step
 from foregate.agent.session.session import Session
+from foregate.agent.session.turn_builder import compute_open_facts
 from foregate.agent.tools.remote.frames import Problem, Response
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, ModelError
@@ -182,10 +183,10 @@ class ToolServer:
         try:
             while session.state.open is not None:
                 if await take_step(session) is not None:
-                    why, facts = "it waits for a person, and nobody can be asked now", session.turns.facts_in_hand()
+                    why, facts = "it waits for a person, and nobody can be asked now", compute_open_facts(session)
                     await answer_remaining(session, "approval_required", why, facts)
         except asyncio.CancelledError:
-            why, facts = "it was cancelled, or its deadline passed", session.turns.facts_in_hand()
+            why, facts = "it was cancelled, or its deadline passed", compute_open_facts(session)
             await answer_remaining(session, "not_run_cancelled", why, facts)
             raise
         finally:

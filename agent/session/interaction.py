@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from foregate.agent.session.prompts import CRITIC, PLANNER
-from foregate.agent.session.result import PrefetchedResults
-from foregate.agent.session.session_log import SessionLog
-from foregate.agent.session.turn_builder import TurnInHand
+from foregate.agent.session.result import RunResult
+from foregate.agent.session.session import Session, TurnInHand
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.critique import Critique
@@ -21,100 +20,78 @@ from foregate.schemas.judgement import Answer, Grant, Need
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import Usage
 from foregate.schemas.plan import Plan
-from foregate.schemas.protocols import Blobs, Model, Person
+from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.strict_schema import strict_schema
 from foregate.schemas.turn import Turn
 
 
-class Interaction:
-    """Puts the questions of one session and records what is answered. Without a `person` nobody can be asked."""
-
-    def __init__(
-        self,
-        log: SessionLog,
-        blobs: Blobs,
-        model: Model,
-        policy: Policy,
-        person: Person | None,
-        prefetched: PrefetchedResults,
-    ) -> None:
-        self._log, self._blobs, self._model, self._policy = log, blobs, model, policy
-        self._prefetched = prefetched
-        self.person = person
-        self.asked: TurnInHand | None = None
-        """The turn a person is asked about just now, for whoever shows it."""
-
-    async def answer_need(self, need: Need, in_hand: TurnInHand) -> bool:
-        """Record a question and its answer; return False where a person is to answer and does not now."""
-        turn = in_hand.turn
-        need = await self._raise_need(need, turn)
-        if need.who != "person":
-            advice = await ask_advisor(self._model, need, self._policy)
-            words = self._blobs.put(advice.text.encode())
-            await self.record_answer(need, turn, advice.value, error=advice.error, usage=advice.usage, response=words)
-            return True
-        if need.expires_at and self._log.clock() > need.expires_at:
-            await self.record_answer(need, turn, None, error="nobody answered in time")
-            return True
-        await self._log.settle()
-        self.asked = in_hand
-        try:
-            reply = await self.person.answer(need) if self.person is not None else None
-        finally:
-            self.asked = None
-        self._prefetched.forget(checkable=False)  # a person takes their time
-        if reply is None:
-            return False
-        value = {"choice": reply.choice, "text": strict_json.scrub(reply.text), "by": reply.by}
-        await self.record_answer(need, turn, value, grants=override(need, reply.choice))
-        return True
-
-    async def record_answer(
-        self,
-        need: Need,
-        turn: Turn,
-        value: Mapping[str, Json] | None,
-        *,
-        error: str = "",
-        usage: Usage | None = None,
-        response: str | None = None,
-        grants: tuple[Grant, ...] | None = None,
-    ) -> None:
-        """Record an answer, bound to the survey and the policy it was given under."""
-        answer = Answer(
-            need.gate,
-            need.who,
-            need.key,
-            need.digests,
-            turn.survey_hash,
-            turn.policy_hash,
-            value,
-            error,
-            self._log.clock(),
-            need.expires_at,
-        )
-        body = NeedAnswered(answer=answer, usage=usage, response=response, grants=grants)
-        await self._log.record(Draft(body, need.who))
-
-    async def _raise_need(self, need: Need, turn: Turn) -> Need:
-        """Record a question that is not open already; return it with the time it was given at first."""
-        open_turn = self._log.state.open
-        assert open_turn is not None
-        raised = open_turn.need
-        if raised is not None and (raised.need.gate, raised.need.key, raised.survey_hash) == (
-            need.gate,
-            need.key,
-            turn.survey_hash,
-        ):
-            return replace(need, expires_at=raised.need.expires_at)
-        request = self._blobs.put(strict_json.canonical(need.request))
-        body = NeedRaised(need=replace(need, request={}), request=request, survey_hash=turn.survey_hash)
-        await self._log.record(Draft(body, "foregate"))
-        return need
+async def answer_need(session: Session, need: Need, in_hand: TurnInHand) -> RunResult | None:
+    """Record a question and its answer; a person who cannot answer now pauses the task."""
+    turn = in_hand.turn
+    need = await _raise_need(session, need, turn)
+    if need.who != "person":
+        advice = await ask_advisor(session.model, need, session.policy)
+        words = session.blobs.put(advice.text.encode())
+        error, usage = advice.error, advice.usage
+        await record_answer(session, need, turn, advice.value, error, usage=usage, response=words)
+        return None
+    if need.expires_at and session.clock() > need.expires_at:
+        await record_answer(session, need, turn, None, "nobody answered in time")
+        return None
+    await session.log.settle()
+    session.asked = in_hand
+    try:
+        reply = await session.person.answer(need) if session.person is not None else None
+    finally:
+        session.asked = None
+    # a person takes their time, so what no survey could check is forgotten
+    session.prefetched = {key: found for key, found in session.prefetched.items() if found.is_checkable}
+    if reply is None:
+        return await session.pause(RunResult("awaiting_approval", str(need.request.get("question", ""))))
+    value = {"choice": reply.choice, "text": strict_json.scrub(reply.text), "by": reply.by}
+    await record_answer(session, need, turn, value, grants=_override(need, reply.choice))
+    return None
 
 
-def override(need: Need, choice: str) -> tuple[Grant, ...]:
+async def record_answer(
+    session: Session,
+    need: Need,
+    turn: Turn,
+    value: Mapping[str, Json] | None,
+    error: str = "",
+    *,
+    usage: Usage | None = None,
+    response: str | None = None,
+    grants: tuple[Grant, ...] | None = None,
+) -> None:
+    """Record an answer, bound to the survey and the policy it was given under."""
+    answer = build_answer(need, turn, value, error, session.clock())
+    await session.record(Draft(NeedAnswered(answer=answer, usage=usage, response=response, grants=grants), need.who))
+
+
+def build_answer(
+    need: Need, turn: Turn, value: Mapping[str, Json] | None, error: str, now: str, seq: int = 0
+) -> Answer:
+    """Return an answer bound to what was asked about, given at `now` and recorded as event `seq`."""
+    bound = turn.survey_hash, turn.policy_hash
+    return Answer(need.gate, need.who, need.key, need.digests, *bound, value, error, now, need.expires_at, seq)
+
+
+async def _raise_need(session: Session, need: Need, turn: Turn) -> Need:
+    """Record a question that is not open already; return it with the time it was given at first."""
+    open_turn = session.state.open
+    assert open_turn is not None
+    raised, question = open_turn.need, (need.gate, need.key, turn.survey_hash)
+    if raised is not None and (raised.need.gate, raised.need.key, raised.survey_hash) == question:
+        return replace(need, expires_at=raised.need.expires_at)
+    request = session.blobs.put(strict_json.canonical(need.request))
+    body = NeedRaised(need=replace(need, request={}), request=request, survey_hash=turn.survey_hash)
+    await session.record(Draft(body, "foregate"))
+    return need
+
+
+def _override(need: Need, choice: str) -> tuple[Grant, ...]:
     """Return the grants of a person who wants a call done that was held twice: exactly this call, gate and code."""
     if need.gate != "loop" or choice != "anyway" or not need.request.get("can_override"):
         return ()
@@ -122,47 +99,43 @@ def override(need: Need, choice: str) -> tuple[Grant, ...]:
     return tuple(Grant(gate, code, "", digest=digest, until="task") for digest in need.digests)
 
 
-@dataclass(frozen=True, slots=True)
-class AdvisorAnswer:
+class AdvisorAnswer(NamedTuple):
     """What came back: a value that fits the schema, or None and why; and what it used."""
 
     value: Mapping[str, Json] | None
     error: str = ""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     text: str = ""
 
 
 async def ask_advisor(model: Model, need: Need, policy: Policy) -> AdvisorAnswer:
     """Ask the planner or the critic for what a gate must know; a failure is an answer too, never raised."""
     planner = need.who == "planner"
-    bound = policy.plan.max_bytes if planner else policy.critique.max_bytes
+    purpose: Literal["plan", "critique"] = "plan" if planner else "critique"
     noun: type[BaseModel] = Plan if planner else Critique
-    name = "pre_execution_plan_v1" if planner else "pre_execution_critique_v1"
+    bound = policy.plan.max_bytes if planner else policy.critique.max_bytes
+    prompt = PLANNER if planner else CRITIC
     request = ModelRequest(
-        [
-            Message("system", PLANNER if planner else CRITIC),
-            Message("user", strict_json.canonical(need.request).decode()),
-        ],
+        [Message("system", prompt), Message("user", strict_json.canonical(need.request).decode())],
         words_only=True,
-        schema_name=name,
+        schema_name=f"pre_execution_{purpose}_v1",
         schema=strict_schema(noun),
-        purpose="plan" if planner else "critique",
+        purpose=purpose,
     )
+    text, usage = "", Usage()
     try:
         response = await model.respond(request)
-    except ModelError as error:
-        return AdvisorAnswer(None, f"{name.split('_')[2]}_generation_failed: {error}"[:300])
-    text = strict_json.scrub(response.text)
-    try:
+        text, usage = strict_json.scrub(response.text), response.usage
         value: dict[str, Json] = noun.model_validate(strict_json.parse(strip_fence(text))).model_dump(mode="json")
-    except (InvalidJson, ValidationError) as error:
-        why = str(error) if isinstance(error, InvalidJson) else describe_defect(error)
-        return AdvisorAnswer(None, f"{name.split('_')[2]}_generation_failed: {why}"[:300], response.usage, text)
-    if len(strict_json.canonical(value)) > bound:
-        return AdvisorAnswer(
-            None, f"{name.split('_')[2]}_generation_failed: larger than {bound} bytes", response.usage, text
-        )
-    return AdvisorAnswer(value, "", response.usage, text)
+        if len(strict_json.canonical(value)) <= bound:
+            return AdvisorAnswer(value, "", usage, text)
+        why = f"larger than {bound} bytes"
+    except (ModelError, InvalidJson) as error:
+        why = str(error)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        why = f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    return AdvisorAnswer(None, f"{purpose}_generation_failed: {why}"[:300], usage, text)
 
 
 def strip_fence(text: str) -> str:
@@ -171,9 +144,3 @@ def strip_fence(text: str) -> str:
     if stripped.startswith("```") and stripped.endswith("```") and "\n" in stripped:
         return stripped[stripped.index("\n") : -3]
     return stripped
-
-
-def describe_defect(error: ValidationError) -> str:
-    """Return the first defect of an answer that breaks the schema."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"

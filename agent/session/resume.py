@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec.structs import replace
-
-from foregate.agent.session.session import Session
-from foregate.agent.session.turn_builder import TurnInHand
+from foregate.agent.session.session import Session, TurnInHand
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas.event import Draft, Event, TurnJudged
@@ -60,8 +57,7 @@ async def restore_turn(session: Session, open_turn: OpenTurn) -> TurnInHand | No
     since = (event for event in events.values() if event.seq > open_turn.judged)
     if open_turn.judged <= session.log.began_after and has_lapsed(turn, since, session.clock()):
         return None
-    in_hand = session.turns.with_facts(turn)
-    return replace(in_hand, judgement=open_turn.judgement, judged=open_turn.judged)
+    return TurnInHand(turn, session.prelude.facts(turn), open_turn.judgement, open_turn.judged)
 
 
 def has_lapsed(turn: Turn, since: Iterable[Event], now: str) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import get_args
+from typing import cast
 
-from foregate.agent.session.interaction import Interaction
+from msgspec import Struct
+
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
-from foregate.agent.session.result import DelegatingTools, PlanDriver, PrefetchedResults, RunResult, may_delegate
+from foregate.agent.session.result import DELEGATE, PlanDriver, PrefetchedResult, RunResult
 from foregate.agent.session.session_log import Clock, Listener, SessionLog, Subscription, utc_now
-from foregate.agent.session.turn_builder import TurnBuilder, TurnInHand
 from foregate.agent.survey.surveyor import Surveyor
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
@@ -32,12 +32,12 @@ from foregate.schemas.event_body import (
     TaskStarted,
     UserMessage,
 )
-from foregate.schemas.judgement import Need
+from foregate.schemas.judgement import Judgement
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import ToolSpec, build_catalogue, hash_catalogue
-from foregate.schemas.turn import Refusal
+from foregate.schemas.turn import Refusal, Turn
 from foregate.telemetry.log.masking import Hidden
 from foregate.telemetry.log.secret import Secret
 
@@ -45,10 +45,27 @@ Delegate = Callable[["Session", str, str], Awaitable[RunResult]]
 """Runs a text as a child task of a session, in a log of the name given, "" for one of its choice."""
 
 
+Facts = Mapping[str, CallFacts]
+"""What was computed of calls, by call id."""
+
+
+class TurnInHand(Struct, frozen=True):
+    """A turn on its way: what the judge reads, what was computed of its calls, and the judgement once there is one.
+
+    `judged` is the event number of the judgement, 0 before it is recorded.
+    """
+
+    turn: Turn
+    facts: Facts
+    judgement: Judgement | None = None
+    judged: int = 0
+
+
 class Session:
     """A session with one log: `start` begins it, `resume` continues it. Everything is recorded before it has an effect.
 
-    `log` records and is subscribed to, `turns` builds what the judge reads, `interaction` asks advisors and the person.
+    `log` records and is subscribed to; `prefetched` is what was read early in this process, by the response it was read
+    for and the digest of the call; `asked` is the turn a person is asked about just now, for whoever shows it.
     `state` is the fold of a log that is gone on with, None for a new one. `delegate` runs child tasks; without it there
     are none, and the tool `delegate` is not offered. `plan_driver` makes what takes a task through a plan. With
     `prefetch` reads may begin while a response still arrives. `on_text` follows the words of each response.
@@ -85,29 +102,14 @@ class Session:
         self.blobs, self.model, self.policy, self.workspace, self.depth = blobs, model, policy, workspace, depth
         self.layers: Mapping[str, Json] = {"given": True} if layers is None else layers
         self.delegate, self.prefetch, self.on_text = delegate, prefetch, on_text
-        self.own_tools = own = tools.for_session(lease.session)
-        delegates = delegate is not None and may_delegate(policy, depth)
-        self.tools: ToolSource = DelegatingTools(own, lease.session, self.run_child) if delegates else own
-        self.prefetched = PrefetchedResults()
-        self.interaction = Interaction(self.log, blobs, model, policy, person, self.prefetched)
-        self._offered: Sequence[ToolSpec] = ()
-        self._use_catalogue(build_catalogue(list(self.tools.specs())))
+        self.name, self.person, self.clock = lease.session, person, clock
+        self.tools = tools.for_session(lease.session)
+        self.delegates = delegate is not None and depth < policy.limits.child_depth
+        self.prefetched: dict[tuple[int, str], PrefetchedResult] = {}
+        self.asked: TurnInHand | None = None
+        self._offered = self.tools.specs()
+        self._use_catalogue(self._build_catalogue())
         self.plan_driver = plan_driver(self) if plan_driver is not None else None
-
-    @property
-    def name(self) -> str:
-        """The session's name in the log."""
-        return self.log.session
-
-    @property
-    def person(self) -> Person | None:
-        """Who answers for the user, None where nobody does."""
-        return self.interaction.person
-
-    @property
-    def clock(self) -> Clock:
-        """What tells the time, as UTC text."""
-        return self.log.clock
 
     async def start(
         self, *, dialect: str = "", runtime: str = "", agent: str = "", parent: str = "", parent_event: int = 0
@@ -132,19 +134,13 @@ class Session:
         )
         await self.record(Draft(body, "foregate"))
 
+    def _build_catalogue(self) -> dict[str, ToolSpec]:
+        return build_catalogue([*self._offered, *([DELEGATE] if self.delegates else [])])
+
     def _use_catalogue(self, catalogue: dict[str, ToolSpec]) -> None:
         self.catalogue: dict[str, ToolSpec] = catalogue
         self.prelude: Prelude = build_prelude(self.policy, catalogue)
         self.surveyor = Surveyor(self.workspace, self.tools, self.policy, catalogue)
-        self.turns = TurnBuilder(
-            self.state,
-            self.surveyor,
-            self.prelude,
-            self.policy,
-            self.clock,
-            depth=self.depth,
-            attended=self.person is not None,
-        )
 
     @property
     def catalogue_event(self) -> CatalogChanged:
@@ -154,12 +150,13 @@ class Session:
 
     async def update_catalogue(self) -> None:
         """Take note of tools that are gone: what comes next is offered and judged without them."""
-        own = self.own_tools.specs()
-        if own is self._offered:
+        offered = self.tools.specs()
+        if offered is self._offered:
             return
-        self._offered, specs = own, list(self.tools.specs())
-        if [spec.name for spec in specs] != list(self.catalogue):
-            self._use_catalogue(build_catalogue(specs))
+        self._offered = offered
+        catalogue = self._build_catalogue()
+        if list(catalogue) != list(self.catalogue):
+            self._use_catalogue(catalogue)
             await self.record(Draft(self.catalogue_event, "foregate"))
 
     async def record(self, *drafts: Draft) -> Sequence[Event]:
@@ -201,13 +198,7 @@ class Session:
 
     async def refresh_survey(self, calls: Sequence[ToolCall]) -> None:
         """Have a runtime survey calls that are to be judged; raise RuntimeLost where it is gone."""
-        await self.own_tools.refresh(calls)
-
-    async def answer_need(self, need: Need, in_hand: TurnInHand) -> RunResult | None:
-        """Have a question answered; a person who cannot answer now pauses the task."""
-        if await self.interaction.answer_need(need, in_hand):
-            return None
-        return await self.pause(RunResult("awaiting_approval", str(need.request.get("question", ""))))
+        await self.tools.refresh(calls)
 
     async def end_task(
         self, status: Status, text: str = "", *, remark: str = "", blocker: str = "", need: str = ""
@@ -241,9 +232,8 @@ class Session:
     async def pause(self, outcome: RunResult) -> RunResult:
         """Record that the task waits for a person, and return the outcome it pauses with."""
         asks = outcome.status == "needs_input"
-        reasons: tuple[PauseReason, ...] = get_args(PauseReason)
-        reason = next(reason for reason in reasons if reason == outcome.status)
-        await self.record(Draft(TaskPaused(reason=reason, question=outcome.text if asks else None), "foregate"))
+        body = TaskPaused(reason=cast(PauseReason, outcome.status), question=outcome.text if asks else None)
+        await self.record(Draft(body, "foregate"))
         await self.log.settle()
         return outcome
 

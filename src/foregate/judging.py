@@ -19,6 +19,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from foregate.agent.session.interaction import build_answer
 from foregate.agent.session.prompts import PROMPTS_HASH
 from foregate.agent.session.session_log import utc_now
 from foregate.agent.survey.surveyor import Surveyor
@@ -31,7 +32,7 @@ from foregate.gates.prelude import judge as judge_by
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import UsageError
-from foregate.schemas.judgement import Answer, Judgement, Need
+from foregate.schemas.judgement import Judgement, Need
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.strict_json import Json
@@ -119,19 +120,7 @@ def answer_need(turn: Turn, need: Need, value: Mapping[str, Json] | None, *, err
     `value` is the planner's plan, the critic's verdict or `{"choice": "yes", "by": "person", "text": ""}` of a person;
     None says that there is no usable answer, and `error` why.
     """
-    answer = Answer(
-        need.gate,
-        need.who,
-        need.key,
-        need.digests,
-        turn.survey_hash,
-        turn.policy_hash,
-        value,
-        error,
-        turn.now,
-        need.expires_at,
-        len(turn.answers) + RESPONSE + 1,
-    )
+    answer = build_answer(need, turn, value, error, turn.now, len(turn.answers) + RESPONSE + 1)
     return replace(turn, answers=(*turn.answers, answer))
 
 

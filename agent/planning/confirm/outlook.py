@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from foregate.agent.planning.confirm.filled_scope import build_scope_item, list_likely_calls
 from foregate.agent.session.session import Session
+from foregate.agent.session.turn_builder import build_own_turn
 from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.task import name_step
 from foregate.gates.plan_scope import name_exact_call
@@ -73,7 +74,7 @@ def preview_plan(session: Session, state: PlanState, uses: int) -> PlanPreview:
     """
     ahead = list(iter_open_calls(state, session.catalogue))
     calls = tuple(call for _, _, call in ahead)
-    facts = session.turns.build_own_turn(session.state.seq, calls, "runner", session.state.seq).facts
+    facts = build_own_turn(session, session.state.seq, calls, "runner", session.state.seq).facts
     listed = tuple(
         CallPreview(task.id, place, task.calls[place], facts[call.id]) for task, place, call in ahead if place >= 0
     )

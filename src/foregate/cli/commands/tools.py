@@ -90,7 +90,7 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
 
     Raises UsageError where there is no such server, and where a runtime cannot be used.
     """
-    from foregate.agent.session.result import DELEGATE, may_delegate
+    from foregate.agent.session.result import DELEGATE
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.home import Home
     from foregate.assembly.open import choose_policy, local_tools
@@ -115,7 +115,7 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
             configured, notes = [], list_remarks(policy, configured)
         else:
             specs = list(local_tools(setting, space, policy, Home(Home.path()).memory).specs())
-        specs += [DELEGATE] if may_delegate(policy) else []
+        specs += [DELEGATE] if policy.limits.child_depth else []
         if only:
             names = [server.name for server in configured]
             configured = [server for server in configured if server.name == only]

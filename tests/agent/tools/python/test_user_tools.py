@@ -129,7 +129,7 @@ async def test_what_a_tool_of_a_user_changed_is_put_back_by_its_inverse(file: Pa
         shown = [message.text for message in session.state.messages if message.role == "tool"]
         assert "two" in shown[1]
         assert (await undo(session)).done
-        assert (await run_alone(session.own_tools, calls(("look", {"key": "a"})).calls[0])).content == "b'one'"
+        assert (await run_alone(session.tools, calls(("look", {"key": "a"})).calls[0])).content == "b'one'"
 
 
 async def test_the_classifier_of_a_tool_of_a_user_raises_the_effect_of_a_call(file: Path) -> None:

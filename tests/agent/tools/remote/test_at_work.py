@@ -227,7 +227,7 @@ async def test_without_its_runtime_a_session_has_no_tools_and_says_so(serve: Sta
 
     environ = {"FOREGATE_HOME": str(remote.home), "HOME": str(remote.home)}
     bare = await open_session(SessionOptions(model="rehearsal", resume=name, environ=environ))
-    assert list(bare.session.own_tools.specs()) == []
+    assert list(bare.session.tools.specs()) == []
     assert any("--runtime" in note for note in bare.notes)
     await bare.close(end=False)
 
