@@ -227,7 +227,7 @@ async def open_tools(
     resources: AsyncExitStack,
 ) -> tuple[ToolSource, list[str]]:
     """Return the tools of a session and what a person should know of them; servers end with the session."""
-    from foregate.agent.session.session_log import utc_now
+    from foregate.agent.session.session import utc_now
     from foregate.agent.tools.tool import Toolbox
     from foregate.assembly.remote import open_remote_tools, start_servers
 

@@ -208,7 +208,7 @@ def format_tool_row(spec: ToolSpec, policy: Policy, state: str = "") -> str:
 
 
 async def _pin_tools(setting: SessionOptions, name: str, tool: str, yes: bool, as_json: bool) -> None:
-    from foregate.agent.session.session_log import utc_now
+    from foregate.agent.session.session import utc_now
     from foregate.agent.tools.mcp.pins import get_pin_state
     from foregate.agent.tools.mcp.review import build_review
     from foregate.assembly.home import Home
