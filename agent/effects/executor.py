@@ -76,7 +76,7 @@ async def execute(
         raise NoPermit(f"there is no unused permit for call `{call.id}`")
     own: Mapping[Resource, str] = state.open.own_changes if state.open else {}
     try:
-        await session.refresh_survey([call])
+        await session.tools.refresh([call])
     except RuntimeLost as error:
         return CallNotStarted(RUNTIME_LOST, str(error))
     now = session.surveyor.survey_again(call, state)

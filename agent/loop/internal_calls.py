@@ -44,7 +44,7 @@ async def get_observation_permit(
     open_turn = session.state.open
     response = open_turn.seq if open_turn is not None else session.state.seq
     try:
-        await session.refresh_survey([call])
+        await session.tools.refresh([call])
     except RuntimeLost:
         return None
     in_hand = build_own_turn(session, response, (call,), actor, cause)

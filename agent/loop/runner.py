@@ -77,7 +77,7 @@ async def end_open_task(session: Session) -> None:
     facts: Facts = {}
     if open_turn is not None and open_turn.response.calls and open_turn.judgement is None:
         with suppress(RuntimeLost):
-            await session.refresh_survey(open_turn.response.calls)
+            await session.tools.refresh(open_turn.response.calls)
         in_hand = build_turn(session, open_turn)
         facts = in_hand.facts
         if open_turn.need is not None and open_turn.need.need.who == "person":
@@ -146,7 +146,7 @@ async def request_response(session: Session, request: ModelRequest) -> ModelResp
 async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | RunResult | None:
     """Judge the response and return the judged turn; a Need is answered first, and the response judged again then."""
     try:
-        await session.refresh_survey(open_turn.response.calls)
+        await session.tools.refresh(open_turn.response.calls)
     except RuntimeLost as lost:
         return await end_without_runtime(session, str(lost))
     in_hand = build_turn(session, open_turn)

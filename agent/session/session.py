@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Self, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -38,7 +38,7 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import CallFacts, ToolCall
+from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import ToolSpec, build_catalogue, hash_catalogue
 from foregate.schemas.turn import Refusal, Turn
 from foregate.telemetry.log.masking import Hidden, mask_draft
@@ -46,6 +46,8 @@ from foregate.telemetry.log.secret import Secret
 
 Clock = Callable[[], str]
 Listener = Callable[[Event], None]
+COUNTED = ("turns", "model_calls", "tool_calls", "tokens", "cost")
+"""What a task uses up, by the names of its limits."""
 
 
 def utc_now() -> str:
@@ -60,58 +62,33 @@ def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-class Subscription:
+class Subscription(ExitStack):
     """A listener that is told of events; as a context it ends with the context, else with the session."""
-
-    def __init__(self, listeners: list[Listener], listener: Listener) -> None:
-        self._listeners, self._listener = listeners, listener
-        self._ended = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.end()
 
     def end(self) -> None:
         """Tell the listener nothing more; doing it twice is harmless."""
-        if not self._ended:
-            self._ended = True
-            self._listeners.remove(self._listener)
+        self.close()
 
 
 class SessionLog:
     """The events of one session, under its lease. `state` is the fold over them and changes by nothing else.
 
-    `policy_hash` goes into every event; `hidden` is masked before anything is written.
+    `policy_hash` goes into every event; `hidden` is masked before anything is written. `began_after` is the last event
+    of earlier processes, 0 in a new session.
     """
 
     def __init__(
-        self,
-        store: Log,
-        lease: Lease,
-        state: SessionState,
-        *,
-        policy_hash: str,
-        hidden: Hidden,
-        clock: Clock,
-        listeners: Sequence[Listener] = (),
+        self, store: Log, lease: Lease, state: SessionState, policy_hash: str, hidden: Hidden, clock: Clock
     ) -> None:
-        self.store, self.lease, self.state, self.clock = store, lease, state, clock
-        self._policy_hash, self._hidden = policy_hash, hidden
-        self.listeners = list(listeners)
+        self.store, self.lease, self.state = store, lease, state
+        self._policy_hash, self._hidden, self._clock = policy_hash, hidden, clock
+        self.listeners: list[Listener] = []
         self.began_after = state.seq
-        """The last event of earlier processes, 0 in a new session."""
-
-    @property
-    def session(self) -> str:
-        """The name of the session."""
-        return self.lease.session
 
     async def record(self, *drafts: Draft) -> Sequence[Event]:
         """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""
         kept = [mask_draft(draft, self._hidden) for draft in drafts]
-        events = await self.store.append(self.lease, kept, policy=self._policy_hash, time=self.clock())
+        events = await self.store.append(self.lease, kept, policy=self._policy_hash, time=self._clock())
         for event in events:
             self.state.apply(event)
             for listener in tuple(self.listeners):  # one may end its own subscription
@@ -124,19 +101,7 @@ class SessionLog:
 
     async def read(self, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
         """Return the session's events with a number above `after`, in order; `limit` 0 is all."""
-        return await self.store.read(self.session, after=after, limit=limit)
-
-    def subscribe(self, listener: Listener) -> Subscription:
-        """Tell `listener` of every event recorded from now on, until the subscription ends."""
-        self.listeners.append(listener)
-        return Subscription(self.listeners, listener)
-
-    async def close(self, *, end: bool = True) -> None:
-        """Give the session back; with `end` its log is complete, and says so."""
-        if end and not self.state.ended:
-            await self.record(Draft(SessionEnded(events=self.state.seq + 1), "foregate"))
-        await self.settle()
-        await self.store.release(self.lease)
+        return await self.store.read(self.lease.session, after=after, limit=limit)
 
 
 Delegate = Callable[["Session", str, str], Awaitable[RunResult]]
@@ -194,9 +159,9 @@ class Session:
         self.state = SessionState() if state is None else state
         self.secrets = secrets
         self.hidden: Hidden = (*secrets, *policy.sensitive.patterns)
-        self.log = SessionLog(
-            log, lease, self.state, policy_hash=policy.hash, hidden=self.hidden, clock=clock, listeners=listeners
-        )
+        self.log = SessionLog(log, lease, self.state, policy.hash, self.hidden, clock)
+        self.log.listeners += listeners
+        self.record = self.log.record
         self.blobs, self.model, self.policy, self.workspace, self.depth = blobs, model, policy, workspace, depth
         self.layers: Mapping[str, Json] = {"given": True} if layers is None else layers
         self.delegate, self.prefetch, self.on_text = delegate, prefetch, on_text
@@ -209,10 +174,11 @@ class Session:
         self._use_catalogue(self._build_catalogue())
         self.plan_driver = plan_driver(self) if plan_driver is not None else None
 
-    async def start(
-        self, *, dialect: str = "", runtime: str = "", agent: str = "", parent: str = "", parent_event: int = 0
-    ) -> None:
-        """Write the first event: everything needed to judge this session again elsewhere. See SessionStarted."""
+    async def start(self, **known: Any) -> None:
+        """Write the first event: everything needed to judge this session again elsewhere.
+
+        `known` are further fields of SessionStarted: its dialect, runtime, agent and parent.
+        """
         tools = self.catalogue_event
         body = SessionStarted(
             workspace=str(self.workspace.root),
@@ -224,11 +190,7 @@ class Session:
             policy=self.policy.model_dump(mode="json"),
             layers=dict(self.layers),
             depth=self.depth,
-            dialect=dialect,
-            runtime=runtime,
-            agent=agent,
-            parent=parent,
-            parent_event=parent_event,
+            **known,
         )
         await self.record(Draft(body, "foregate"))
 
@@ -257,13 +219,12 @@ class Session:
             self._use_catalogue(catalogue)
             await self.record(Draft(self.catalogue_event, "foregate"))
 
-    async def record(self, *drafts: Draft) -> Sequence[Event]:
-        """Record events; see SessionLog."""
-        return await self.log.record(*drafts)
-
     def subscribe(self, listener: Listener) -> Subscription:
-        """Tell `listener` of every event recorded from now on; see SessionLog."""
-        return self.log.subscribe(listener)
+        """Tell `listener` of every event recorded from now on, until the subscription ends."""
+        self.log.listeners.append(listener)
+        subscription = Subscription()
+        subscription.callback(self.log.listeners.remove, listener)
+        return subscription
 
     def measure(self) -> Measure:
         """Return how the tokens of this session's model are counted."""
@@ -287,16 +248,9 @@ class Session:
 
         `plan` and `refusals` are what a task begins with; see TaskStarted.
         """
-        drafts = []
-        if self.state.task is None:
-            begun = TaskStarted(task=self.state.tasks + 1, depth=self.depth, plan=plan, refusals=refusals)
-            drafts.append(Draft(begun, "foregate"))
-        drafts.append(Draft(UserMessage(text=strict_json.scrub(text)), actor))
-        await self.record(*drafts)
-
-    async def refresh_survey(self, calls: Sequence[ToolCall]) -> None:
-        """Have a runtime survey calls that are to be judged; raise RuntimeLost where it is gone."""
-        await self.tools.refresh(calls)
+        begun = TaskStarted(task=self.state.tasks + 1, depth=self.depth, plan=plan, refusals=refusals)
+        drafts = [Draft(begun, "foregate")] if self.state.task is None else []
+        await self.record(*drafts, Draft(UserMessage(text=strict_json.scrub(text)), actor))
 
     async def end_task(
         self, status: Status, text: str = "", *, remark: str = "", blocker: str = "", need: str = ""
@@ -309,19 +263,9 @@ class Session:
             step = need or "say how to go on, or ask for something smaller"
             report = Report(tuple(task.done), blocker or status, step, "send another message to go on")
         text = f"{text}\n\n{remark}" if remark else text
-        counters = task.counters
-        body = TaskEnded(
-            status=status,
-            text=text,
-            duration=task.count_active_seconds(self.clock()),
-            turns=counters.turns,
-            model_calls=counters.model_calls,
-            tool_calls=counters.tool_calls,
-            tokens=counters.tokens,
-            cost=counters.cost,
-            note=blocker,
-            report=report,
-        )
+        used = {name: task.used[name] for name in COUNTED}
+        duration = task.count_active_seconds(self.clock())
+        body = TaskEnded(status=status, text=text, duration=duration, note=blocker, report=report, **used)
         await self.record(Draft(body, "foregate"))
         with suppress(asyncio.CancelledError):  # the task has ended, so there is nothing left to cancel
             await self.log.settle()
@@ -337,4 +281,7 @@ class Session:
 
     async def close(self, *, end: bool = True) -> None:
         """Give the session back; with `end` its log is complete, and says so."""
-        await self.log.close(end=end)
+        if end and not self.state.ended:
+            await self.record(Draft(SessionEnded(events=self.state.seq + 1), "foregate"))
+        await self.log.settle()
+        await self.log.store.release(self.log.lease)

@@ -43,7 +43,7 @@ async def preview_open_tasks(session: Session, state: PlanState, uses: int = 0) 
     if session.state.task is None:
         await session.record_message(state.current_plan.query if state.planned else FROM_FILE)
     with suppress(RuntimeLost):
-        await session.refresh_survey([call for _, _, call in iter_open_calls(state, session.catalogue)])
+        await session.tools.refresh([call for _, _, call in iter_open_calls(state, session.catalogue)])
     return preview_plan(session, state, uses)
 
 

@@ -200,7 +200,7 @@ async def test_a_session_resumed_in_another_process_hears_what_came_of_its_call(
 async def test_a_lost_runtime_ends_the_whole_plan_and_is_named(serve: Started, agent: Any) -> None:
     runtime = serve()
     async with agent(runtime).session() as opened:
-        await opened.session.refresh_survey([])
+        await opened.session.tools.refresh([])
         wanted = plan(task(1, call("read_file", path="a.txt")), task(2, call("list_files", path="."), after=(1,)))
         runtime.end(9)
         report = await carried_out(opened.session, wanted)
