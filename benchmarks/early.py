@@ -24,8 +24,7 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import Follower, ModelResponse
 from foregate.schemas.tool_call import ToolResult
-from foregate.telemetry.log.memory_blobs import MemoryBlobs
-from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 
 SENT, READ = 0.04, 0.02
 """Seconds a call takes to be sent, and a read to be done."""

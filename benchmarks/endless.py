@@ -20,7 +20,7 @@ from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Log
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.log.memory_blobs import MemoryBlobs
+from foregate.telemetry.log.memory_log import MemoryBlobs
 
 SESSION = "bench"
 NAME = "notes.txt"

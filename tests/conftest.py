@@ -18,8 +18,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.protocols import Person
-from foregate.telemetry.log.memory_blobs import MemoryBlobs
-from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 
 settings.register_profile("foregate", deadline=None, max_examples=60)
 settings.load_profile("foregate")

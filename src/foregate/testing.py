@@ -18,8 +18,7 @@ from __future__ import annotations
 from foregate.agent.testing.model import ScriptedModel, ScriptError, answers, calls, says
 from foregate.agent.testing.person import ScriptedPerson
 from foregate.agent.workspace.in_memory import MemoryWorkspace
-from foregate.telemetry.log.memory_blobs import MemoryBlobs
-from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 
 __all__ = [
     "MemoryBlobs",

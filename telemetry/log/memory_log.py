@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.event import GENESIS, Draft, Event
 from foregate.schemas.event_body import Kind
@@ -85,3 +86,23 @@ class MemoryLog:
             return self._lines[session]
         except KeyError:
             raise LogError(f"there is no session `{session}`") from None
+
+
+class MemoryBlobs:
+    """Bytes by their SHA-256; gone when the process ends."""
+
+    def __init__(self) -> None:
+        self._bytes: dict[str, bytes] = {}
+
+    def put(self, data: bytes) -> str:
+        """Keep `data` and return its SHA-256."""
+        name = strict_json.sha256(data)
+        self._bytes[name] = data
+        return name
+
+    def get(self, hash: str) -> bytes:  # noqa: A002
+        """Return the bytes; raise LogError when there are none of that name."""
+        try:
+            return self._bytes[hash]
+        except KeyError:
+            raise LogError(f"no stored bytes are named `{hash}`") from None

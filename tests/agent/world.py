@@ -24,8 +24,7 @@ from foregate.schemas.protocols import Model, Person
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_call import Change, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
-from foregate.telemetry.log.memory_blobs import MemoryBlobs
-from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 from tests.events import B, bodies
 
 SENDER = Capabilities(external_side_effect=True, needs_approval=False)

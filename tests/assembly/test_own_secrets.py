@@ -26,8 +26,7 @@ from foregate.schemas.event import ModelResponded
 from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.message import ModelRequest
 from foregate.telemetry.export.export import Export, ExportOptions, Family
-from foregate.telemetry.log.memory_blobs import MemoryBlobs
-from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.policies import policy_with
 

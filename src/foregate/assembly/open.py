@@ -66,7 +66,7 @@ async def open_session(setting: SessionOptions) -> OpenSession:
     Raises UsageError, WorkspaceError, PolicyError, LogError or SessionHeld, each one sentence.
     """
     from foregate.agent.models.openai.model import OpenAIModel
-    from foregate.telemetry.log.memory_blobs import MemoryBlobs
+    from foregate.telemetry.log.memory_log import MemoryBlobs
 
     async with AsyncExitStack() as resources:
         model, notes = choose_model(setting.model, setting.environ)

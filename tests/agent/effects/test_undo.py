@@ -23,8 +23,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas import strict_json
 from foregate.schemas.event_body import Checkpoint, EffectUndone, ToolFinished
 from foregate.schemas.tool_spec import Resource, ResourceKind
-from foregate.telemetry.log.memory_blobs import MemoryBlobs
-from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 from tests.events import bodies
 from tests.full_disk import no_room_for
 from tests.policies import EVERYTHING_OFF, policy_with

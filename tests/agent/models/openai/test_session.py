@@ -14,8 +14,7 @@ from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.telemetry.log.memory_blobs import MemoryBlobs
-from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 from tests.agent.models.openai.scripted_server import ScriptedServer, Stream, delta, piece
 from tests.agent.models.openai.test_model import model_at
 

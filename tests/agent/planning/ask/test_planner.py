@@ -20,8 +20,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.event import Event, NeedAnswered, NeedRaised
 from foregate.schemas.event_body import TaskPaused
 from foregate.schemas.task_plan import PlanDefect
-from foregate.telemetry.log.memory_blobs import MemoryBlobs
-from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 from tests.agent.models.openai.scripted_server import Reply, ScriptedServer, failure, message
 from tests.agent.models.openai.test_model import model_at
 from tests.events import bodies
