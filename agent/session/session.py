@@ -41,8 +41,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import ToolSpec, build_catalogue, hash_catalogue
 from foregate.schemas.turn import Refusal, Turn
-from foregate.telemetry.log.masking import Hidden, mask_draft
-from foregate.telemetry.log.secret import Secret
+from foregate.telemetry.log.masking import Hidden, Secret, mask_draft
 
 Clock = Callable[[], str]
 Listener = Callable[[Event], None]

@@ -35,7 +35,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from foregate.schemas.event import Event
 from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import get_diagnostics
-from foregate.telemetry.log.secret import Secret
+from foregate.telemetry.log.masking import Secret
 from foregate.telemetry.otel import names
 from foregate.telemetry.otel.environment import TelemetryOptions
 from foregate.telemetry.otel.ids import ChosenIds

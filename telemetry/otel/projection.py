@@ -47,7 +47,7 @@ from foregate.schemas.strict_json import Json, as_texts, get_object
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.version import __version__
 from foregate.telemetry.audit.decisions import read_decisions
-from foregate.telemetry.log.secret import Secret
+from foregate.telemetry.log.masking import Secret
 from foregate.telemetry.otel import content, names, rows
 from foregate.telemetry.otel.ids import ChosenIds, derive_id
 from foregate.telemetry.otel.instruments import NANOSECONDS, Instruments

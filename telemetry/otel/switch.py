@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from foregate.telemetry.log.secret import Secret
+from foregate.telemetry.log.masking import Secret
 from foregate.telemetry.otel.environment import read_environment
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from foregate.assembly.remote import TOKEN, read_token
 from foregate.schemas.errors import UsageError
-from foregate.telemetry.log.secret import SHORTEST, Secret
+from foregate.telemetry.log.masking import SHORTEST, Secret
 
 if TYPE_CHECKING:
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.telemetry.log.masking import mask_value
-from foregate.telemetry.log.secret import Secret
+from foregate.telemetry.log.masking import Secret, mask_value
 
 VALUE = 'tr0ub4dor&3/"hü"+\\x'
 SECRET = Secret("DB_PASSWORD", VALUE)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from foregate.telemetry.log.secret import Secret
+from foregate.telemetry.log.masking import Secret
 from foregate.telemetry.otel import exporting
 from foregate.telemetry.otel.environment import TelemetryOptions
 from foregate.telemetry.otel.exporting import Telemetry, build_telemetry

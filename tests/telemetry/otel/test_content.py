@@ -10,7 +10,7 @@ from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls
 from foregate.schemas.model_response import ModelResponse
-from foregate.telemetry.log.secret import Secret
+from foregate.telemetry.log.masking import Secret
 from foregate.telemetry.otel import names
 from foregate.telemetry.otel.content import SHOWN, format_arguments, mask_and_cut
 from tests.agent.world import World
