@@ -7,8 +7,8 @@ import os
 import pytest
 from msgspec.structs import replace
 
-from foregate.telemetry.log import holder
-from foregate.telemetry.log.holder import get_own_holder
+from foregate.telemetry.log import sqlite_log
+from foregate.telemetry.log.sqlite_log import get_own_holder
 
 
 def test_the_running_process_is_alive() -> None:
@@ -38,5 +38,5 @@ def test_a_number_no_process_has_is_dead() -> None:
 def test_without_proc_a_process_is_alive_when_it_answers(
     pid: int, alive: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
-    monkeypatch.setattr(holder, "_PROC", tmp_path)
+    monkeypatch.setattr(sqlite_log, "_PROC", tmp_path)
     assert replace(get_own_holder(), pid=pid, started="").is_alive is alive
