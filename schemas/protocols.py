@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct, field
 
 from foregate.schemas.codes import GateName
 from foregate.schemas.event import Draft, Event
+from foregate.schemas.event_body import Kind
 from foregate.schemas.judgement import Decision, Grant, Mode, Need, Opinion, Ruling
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
@@ -202,3 +203,19 @@ class ToolSource(Protocol):
 
     def for_session(self, session: str) -> ToolSource:
         """Return the source as it serves the session of this name; most serve all alike."""
+
+
+class Readable(Protocol):
+    """A log as audit reads it, in the calling thread and without a lease. All raise LogError for an unknown session."""
+
+    def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
+        """Yield (number, canonical text, hash) of each durable event as stored."""
+
+    def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
+        """Yield durable events after a number, up to another unless that is 0, of some kinds or of all, in order.
+
+        Unverified.
+        """
+
+    def head_anchor(self, session: str) -> tuple[int, str]:
+        """Return number and hash of the last event as the log noted it apart from the events."""

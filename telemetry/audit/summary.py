@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from foregate.schemas.event import Body, Event, NeedAnswered
 from foregate.schemas.event_body import Kind, SessionStarted, TaskEnded, TaskPaused, TaskStarted, UserMessage
+from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.audit.readable import Readable
 
 KINDS: tuple[Kind, ...] = (
     "session_started",

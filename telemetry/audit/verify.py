@@ -9,8 +9,8 @@ from msgspec import Struct
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.event_body import SessionEnded
+from foregate.schemas.protocols import Readable
 from foregate.telemetry.audit.invariants import InvariantChecker
-from foregate.telemetry.audit.readable import Readable
 from foregate.telemetry.log import chain
 
 _NAMED = 100

@@ -11,9 +11,8 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError, ModelError, TamperedLog
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import PolicyChanged, SessionStarted
-from foregate.schemas.protocols import Blobs
+from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.strict_json import Json, as_texts, get_list, get_object
-from foregate.telemetry.audit.readable import Readable
 from foregate.telemetry.export import atif, fine_tuning, sao
 from foregate.telemetry.export.bare import TextRemover
 from foregate.telemetry.export.fold import fold_trajectory

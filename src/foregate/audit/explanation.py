@@ -19,13 +19,12 @@ from foregate.policy.source.values import list_values
 from foregate.schemas.errors import InvalidJson, LogError, UsageError
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.judgement import Decision, Judgement, Number, Remedy, Standing
-from foregate.schemas.protocols import Log
+from foregate.schemas.protocols import Log, Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.call_history import KINDS, CallHistoryEntry, read_call_history
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
-from foregate.telemetry.audit.readable import Readable
 from foregate.telemetry.audit.rebuild_turn import (
     JUDGING,
     LAYING,

@@ -25,9 +25,9 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Body, TurnJudged
 from foregate.schemas.event_body import CatalogChanged, PolicyChanged, SessionStarted
+from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.readable import Readable
 from foregate.telemetry.audit.rebuild_turn import JUDGING, LAYING, EventWindow, InForce, RecordedTurn, read_judged_turns
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
