@@ -10,8 +10,7 @@ from foregate.schemas.event import NeedRaised, TurnJudged
 from foregate.schemas.event_body import CallAnswered, ToolFinished
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.decisions import read_decisions
-from foregate.telemetry.audit.replay_notes import build_notes
+from foregate.telemetry.audit.decisions import build_notes, read_decisions
 from tests.agent.corpus import BOB, EDIT, PLAN, READ, REQUEST, SEND, STORIES, TALK, YES, events_of
 from tests.agent.world import World, plan_json
 from tests.policies import policy_with

@@ -7,8 +7,13 @@ from msgspec.structs import replace
 
 from foregate.schemas.codes import CODES
 from foregate.schemas.judgement import CallRuling, Decision, Standing
-from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
-from foregate.telemetry.audit.replay_notes import ReplayNote, build_notes, build_session_notes
+from foregate.telemetry.audit.decisions import (
+    DecisionPoint,
+    ReplayNote,
+    build_notes,
+    build_session_notes,
+    read_decisions,
+)
 from tests.telemetry.audit.test_decisions import judged
 from tests.telemetry.made import ended, sealed
 

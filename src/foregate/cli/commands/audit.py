@@ -61,8 +61,7 @@ def show(
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.timeline import ASIDE, format_aside, format_decision
     from foregate.schemas import strict_json
-    from foregate.telemetry.audit.decisions import filter_decisions, read_decisions
-    from foregate.telemetry.audit.replay_notes import build_session_notes
+    from foregate.telemetry.audit.decisions import build_session_notes, filter_decisions, read_decisions
 
     console = Console(highlight=False, emoji=False, markup=False)
     with open_home_log() as log:

@@ -142,7 +142,7 @@ def print_timeline(screen: Screen, events: Sequence[Event]) -> None:
 
 def print_notes(screen: Screen, events: Sequence[Event]) -> None:
     """Print the replay notes."""
-    from foregate.telemetry.audit.replay_notes import build_session_notes
+    from foregate.telemetry.audit.decisions import build_session_notes
 
     print_heading(screen, "replay notes")
     for note in build_session_notes(events):
