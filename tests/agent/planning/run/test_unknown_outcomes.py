@@ -23,7 +23,7 @@ from foregate.evidence.state.session import SessionState
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event_body import OutcomeResolved, ToolStarted
-from foregate.telemetry.audit.invariants import InvariantChecker
+from foregate.telemetry.audit.verify import InvariantChecker
 from tests.agent.planning.confirm.test_control import gone_on
 from tests.agent.planning.deadly import Deadly, Died
 from tests.agent.planning.plans import call, confirmed, edit, plan, statuses, task
