@@ -38,9 +38,9 @@ from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Secret
 from foregate.telemetry.otel import names
 from foregate.telemetry.otel.environment import TelemetryOptions
-from foregate.telemetry.otel.ids import ChosenIds
 from foregate.telemetry.otel.instruments import Instruments
 from foregate.telemetry.otel.projection import AGENT, Projection
+from foregate.telemetry.otel.views import ChosenIds
 
 # Without a handler Python would print the exporters' warnings; an application that has one still gets them.
 logging.getLogger("opentelemetry").addHandler(logging.NullHandler())

@@ -49,10 +49,9 @@ from foregate.schemas.version import __version__
 from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.log.masking import Secret
 from foregate.telemetry.otel import content, names, rows
-from foregate.telemetry.otel.ids import ChosenIds, derive_id
 from foregate.telemetry.otel.instruments import NANOSECONDS, Instruments
 from foregate.telemetry.otel.rows import Attributes
-from foregate.telemetry.otel.views import SessionView, TaskView, read_time
+from foregate.telemetry.otel.views import ChosenIds, SessionView, TaskView, derive_id, read_time
 
 AGENT: Final = "foregate"
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
