@@ -48,7 +48,7 @@ from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.version import __version__
 from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.log.masking import Secret
-from foregate.telemetry.otel import content, names, rows
+from foregate.telemetry.otel import names, rows
 from foregate.telemetry.otel.instruments import NANOSECONDS, Instruments
 from foregate.telemetry.otel.rows import Attributes
 from foregate.telemetry.otel.views import ChosenIds, SessionView, TaskView, derive_id, read_time
@@ -75,7 +75,7 @@ class Projection:
         secrets: tuple[Secret, ...] = (),
     ) -> None:
         self._tracer, self._ids, self._instruments = tracer, ids, instruments
-        self._provider, self._content, self._secrets = provider, content, secrets
+        self._provider, self._content, self._secrets = provider, rows, secrets
         self._sessions: dict[str, SessionView] = {}
 
     def recall(self, events: Iterable[Event], now: int) -> None:
@@ -143,8 +143,8 @@ class Projection:
             case UserMessage(text=text):
                 stretch = self._open_stretch(view, task, event, now)
                 if self._content:
-                    task.messages.append(content.format_words("user", text, view.patterns))
-                    stretch.set_attribute(names.INPUT_MESSAGES, content.encode_messages(task.messages[-1:]))
+                    task.messages.append(rows.format_words("user", text, view.patterns))
+                    stretch.set_attribute(names.INPUT_MESSAGES, rows.encode_messages(task.messages[-1:]))
             case ModelResponded() as body:
                 self._apply_response(view, task, event, body, now)
             case NeedRaised():
@@ -160,7 +160,7 @@ class Projection:
             case ToolFinished() | OutcomeUnknown() as body:
                 self._finish_tool(view, task, event, body, now)
             case CallAnswered(call=call, message=message) if self._content:
-                task.messages.append(content.format_tool_response(call, message, view.patterns))
+                task.messages.append(rows.format_tool_response(call, message, view.patterns))
             case TaskPaused() as body:
                 self._pause_task(view, task, body, now)
             case TaskEnded() as body:
@@ -210,14 +210,14 @@ class Projection:
             # Calls of a plan, or a further stage: nobody was asked for them.
             task.responded = task.judging = now
             if self._content:
-                task.arguments.update(content.index_arguments(body.calls))
+                task.arguments.update(rows.index_arguments(body.calls))
             return
         about = rows.build_response_attributes(body)
         if self._content:
-            about[names.INPUT_MESSAGES] = content.encode_messages(task.messages)
-            about[names.OUTPUT_MESSAGES] = content.encode_messages([content.format_response(body, view.patterns)])
+            about[names.INPUT_MESSAGES] = rows.encode_messages(task.messages)
+            about[names.OUTPUT_MESSAGES] = rows.encode_messages([rows.format_response(body, view.patterns)])
             task.messages.clear()
-            task.arguments = content.index_arguments(body.calls)
+            task.arguments = rows.index_arguments(body.calls)
         self._record_request(view, event, now, stretch, "chat", body.usage.usage, about)
         task.responded = task.judging = now if body.calls else None
         task.spent = 0
@@ -253,8 +253,8 @@ class Projection:
         else:
             told: Attributes = {} if answer.value is not None else {names.ERROR_TYPE: "unusable_answer"}
             if self._content and answer.value is not None:
-                text = content.mask_and_cut(answer.value, view.patterns)
-                told[names.OUTPUT_MESSAGES] = content.encode_messages([content.format_words("assistant", text, ())])
+                text = rows.mask_and_cut(answer.value, view.patterns)
+                told[names.OUTPUT_MESSAGES] = rows.encode_messages([rows.format_words("assistant", text, ())])
             purpose = "plan" if answer.who == "planner" else "critique"
             self._record_request(view, event, now, prelude, purpose, body.usage or Usage(), told)
         task.judging = now if task.responded is not None else None
@@ -272,14 +272,14 @@ class Projection:
         else:
             span = self._start_span(names.PRELUDE, view, event, view.last, self._open_stretch(view, task, event, now))
             if self._content:
-                task.arguments.update(content.index_arguments(turn.proposed or ()))
+                task.arguments.update(rows.index_arguments(turn.proposed or ()))
         about: Attributes = {names.TURN: turn.turn, names.ACTOR: turn.actor, names.EVENT: event.seq}
         span.set_attributes({**about, names.POLICY: event.policy, names.RULING: rows.find_strictest(standings)})
         for point in read_decisions([event]):
             told = rows.build_decision_attributes(point, event.policy, view.tools)
             if self._content:
                 said = {names.SUMMARY: point.summary, names.TARGET: point.target}
-                told.update({name: content.mask_and_cut(text, view.patterns) for name, text in said.items() if text})
+                told.update({name: rows.mask_and_cut(text, view.patterns) for name, text in said.items() if text})
             span.add_event(names.DECISION, told, now)
             self._instruments.count_verdict(rows.build_verdict_attributes(point))
         span.end(now)
@@ -306,8 +306,8 @@ class Projection:
             about[names.JUDGED] = body.permit.judged
             about[names.EFFECT], about[names.SIDE_EFFECT] = body.effect.value, body.side_effect
         if self._content:
-            about[names.TARGET] = content.mask_and_cut(body.target, view.patterns)
-            about[names.TOOL_ARGUMENTS] = content.format_arguments(task.arguments.get(body.call, ""), view.patterns)
+            about[names.TARGET] = rows.mask_and_cut(body.target, view.patterns)
+            about[names.TOOL_ARGUMENTS] = rows.format_arguments(task.arguments.get(body.call, ""), view.patterns)
         name, stretch = f"{names.EXECUTE_TOOL} {tool}", self._open_stretch(view, task, event, now)
         return self._start_span(name, view, event, now, stretch, about)
 
@@ -326,9 +326,9 @@ class Projection:
         if failure:
             span.set_attribute(names.ERROR_TYPE, failure)
         if self._content:
-            span.set_attribute(names.TOOL_RESULT, content.mask_and_cut(text, view.patterns))
+            span.set_attribute(names.TOOL_RESULT, rows.mask_and_cut(text, view.patterns))
             if not early:
-                task.messages.append(content.format_tool_response(body.call, text, view.patterns))
+                task.messages.append(rows.format_tool_response(body.call, text, view.patterns))
         self._end_span(span, now, failure)
         if isinstance(body, ToolFinished):
             about = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: rows.limit_to(body.tool, view.tools)}
@@ -338,8 +338,8 @@ class Projection:
         self._open_stretch(view, task, event, now)
         told = rows.build_task_end_attributes(body, task.holds)
         if self._content:
-            answer = content.format_words("assistant", body.text, view.patterns)
-            told[names.OUTPUT_MESSAGES] = content.encode_messages([answer])
+            answer = rows.format_words("assistant", body.text, view.patterns)
+            told[names.OUTPUT_MESSAGES] = rows.encode_messages([answer])
         failure = body.status if body.status == "failed" else ""
         if failure:
             told[names.ERROR_TYPE] = failure
@@ -350,8 +350,8 @@ class Projection:
     def _pause_task(self, view: SessionView, task: TaskView, body: TaskPaused, now: int) -> None:
         told: Attributes = {names.STATUS: rows.limit_to(body.reason, rows.PAUSES)}
         if self._content and body.question is not None:
-            question = content.format_words("assistant", body.question, view.patterns)
-            told[names.OUTPUT_MESSAGES] = content.encode_messages([question])
+            question = rows.format_words("assistant", body.question, view.patterns)
+            told[names.OUTPUT_MESSAGES] = rows.encode_messages([question])
         self._end_stretch(task, told, now)
 
     def _end_stretch(self, task: TaskView, told: Attributes, now: int, failure: str = "") -> None:

@@ -12,7 +12,7 @@ from foregate.agent.testing.model import calls
 from foregate.schemas.model_response import ModelResponse
 from foregate.telemetry.log.masking import Secret
 from foregate.telemetry.otel import names
-from foregate.telemetry.otel.content import SHOWN, format_arguments, mask_and_cut
+from foregate.telemetry.otel.rows import SHOWN, format_arguments, mask_and_cut
 from tests.agent.world import World
 from tests.telemetry.otel.conftest import Receive, to
 from tests.telemetry.otel.receiver import Receiver
