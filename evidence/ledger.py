@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import re
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 
-from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, EvidenceSeen
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import Atom, Change, EvidenceKind, EvidenceRecord, EvidenceSeen, Origin
 from foregate.schemas.tool_spec import Resource, ResourceKind
 
 REMEMBERED = 256
@@ -89,3 +95,249 @@ class Ledger:
             for inner in [known for known in self._seen if resource.id == "." or known.id.startswith(beneath)]:
                 if inner.kind in (ResourceKind.FILE, ResourceKind.DIRECTORY):
                     del self._seen[inner]
+
+
+WINDOW = 64 * 1024
+"""Characters at each end of a text that are cut into atoms."""
+BOUND = 50_000
+"""Atoms a session remembers."""
+SIZE = 4 * 1024 * 1024
+"""Characters of all atoms together a session remembers."""
+LONGEST = 160
+"""Characters of an atom; a longer word keeps its beginning and a digest of itself."""
+SHORT = 512
+"""Characters of an argument that may be a name; longer ones are content, looked through for outside names only."""
+
+_WORD = re.compile(r"[^\s\"'`<>()\[\]{},;|\x00-\x1f]{2,}")
+_NAMING = re.compile(r"[./@:_\\-]|\d{4}|[a-z][A-Z]")
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]+)", re.IGNORECASE)
+_PART = re.compile(r"[:=]")
+_TRUST = {origin: rank for rank, origin in enumerate(Origin)}
+_WORST_FIRST = tuple(reversed(Origin))
+_SHOWN_FIRST = {Origin.EXTERNAL: 0, Origin.NOBODY: 1, Origin.WORKSPACE: 2, Origin.USER: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """The most trusted origin of an atom and the event that brought it."""
+
+    origin: Origin
+    seq: int
+
+
+class AtomTable:
+    """A side table rebuilt from events; O(new text) on arrival, O(arguments) per turn, bounded in memory.
+
+    Beyond its bounds the least trusted and oldest atoms go first; but each origin keeps an eighth, so that neither a
+    flood from outside drives out what the user said, nor a large repository what came from outside.
+    """
+
+    def __init__(self, bound: int = BOUND, size: int = SIZE) -> None:
+        self._bound, self._size = bound, size
+        self._heard: dict[Origin, OrderedDict[str, int]] = {origin: OrderedDict() for origin in Origin}
+        self._characters = dict.fromkeys(Origin, 0)
+        self._told: set[str] = set()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._heard.values()))
+
+    def add_text(self, text: str, origin: Origin, seq: int, *, content: bool = False, whole: bool = False) -> None:
+        """Take in a text; an atom keeps its most trusted origin and the event that first brought it in that trust.
+
+        `content` says that the text is what stands in a file: what only such texts name is `told`. `whole` makes a
+        short text known as one name, too, whatever words it has.
+        """
+        name = [shorten_word(fold_word(text.strip()))] if whole and text.strip() and len(text) <= SHORT else []
+        for atom in chain(find_known_words(text, every_word=origin is Origin.USER), name):
+            known = self._find_origin(atom)
+            if not content:
+                self._told.discard(atom)
+            elif known is None:
+                self._told.add(atom)
+            if known is not None and _TRUST[known] <= _TRUST[origin]:
+                continue
+            if known is not None:
+                del self._heard[known][atom]
+                self._characters[known] -= len(atom)
+            self._heard[origin][atom] = seq
+            self._characters[origin] += len(atom)
+            while len(self) > self._bound or sum(self._characters.values()) > self._size:
+                self._forget_oldest()
+
+    def find_atom(self, name: str) -> Atom:
+        """Return who said a name; `nobody` when no text of the session holds it.
+
+        A path nobody said as a whole counts as said when its folder and its last part were, a URL when its host was:
+        by the less trusted of the two.
+        """
+        word = fold_word(name)
+        heard = self._find_whole(word) or self._find_by_halves(word)
+        if heard is None:
+            return Atom(shorten_word(name), Origin.NOBODY)
+        return Atom(shorten_word(name), heard.origin, heard.seq, shorten_word(word) in self._told)
+
+    def find_argument_atoms(
+        self, arguments: Mapping[str, Json], names: Iterable[str] = (), *, limit: int = 32, size: int = 3000
+    ) -> tuple[Atom, ...]:
+        """Return the names in a call's arguments with who said each first: the outside ones first, then nobody's.
+
+        `names` are looked up as well, such as the resources the call turned out to touch. At most `limit` atoms of
+        `size` characters together are returned; what is left out is what is trusted most.
+        """
+        found = {name: self.find_atom(name) for name in names if name}
+        outside = self._heard[Origin.EXTERNAL]
+        for text in find_strings(arguments):
+            brief = len(text) <= SHORT
+            for name in find_argument_names(text) if brief or outside else ():
+                if name not in found and (brief or name in outside):
+                    found[name] = self.find_atom(name)
+        kept: dict[str, Atom] = {}
+        for atom in sorted(found.values(), key=lambda atom: _SHOWN_FIRST[atom.origin]):
+            size -= len(atom.text) + 40
+            if len(kept) >= limit or size < 0:
+                break
+            kept.setdefault(atom.text, atom)
+        return tuple(kept.values())
+
+    def _find_by_halves(self, name: str) -> Mention | None:
+        first, second = halve_name(name)
+        both = [heard for part in (first, second) if part and (heard := self._find_whole(part)) is not None]
+        if not both or len(both) < bool(first) + bool(second):
+            return None
+        return max(both, key=lambda heard: (_TRUST[heard.origin], heard.seq))
+
+    def _find_whole(self, atom: str) -> Mention | None:
+        atom = shorten_word(atom)
+        origin = self._find_origin(atom)
+        return Mention(origin, self._heard[origin][atom]) if origin is not None else None
+
+    def _find_origin(self, atom: str) -> Origin | None:
+        for origin, atoms in self._heard.items():
+            if atom in atoms:
+                return origin
+        return None
+
+    def _forget_oldest(self) -> None:
+        """Forget one atom: the oldest of the least trusted origin that holds more than its share."""
+        for origin in _WORST_FIRST:
+            atoms = self._heard[origin]
+            if len(atoms) > self._bound // 8 or self._characters[origin] > self._size // 8:
+                oldest, _ = atoms.popitem(last=False)
+                self._told.discard(oldest)
+                self._characters[origin] -= len(oldest)
+                return
+
+
+def keep_ends(text: str) -> str:
+    """Return the part of an incoming text that is looked at: its two ends."""
+    return text if len(text) <= 2 * WINDOW else f"{text[:WINDOW]} {text[-WINDOW:]}"
+
+
+def find_known_words(text: str, *, every_word: bool) -> Iterator[str]:
+    """Yield what a text makes known: its naming words, their parts, and words that have a line of their own.
+
+    `every_word` takes all words, as when a person says `the build folder`.
+    """
+    text = keep_ends(text)
+    for match in _WORD.finditer(text):
+        raw = match.group()
+        if names := names_in_word(raw):
+            yield from names
+        elif (every_word or has_own_line(text, match.start(), match.end())) and len(word := fold_word(raw)) > 1:
+            yield shorten_word(word)
+
+
+def names_in_word(raw: str) -> tuple[str, ...]:
+    """Return what a word of a text names: itself and its parts, nothing for a word that is no name."""
+    return _read_names(raw) if len(raw) > LONGEST else _names_again(raw)
+
+
+def _read_names(raw: str) -> tuple[str, ...]:
+    word = fold_word(raw)
+    return (shorten_word(word), *find_inner_names(word)) if len(word) > 1 and _NAMING.search(raw) else ()
+
+
+_names_again = lru_cache(maxsize=1024)(_read_names)
+"""The same names stand in the calls, the results and the targets of one turn after the other."""
+
+
+def find_inner_names(word: str) -> Iterator[str]:
+    """Yield the names inside a word: the host of a URL, `path` of `path:12`, `value` of `key=value`, diff prefixes."""
+    url = match_url(word)
+    if url is not None:
+        yield shorten_word(url.group(2).rpartition("@")[2])
+        yield shorten_word(url.group(2).rpartition("@")[2].partition(":")[0])
+        return
+    pieces = _PART.split(word) if _PART.search(word) else [word]
+    for piece in pieces:
+        name = fold_word(piece)
+        if len(name) < 2:
+            continue
+        if name != word:
+            yield shorten_word(name)
+        if name[:2] in ("a/", "b/") and len(name) > 3:
+            yield shorten_word(name[2:])
+
+
+def has_own_line(text: str, start: int, end: int) -> bool:
+    """Whether a word has its line for itself, as in a listing."""
+    before = text[max(0, start - 1) : start]
+    return before in ("", "\n") and text[end : end + 1] in ("", "\n", "\r")
+
+
+def find_argument_names(text: str) -> Iterable[str]:
+    """Yield the names of an argument: its naming words with their parts, and the whole of it when it is one word."""
+    if len(text) <= SHORT:
+        return _find_short_names(text)
+    return chain.from_iterable(names_in_word(match.group()) for match in _WORD.finditer(text))
+
+
+@lru_cache(maxsize=256)
+def _find_short_names(text: str) -> tuple[str, ...]:
+    """Return the names of a short argument: a call names the path the last one named, and takes away what that put."""
+    whole = (shorten_word(fold_word(text.strip())),) if len(text.split(None, 1)) == 1 else ()
+    return (*whole, *chain.from_iterable(map(names_in_word, _WORD.findall(text))))
+
+
+def halve_name(name: str) -> tuple[str, str]:
+    """Return the ways to know a name by its parts: a URL by its host, a path by its folder and its last part."""
+    url = match_url(name)
+    if url is not None:
+        return url.group(2), ""
+    folder, _, last = name.strip("/").rpartition("/")
+    return (folder, last) if folder else ("", "")
+
+
+def fold_word(word: str) -> str:
+    """Return a word without a sentence's punctuation, `./` in front and `/` behind; hosts and mail in lower case."""
+    word = word.rstrip(".,:!?").removeprefix("./").rstrip("/")
+    url = match_url(word)
+    if url is not None:
+        return url.group().lower() + word[url.end() :]
+    return word.lower() if "@" in word and "/" not in word else word
+
+
+def match_url(word: str) -> re.Match[str] | None:
+    """Return the scheme and host a word begins with, None for a word that is no URL."""
+    return _URL.match(word) if "://" in word else None
+
+
+def shorten_word(word: str) -> str:
+    """Return a word, or for a long one its beginning and digest: different words stay different."""
+    if len(word) <= LONGEST:
+        return word
+    digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{word[: LONGEST - 33]}~{digest}"
+
+
+def find_strings(value: Json) -> Iterator[str]:
+    """Yield the strings of a value, keys left out."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, Mapping):
+            stack.extend(reversed(list(item.values())))
+        elif isinstance(item, list):
+            stack.extend(reversed(item))

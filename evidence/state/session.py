@@ -7,8 +7,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from foregate.evidence.atoms import AtomTable
-from foregate.evidence.ledger import Ledger
+from foregate.evidence.ledger import AtomTable, Ledger
 from foregate.evidence.state import criteria
 from foregate.evidence.state.conversation import Conversation
 from foregate.evidence.state.dataflow import CallResult, Dataflow

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.evidence.atoms import LONGEST, WINDOW, AtomTable, find_known_words, shorten_word
+from foregate.evidence.ledger import LONGEST, WINDOW, AtomTable, find_known_words, shorten_word
 from foregate.schemas.tool_call import Atom, Origin
 
 ORIGINS = st.sampled_from(list(Origin))
