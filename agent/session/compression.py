@@ -8,8 +8,14 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from foregate.evidence.state.conversation import Conversation, build_omission_notice, shorten_output
-from foregate.evidence.state.tokens import ESTIMATE, Measure, is_surely_within
+from foregate.evidence.state.conversation import (
+    ESTIMATE,
+    Conversation,
+    Measure,
+    build_omission_notice,
+    is_surely_within,
+    shorten_output,
+)
 from foregate.evidence.state.truncate import format_line
 from foregate.policy.policy import Context
 from foregate.schemas import strict_json

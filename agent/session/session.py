@@ -16,8 +16,8 @@ from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
 from foregate.agent.session.result import DELEGATE, PlanDriver, PrefetchedResult, RunResult
 from foregate.agent.survey.surveyor import Surveyor
 from foregate.agent.workspace.workspace import Workspace
+from foregate.evidence.state.conversation import Measure
 from foregate.evidence.state.session import SessionState
-from foregate.evidence.state.tokens import Measure
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foregate.evidence.state.tokens import ESTIMATE, Measure
+from foregate.evidence.state.conversation import ESTIMATE, Measure
 from foregate.schemas import strict_json
 
 if TYPE_CHECKING:

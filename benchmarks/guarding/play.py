@@ -12,7 +12,7 @@ from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.evidence.state.transcript import format_object
+from foregate.evidence.state.conversation import format_object
 from foregate.policy.source.load import load_policy_layers, resolve_policy_file
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.judgement import Standing

@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from foregate.evidence.ledger import AtomTable, Ledger
 from foregate.evidence.state import criteria
-from foregate.evidence.state.conversation import Conversation
+from foregate.evidence.state.conversation import Conversation, build_message
 from foregate.evidence.state.dataflow import CallResult, Dataflow
 from foregate.evidence.state.task import WHY, OpenNeed, OpenTurn, TaskState
-from foregate.evidence.state.transcript import build_message
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas.event import GENESIS, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from foregate.evidence.state.transcript import build_message
+from foregate.evidence.state.conversation import build_message
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, assert_never
 
-from foregate.evidence.state.transcript import CAME
+from foregate.evidence.state.conversation import CAME
 from foregate.schemas.event_body import (
     CatalogChanged,
     ContextCompressed,

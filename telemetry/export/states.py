@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
-from foregate.evidence.state.conversation import Conversation
-from foregate.evidence.state.transcript import build_message
+from foregate.evidence.state.conversation import Conversation, build_message
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import (
     CallAnswered,

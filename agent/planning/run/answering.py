@@ -18,8 +18,8 @@ from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.wire_answer import NAME, build_results_schema, parse_conclusion
 from foregate.agent.session.elide_results import format_result
 from foregate.agent.session.session import Session
+from foregate.evidence.state.conversation import estimate_tokens
 from foregate.evidence.state.plan import CallState, PlanState, StepState
-from foregate.evidence.state.tokens import estimate_tokens
 from foregate.evidence.state.truncate import truncate_text
 from foregate.schemas import strict_json
 from foregate.schemas.protocols import Model

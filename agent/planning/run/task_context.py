@@ -16,9 +16,14 @@ from foregate.agent.session.compression import plan_compression
 from foregate.agent.session.elide_results import build_result, format_errors, format_result
 from foregate.agent.session.session import Session
 from foregate.agent.session.tokenizer import get_measure
-from foregate.evidence.state.conversation import Conversation
+from foregate.evidence.state.conversation import (
+    CAME,
+    Conversation,
+    format_object,
+    format_refusal,
+    format_unknown_outcome,
+)
 from foregate.evidence.state.plan import CallState, Ended, PlanState, StepState
-from foregate.evidence.state.transcript import CAME, format_object, format_refusal, format_unknown_outcome
 from foregate.evidence.state.truncate import truncate_text
 from foregate.policy.policy import Context
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished

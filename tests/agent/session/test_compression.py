@@ -13,9 +13,15 @@ from foregate.agent.loop.runner import run
 from foregate.agent.session.compression import keep_ends_within, plan_compression
 from foregate.agent.testing.model import calls, says
 from foregate.cli.terminal.timeline import format_conversation
-from foregate.evidence.state.conversation import Conversation, shorten_output
+from foregate.evidence.state.conversation import (
+    ESTIMATE,
+    Conversation,
+    Measure,
+    estimate_tokens,
+    shorten_output,
+    weight,
+)
 from foregate.evidence.state.session import SessionState
-from foregate.evidence.state.tokens import ESTIMATE, Measure, estimate_tokens, weight
 from foregate.evidence.state.truncate import format_line
 from foregate.policy.policy import Context, Policy
 from foregate.policy.source.load import default_policy

@@ -18,8 +18,7 @@ from foregate.agent.loop.runner import run
 from foregate.agent.session.compression import plan_compression
 from foregate.agent.session.tokenizer import build_measure, find_vocabulary_folder, get_measure, has_vocabulary
 from foregate.agent.testing.model import ScriptedModel, calls, says
-from foregate.evidence.state.conversation import Conversation
-from foregate.evidence.state.tokens import ESTIMATE, estimate_tokens, is_surely_within
+from foregate.evidence.state.conversation import ESTIMATE, Conversation, estimate_tokens, is_surely_within
 from foregate.policy.policy import Context
 from foregate.schemas.event_body import ContextCompressed
 from foregate.schemas.message import Message

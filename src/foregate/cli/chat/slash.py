@@ -232,7 +232,7 @@ class SlashCommands:
 
     async def _resolve(self, rest: str) -> None:
         from foregate.agent.effects.reconcile import list_open_calls, resolve_outcomes
-        from foregate.evidence.state.transcript import CAME
+        from foregate.evidence.state.conversation import CAME
 
         ways: Mapping[str, KnownOutcome] = {"done": "done", "not-done": "not_done"}
         call, _, word = rest.rpartition(" ")

@@ -200,7 +200,7 @@ def resolve(
     from foregate.cli.plan.plan_finding import newest_plan
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.visible import make_visible
-    from foregate.evidence.state.transcript import CAME
+    from foregate.evidence.state.conversation import CAME
 
     if done and not_done:
         raise UsageError("--done and --not-done exclude each other; choose one")

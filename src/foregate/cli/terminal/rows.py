@@ -9,7 +9,7 @@ from rich.text import Text
 from foregate.cli.terminal.colours import BAD, CARE, GOOD
 from foregate.cli.terminal.layout import format_labelled
 from foregate.cli.terminal.visible import shorten_text
-from foregate.evidence.state.transcript import CAME
+from foregate.evidence.state.conversation import CAME
 from foregate.schemas.event import Actor, Event, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
