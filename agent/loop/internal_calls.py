@@ -13,7 +13,7 @@ from foregate.agent.session.result import DELEGATE, PrefetchedResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import build_own_turn, record_judgement
 from foregate.evidence.state.criteria import build_checks, build_observations
-from foregate.evidence.state.placeholders import find_steps
+from foregate.evidence.state.dataflow import find_steps
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.prelude import judge, judge_answer
 from foregate.schemas.errors import RuntimeLost

@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 from msgspec import Struct
 
 from foregate.agent.dialects.json.brackets import find_json_end
-from foregate.evidence.state.placeholders import find_steps
+from foregate.evidence.state.dataflow import find_steps
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.model_response import Block, BlockKind

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from foregate.evidence.state.placeholders import find_steps
+from foregate.evidence.state.dataflow import find_steps
 from foregate.schemas.model_response import Block, BlockKind
 from foregate.schemas.tool_call import ToolCall
 

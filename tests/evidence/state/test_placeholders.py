@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.evidence.state.placeholders import fill_placeholders, find_placeholder_texts, find_steps
+from foregate.evidence.state.dataflow import fill_placeholders, find_placeholder_texts, find_steps
 from foregate.schemas.errors import InvalidJson
 
 RESULTS = {1: "plain", 2: '{"items": [{"id": 7, "tags": ["x"]}], "ok": true}', 3: "$result_of_step_1"}
