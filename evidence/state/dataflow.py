@@ -10,14 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.evidence.ledger import find_strings
+from foregate.evidence.state.task import CallResult
 from foregate.schemas import strict_json
 from foregate.schemas.codes import NotRunCode
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import RecordedDataflow
-from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import EvidenceKind, Origin, ToolCall, record_calls
+from foregate.schemas.tool_call import Origin, ToolCall, record_calls
 
 _PATH = r"(?:\.[A-Za-z_][A-Za-z0-9_]*+|\[[0-9]{1,6}\])*+"
 _PLACE = re.compile(rf"\$result_of_step_([0-9]{{1,9}})(?![A-Za-z0-9_])({_PATH})(\[|\.[0-9])?")
@@ -164,28 +164,6 @@ def _format_value(value: Json) -> str:
 AFTER_FAILURE = "an earlier step of its sequence was not done; send it again if it is still wanted"
 TOO_MANY = "too many calls in one response; send this one again"
 DRY = "a dry run: the result it names was not made"
-
-
-class CallResult(Struct, frozen=True):
-    """What came of a call: whether it did what it should, what it said, and whose words that is.
-
-    `content` is None for one that did not run; in a dry run such a one is as good as done. `told` is set for what
-    stands in a file.
-    """
-
-    ok: bool
-    content: str | None = None
-    origin: Origin = Origin.WORKSPACE
-    told: bool = False
-    seq: int = 0
-
-    @classmethod
-    def of(cls, seq: int, answer: ToolFinished | CallAnswered | OutcomeUnknown) -> CallResult:
-        """Return the result that the event with the number `seq` says of a call it answers."""
-        if isinstance(answer, ToolFinished):
-            kinds = {record.kind for record in answer.evidence}
-            return cls(answer.ok, answer.content, answer.origin, kinds == {EvidenceKind.FILE_READ}, seq)
-        return cls(isinstance(answer, CallAnswered) and answer.code == "not_run_dry_run", seq=seq)
 
 
 class DataflowStage(Struct, frozen=True):

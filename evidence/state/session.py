@@ -8,10 +8,10 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from foregate.evidence.ledger import AtomTable, Ledger
-from foregate.evidence.state import criteria
 from foregate.evidence.state.conversation import Conversation, build_message
-from foregate.evidence.state.dataflow import CallResult, Dataflow
-from foregate.evidence.state.task import WHY, OpenNeed, OpenTurn, TaskState
+from foregate.evidence.state.criteria import check_criterion, criterion_key
+from foregate.evidence.state.dataflow import Dataflow
+from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenTurn, TaskState
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas.event import GENESIS, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
@@ -314,8 +314,8 @@ class SessionState:
         if body.changes or side_effect:
             task.last_change = event.seq
         for criterion in task.plan.criteria if task.plan else ():
-            if (result := criteria.check_criterion(criterion, body)) is not None:
-                task.criteria[criteria.criterion_key(criterion)] = (event.seq, result)
+            if (result := check_criterion(criterion, body)) is not None:
+                task.criteria[criterion_key(criterion)] = (event.seq, result)
         if body.used:
             task.add_counts(**body.used)
         task.note_finished_call(body, side_effect)

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.evidence.state.dataflow import CallResult
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas.event import Event, TurnJudged
-from foregate.schemas.event_body import TaskPaused, ToolFinished
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, TaskPaused, ToolFinished
 from foregate.schemas.judgement import Answer, Consequence, Decision, Grant, Judgement, Need, Standing, Verdict
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import EvidenceKind, Origin, ToolCall
 from foregate.schemas.tool_spec import Resource
 from foregate.schemas.turn import CheckResult, Counters, HoldCount, Refusal, Said
 
@@ -35,6 +35,28 @@ class OpenNeed:
     need: Need
     survey_hash: str
     policy_hash: str
+
+
+class CallResult(Struct, frozen=True):
+    """What came of a call: whether it did what it should, what it said, and whose words that is.
+
+    `content` is None for one that did not run; in a dry run such a one is as good as done. `told` is set for what
+    stands in a file.
+    """
+
+    ok: bool
+    content: str | None = None
+    origin: Origin = Origin.WORKSPACE
+    told: bool = False
+    seq: int = 0
+
+    @classmethod
+    def of(cls, seq: int, answer: ToolFinished | CallAnswered | OutcomeUnknown) -> CallResult:
+        """Return the result that the event with the number `seq` says of a call it answers."""
+        if isinstance(answer, ToolFinished):
+            kinds = {record.kind for record in answer.evidence}
+            return cls(answer.ok, answer.content, answer.origin, kinds == {EvidenceKind.FILE_READ}, seq)
+        return cls(isinstance(answer, CallAnswered) and answer.code == "not_run_dry_run", seq=seq)
 
 
 @dataclass(slots=True)

@@ -37,7 +37,6 @@ from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Secret
 from foregate.telemetry.otel import names
-from foregate.telemetry.otel.environment import TelemetryOptions
 from foregate.telemetry.otel.instruments import Instruments
 from foregate.telemetry.otel.projection import AGENT, Projection
 from foregate.telemetry.otel.views import ChosenIds
@@ -211,14 +210,16 @@ class _Metrics(_Careful, OTLPMetricExporter):
         return result
 
 
-def build_telemetry(wanted: TelemetryOptions, provider: str, secrets: tuple[Secret, ...] = ()) -> Telemetry:
-    """Return the telemetry that exports over HTTP to the addresses wanted, `secrets` masked."""
-    faults, spans, metrics = Faults(), PinnedConnection(), PinnedConnection()
+def build_telemetry(
+    traces: str, metrics: str, provider: str, *, content: bool = False, secrets: tuple[Secret, ...] = ()
+) -> Telemetry:
+    """Return the telemetry that exports over HTTP to these addresses ("" for none), `secrets` masked."""
+    faults, line, meter_line = Faults(), PinnedConnection(), PinnedConnection()
     return Telemetry(
-        _Spans(wanted.traces, session=spans).use_line(spans, faults) if wanted.traces else None,
-        _Metrics(wanted.metrics, session=metrics).use_line(metrics, faults) if wanted.metrics else None,
+        _Spans(traces, session=line).use_line(line, faults) if traces else None,
+        _Metrics(metrics, session=meter_line).use_line(meter_line, faults) if metrics else None,
         provider,
-        content=wanted.content,
+        content=content,
         secrets=secrets,
         faults=faults,
     )

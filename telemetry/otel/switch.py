@@ -38,7 +38,7 @@ def open_telemetry(
     except ModuleNotFoundError:
         return None, (MISSING,)
     try:
-        return build_telemetry(want, provider, secrets), ()
+        return build_telemetry(want.traces, want.metrics, provider, content=want.content, secrets=secrets), ()
     except Exception as error:
         why = type(error).__name__
         return None, (f"OpenTelemetry cannot be set up ({why}), so nothing is exported; check the OTEL_* variables",)

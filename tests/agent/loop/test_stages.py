@@ -14,7 +14,8 @@ from foregate.agent.dialects.dialect_model import DialectModel
 from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.loop.runner import run, run_to_outcome, take_step
 from foregate.agent.testing.model import ScriptedModel, calls, says
-from foregate.evidence.state.dataflow import CallResult, Dataflow
+from foregate.evidence.state.dataflow import Dataflow
+from foregate.evidence.state.task import CallResult
 from foregate.schemas.event import Continuation, Draft, Event, ModelResponded, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, PolicyChanged, TaskEnded, ToolFinished
 from foregate.schemas.model_response import Block, ModelResponse

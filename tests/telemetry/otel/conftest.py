@@ -10,7 +10,6 @@ import pytest
 
 from foregate.telemetry.log.masking import Secret
 from foregate.telemetry.otel import exporting
-from foregate.telemetry.otel.environment import TelemetryOptions
 from foregate.telemetry.otel.exporting import Telemetry, build_telemetry
 from tests.telemetry.otel.receiver import Receiver
 
@@ -44,6 +43,4 @@ def telemetry(receiver: Receiver) -> Telemetry:
 
 def to(receiver: Receiver, secrets: tuple[Secret, ...] = (), **more: Any) -> Telemetry:
     """Return telemetry that exports to a receiver."""
-    return build_telemetry(
-        TelemetryOptions(f"{receiver.url}/v1/traces", f"{receiver.url}/v1/metrics", **more), "custom", secrets
-    )
+    return build_telemetry(f"{receiver.url}/v1/traces", f"{receiver.url}/v1/metrics", "custom", secrets=secrets, **more)
