@@ -12,9 +12,8 @@ from foregate.agent.effects.executor import execute
 from foregate.agent.session.result import DELEGATE, PrefetchedResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import build_own_turn, record_judgement
-from foregate.evidence.state.criteria import build_checks, build_observations
 from foregate.evidence.state.dataflow import find_steps
-from foregate.evidence.state.task import OpenTurn, TaskState
+from foregate.evidence.state.task import OpenTurn, TaskState, build_checks, build_observations
 from foregate.gates.prelude import judge, judge_answer
 from foregate.schemas.errors import RuntimeLost
 from foregate.schemas.judgement import Judgement, Standing

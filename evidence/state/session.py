@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from foregate.evidence.ledger import AtomTable, Ledger
 from foregate.evidence.state.conversation import Conversation, build_message
-from foregate.evidence.state.criteria import check_criterion, criterion_key
 from foregate.evidence.state.dataflow import Dataflow
-from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenTurn, TaskState
+from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenTurn, TaskState, check_criterion, criterion_key
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas.event import GENESIS, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (

@@ -7,8 +7,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from foregate.evidence.state.criteria import build_observations, check_criterion
-from foregate.evidence.state.task import TaskState
+from foregate.evidence.state.task import TaskState, build_observations, check_criterion
 from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.plan import Criterion, PlanInForce
 from foregate.schemas.tool_call import Origin
