@@ -13,8 +13,14 @@ from foregate.agent.testing.model import ScriptedModel
 from foregate.assembly.open import choose_model, name_provider, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.telemetry.log.memory_log import MemoryLog
-from foregate.telemetry.otel.environment import CONTENT, TelemetryOptions, filter_variables, read_environment
-from foregate.telemetry.otel.switch import MISSING, open_telemetry
+from foregate.telemetry.otel.switch import (
+    CONTENT,
+    MISSING,
+    TelemetryOptions,
+    filter_variables,
+    open_telemetry,
+    read_environment,
+)
 
 COMMON, TRACES = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 URL = "http://127.0.0.1:4318"

@@ -69,7 +69,7 @@ async def open_demo_session(screen: Screen, folder: Path, home: Path) -> OpenSes
     from foregate.assembly.open import open_session
     from foregate.assembly.setting import SessionOptions
     from foregate.policy.source.load import default_policy
-    from foregate.telemetry.otel.environment import filter_variables
+    from foregate.telemetry.otel.switch import filter_variables
 
     return await open_session(
         SessionOptions(
