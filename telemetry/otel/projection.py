@@ -75,7 +75,7 @@ class Projection:
         secrets: tuple[Secret, ...] = (),
     ) -> None:
         self._tracer, self._ids, self._instruments = tracer, ids, instruments
-        self._provider, self._content, self._secrets = provider, rows, secrets
+        self._provider, self._content, self._secrets = provider, content, secrets
         self._sessions: dict[str, SessionView] = {}
 
     def recall(self, events: Iterable[Event], now: int) -> None:
