@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from foregate.telemetry.log.memory_blobs import MemoryBlobs
-from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 
 MOST = 300
 """Logs of one test that are kept; a property test makes thousands that are alike."""

@@ -12,7 +12,7 @@ from foregate.schemas.event import Event
 from foregate.schemas.protocols import Blobs
 from foregate.telemetry.audit.rebuild_turn import RecordedTurn, read_judged_turns
 from foregate.telemetry.log import chain
-from foregate.telemetry.log.memory_blobs import MemoryBlobs
+from foregate.telemetry.log.memory_log import MemoryBlobs
 from tests.corpus.archive import Recorded, Row, read_blobs
 
 

@@ -31,8 +31,7 @@ from foregate.schemas.codes import CODES, CRITIQUE_REASONS, NOT_RUN, PLAN_REASON
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event_body import KINDS
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
-from foregate.telemetry.audit.replay_notes import build_session_notes
+from foregate.telemetry.audit.decisions import DecisionPoint, build_session_notes, read_decisions
 from foregate.telemetry.audit.statistics import KINDS as COUNTED
 from foregate.telemetry.audit.statistics import Statistics
 from foregate.telemetry.audit.summary import summarise
