@@ -34,7 +34,6 @@ from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.decisions import DecisionPoint, build_session_notes, read_decisions
 from foregate.telemetry.audit.statistics import KINDS as COUNTED
 from foregate.telemetry.audit.statistics import Statistics
-from foregate.telemetry.audit.summary import summarise
 from foregate.telemetry.audit.verify import verify_session
 from tests.corpus.commands import run_commands
 from tests.corpus.exports import (
@@ -79,11 +78,6 @@ def verify(log: Log) -> str:
             told = {"sentence": result.sentence, "head": result.head, "proven": result.proven}
             found.append(told | codec.dump(result))
     return lines(found)
-
-
-def describe(log: Log) -> str:
-    """What a list says of the sessions."""
-    return lines(summarise(log, session).to_json() for session in log.sessions)
 
 
 def count(log: Log) -> str:
@@ -166,7 +160,7 @@ def explain_decisions(log: Log) -> str:
 
 
 GROUPS: Mapping[str, Sequence[Callable[[Log], str]]] = {
-    "audit": (verify, describe, count, list_decisions, show_decisions, note, explain_decisions, run_commands),
+    "audit": (verify, count, list_decisions, show_decisions, note, explain_decisions, run_commands),
     "folds": (show_screen, fold_states, list_requests, list_plans, preview_undo),
     "judging": (rebuild_turns, judge_again, what_if_default, what_if_classic, what_if_changed),
     "exports": (
@@ -203,7 +197,6 @@ def remarkable(log: Log) -> list[tuple[str, DecisionPoint]]:
 
 DAMAGED: Sequence[Callable[[Log], str]] = (
     verify,
-    describe,
     count,
     list_decisions,
     note,
