@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from foregate.agent.tools.arguments import get_count
-from foregate.agent.tools.builtin import patch
+from foregate.agent.tools.builtin.patch import apply_diff
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.confine import check_readable, check_unchanged, check_writable
 from foregate.agent.workspace.output import trim_cut_end, trim_cut_start
@@ -135,7 +135,7 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
         data = workspace.read(path)
         check_unchanged(path, strict_json.sha256(data))
         if "diff" in arguments:
-            after = patch.apply_diff(data, get_text(arguments, "diff").encode(), path)
+            after = apply_diff(data, get_text(arguments, "diff").encode(), path)
         else:
             old, new = get_text(arguments, "old"), get_text(arguments, "new")
             after = replace_passage(data, old.encode(), new.encode(), path)

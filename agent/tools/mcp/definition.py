@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from foregate.agent.tools.mcp.input_schema import find_problem
+from foregate.agent.tools.mcp.input_schema import WORDS, find_problem
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.gates.validity import measure_depth
 from foregate.policy.policy import Mcp
@@ -24,7 +24,6 @@ HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}\Z")
 _SAID = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")
 """What of a definition anybody reads; icons and `_meta`, which nobody does, may change."""
-_WORDS = ("description", "title", "$comment")
 
 
 class Definition(Struct, frozen=True):
@@ -142,7 +141,7 @@ def clean_schema(schema: Json, most: int) -> Json:
     """Return a schema with the words in it visible and bounded."""
     if isinstance(schema, Mapping):
         return {
-            key: shorten_text(value, most) if key in _WORDS and isinstance(value, str) else clean_schema(value, most)
+            key: shorten_text(value, most) if key in WORDS and isinstance(value, str) else clean_schema(value, most)
             for key, value in schema.items()
         }
     return [clean_schema(item, most) for item in schema] if isinstance(schema, list) else schema
