@@ -7,7 +7,7 @@ import difflib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.tools.builtin import patch
+from foregate.agent.tools.builtin import files
 from foregate.cli.terminal import diff
 from foregate.cli.terminal.columns import count_columns
 from foregate.cli.terminal.diff import describe_counts, diff_lines, format_diff, format_unified
@@ -29,7 +29,7 @@ def test_applied_to_the_old_version_it_gives_the_new_one(before: str, after: str
     lines = diff_lines(old, new)
     assert bool(lines) == (old != new)
     if lines:
-        assert patch.apply_diff(old, format_unified(lines).encode(), "a.txt") == new
+        assert files.apply_diff(old, format_unified(lines).encode(), "a.txt") == new
 
 
 @given(FILES, FILES)
@@ -41,7 +41,7 @@ def test_past_the_bound_of_comparing_it_is_longer_and_as_right(before: str, afte
     finally:
         diff.COMPARED = bound
     if lines:
-        assert patch.apply_diff(old, format_unified(lines).encode(), "a.txt") == new
+        assert files.apply_diff(old, format_unified(lines).encode(), "a.txt") == new
 
 
 def test_only_lines_near_a_change_are_shown_with_where_they_stand() -> None:
