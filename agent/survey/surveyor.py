@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from foregate.agent.survey.remote_look import survey_remote_call
 from foregate.agent.survey.secret_scan import SecretScan
 from foregate.agent.tools.builtin.commands import list_operands
-from foregate.agent.tools.builtin.http_address import parse_address
+from foregate.agent.tools.builtin.http import parse_address
 from foregate.agent.workspace import directory, git_repository
 from foregate.agent.workspace.workspace import PathState, Workspace
 from foregate.evidence.state.session import SessionState

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.tools.builtin.http import http_request
-from foregate.agent.tools.builtin.http_address import is_public, parse_address
+from foregate.agent.tools.builtin.http import http_request, is_public, parse_address
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
