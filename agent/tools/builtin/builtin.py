@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from foregate.agent.tools.builtin import commands, files, folders, git, http, looking
-from foregate.agent.tools.builtin.error_text import analyze_error
 from foregate.agent.tools.builtin.git_push import git_push
+from foregate.agent.tools.builtin.looking import analyze_error
 from foregate.agent.tools.builtin.memory import Memory, recall, remember
 from foregate.agent.tools.builtin.processes import list_processes
 from foregate.agent.tools.builtin.project import run_build, run_tests
