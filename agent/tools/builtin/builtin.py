@@ -10,8 +10,7 @@ from foregate.agent.tools.builtin.git_push import git_push
 from foregate.agent.tools.builtin.looking import analyze_error
 from foregate.agent.tools.builtin.memory import Memory, recall, remember
 from foregate.agent.tools.builtin.processes import list_processes
-from foregate.agent.tools.builtin.replacing import search_replace
-from foregate.agent.tools.builtin.template import render_template
+from foregate.agent.tools.builtin.replacing import render_template, search_replace
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy

@@ -17,8 +17,7 @@ from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.builtin.files import write_file
 from foregate.agent.tools.builtin.folders import delete_path
-from foregate.agent.tools.builtin.replacing import search_replace
-from foregate.agent.tools.builtin.template import render_template
+from foregate.agent.tools.builtin.replacing import render_template, search_replace
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.judgement import Need
