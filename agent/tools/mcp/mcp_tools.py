@@ -8,8 +8,7 @@ from pathlib import Path
 
 from foregate.agent.tools.mcp.connection import ServerUnavailable
 from foregate.agent.tools.mcp.definition import Definition
-from foregate.agent.tools.mcp.pins import Pins, get_pin_state
-from foregate.agent.tools.mcp.review import build_review, format_names
+from foregate.agent.tools.mcp.pins import Pins, build_review, format_names, get_pin_state
 from foregate.agent.tools.mcp.server import ReviewedServer
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.agent.tools.tool import Tool

@@ -163,7 +163,7 @@ async def _print_tools(setting: SessionOptions, as_json: bool) -> None:
 def list_definitions(servers: McpTools | None, server: ReviewedServer) -> list[tuple[ToolSpec, Mapping[str, Json]]]:
     """Return what a server lists: each tool as a specification, and how it stands to its pin."""
     from foregate.agent.tools.mcp.definition import build_bare_spec, build_spec
-    from foregate.agent.tools.mcp.review import describe_tool
+    from foregate.agent.tools.mcp.pins import describe_tool
     from foregate.schemas.strict_json import as_object
 
     assert servers is not None
@@ -209,8 +209,7 @@ def format_tool_row(spec: ToolSpec, policy: Policy, state: str = "") -> str:
 
 async def _pin_tools(setting: SessionOptions, name: str, tool: str, yes: bool, as_json: bool) -> None:
     from foregate.agent.session.session import utc_now
-    from foregate.agent.tools.mcp.pins import get_pin_state
-    from foregate.agent.tools.mcp.review import build_review
+    from foregate.agent.tools.mcp.pins import build_review, get_pin_state
     from foregate.assembly.home import Home
     from foregate.cli.terminal.colours import build_console
     from foregate.cli.terminal.person import PersonAtTerminal
@@ -249,7 +248,7 @@ async def _pin_tools(setting: SessionOptions, name: str, tool: str, yes: bool, a
 
 
 async def _print_differences(setting: SessionOptions, name: str, as_json: bool) -> int:
-    from foregate.agent.tools.mcp.review import describe_unlisted
+    from foregate.agent.tools.mcp.pins import describe_unlisted
     from foregate.cli.terminal.colours import build_console
     from foregate.cli.terminal.diff import format_unified
     from foregate.cli.terminal.screen import Screen
