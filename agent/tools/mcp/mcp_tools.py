@@ -4,17 +4,172 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from foregate.agent.tools.mcp.connection import ServerUnavailable
-from foregate.agent.tools.mcp.definition import Definition
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from foregate.agent.tools.mcp.answer import build_result
+from foregate.agent.tools.mcp.connection import McpConnection, ServerRefusal, ServerUnavailable
+from foregate.agent.tools.mcp.definition import Definition, build_spec, read_definitions, read_effect
 from foregate.agent.tools.mcp.pins import Pins, build_review, format_names, get_pin_state
-from foregate.agent.tools.mcp.server import ReviewedServer
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.agent.tools.tool import Tool
 from foregate.policy.policy import Mcp
 from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Person
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import Origin, ToolResult
+
+
+class ReviewedServer:
+    """One server. A tool is offered while its definition is the one that was approved; once it differs it is gone.
+
+    `unread`: it lists more tools than the policy lets be read.
+    """
+
+    def __init__(self, configuration: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path) -> None:
+        self.configuration, self.policy, self._environ, self._root = configuration, policy, environ, root
+        self.definitions: list[Definition] = []
+        self.unread = False
+        self._approved: dict[str, str] = {}
+        self._gone: set[str] = set()
+        self._connection: McpConnection | None = None
+        self._restarts = 0
+        self._starting = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The server's name in the configuration."""
+        return self.configuration.name
+
+    async def start(self) -> None:
+        """Start the server and learn what it lists; raise ServerUnavailable or UsageError where that fails."""
+        self._connection = await self._open_connection()
+        listed = await self._list_tools(self._connection)
+        self.definitions = read_definitions(listed, self.configuration, self.policy)
+        self.unread = len(listed) > self.policy.max_tools
+
+    async def close(self) -> None:
+        """End the server; doing it twice is harmless."""
+        self._closed = True
+        if self._looking is not None:
+            self._looking.cancel()
+        if self._connection is not None:
+            await self._connection.close()
+
+    def approve(self, definitions: list[Definition]) -> list[Tool]:
+        """Let the model be offered these tools, exactly as they are defined, and return them."""
+        self._approved |= {definition.name: definition.hash for definition in definitions}
+        return [self._build_tool(definition) for definition in definitions]
+
+    def _build_tool(self, definition: Definition) -> Tool:
+        effect = read_effect(definition.hints)
+        return Tool(
+            build_spec(definition, self.configuration, self.policy),
+            partial(self._call_tool, definition.name),
+            classify=(lambda arguments: effect) if effect is not None else None,
+            offered=lambda: definition.name not in self._gone,
+        )
+
+    async def _call_tool(self, tool: str, arguments: Mapping[str, Json]) -> ToolResult:
+        """Call a tool that is still what was approved."""
+        try:
+            connection = await self._connect_and_compare()
+            if tool in self._gone:
+                why = (
+                    f"nothing was sent: the server `{self.name}` changed what it says of this tool since it was pinned"
+                )
+                return ToolResult(False, f"{why}; it is no longer offered", error="definition_changed")
+            return build_result(await connection.call_tool(tool, arguments), self.policy.max_result)
+        except ServerRefusal as error:
+            return ToolResult(False, f"the server refused: {error}", origin=Origin.EXTERNAL, error="refused")
+        except (ServerUnavailable, UsageError) as error:
+            if isinstance(error, ServerUnavailable) and error.sent:
+                text = f"the server `{self.name}` gave no answer, so nobody knows whether this took effect: {error}"
+                return ToolResult(False, text, origin=Origin.EXTERNAL, unknown=True)
+            text = f"the server `{self.name}` cannot be asked; nothing was sent: {error}"
+            return ToolResult(False, text, origin=Origin.EXTERNAL, error="not_sent")
+
+    async def _connect_and_compare(self) -> McpConnection:
+        """Return a connection over which the server has just said what its tools are; one that broke is made again."""
+        while True:
+            connection = await self._connect()
+            try:
+                self._compare(await self._list_tools(connection))
+            except ServerUnavailable:
+                if connection.is_alive:
+                    raise
+            else:
+                return connection
+
+    async def _connect(self) -> McpConnection:
+        """Return a connection that is alive; a server that ended is started again, later each time, a few times."""
+        async with self._starting:
+            left = 0 if self._closed else max(self.policy.restarts - self._restarts, 0)
+            retrying = AsyncRetrying(
+                stop=stop_after_attempt(1 + left),
+                wait=wait_exponential(multiplier=self.policy.backoff * 2**self._restarts / 1000),
+                retry=retry_if_exception_type(ServerUnavailable),
+                reraise=True,
+            )
+            async for attempt in retrying:
+                with attempt:
+                    if attempt.retry_state.attempt_number > 1:
+                        await self._restart()
+                    if self._connection is None or not self._connection.is_alive:
+                        raise ServerUnavailable(f"it ended, and was started again {self._restarts} times already")
+            assert self._connection is not None
+            return self._connection
+
+    async def _restart(self) -> None:
+        """Start the server again in place of the one that ended."""
+        self._restarts += 1
+        ended, self._connection = self._connection, None
+        if ended is not None:
+            await ended.close()
+        self._connection = await self._open_connection()
+
+    async def _open_connection(self) -> McpConnection:
+        connection = McpConnection(self.configuration, self.policy, self._environ, self._root, self._schedule_check)
+        try:
+            await connection.open()
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def _list_tools(self, connection: McpConnection) -> list[Json]:
+        """Return what the server lists now; half the time of a call is left for the call itself."""
+        start = self.configuration.start_timeout or self.policy.start_timeout
+        call = self.configuration.call_timeout or self.policy.call_timeout
+        seconds = min(start, max(1, call // 2))
+        try:
+            async with asyncio.timeout(seconds):
+                return await connection.list_tools()
+        except TimeoutError:
+            raise ServerUnavailable(f"it did not list its tools within {seconds} seconds") from None
+
+    def _compare(self, listed: list[Json]) -> None:
+        """Withdraw every tool that is not listed any more exactly as it was approved, for good."""
+        definitions = read_definitions(listed, self.configuration, self.policy, check=lambda schema: "")
+        now = {definition.name: definition.hash for definition in definitions if not definition.problem}
+        self._gone |= {name for name, pinned in self._approved.items() if now.get(name) != pinned}
+
+    def _schedule_check(self) -> None:
+        """Look again soon, once however often the server says that it has changed."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._check_listing())
+
+    async def _check_listing(self) -> None:
+        try:
+            if self._connection is not None and self._connection.is_alive:
+                self._compare(await self._list_tools(self._connection))
+        except ServerUnavailable:
+            return  # the next call starts it again, or says why it cannot
+
 
 Clock = Callable[[], str]
 

@@ -14,8 +14,7 @@ from foregate.cli.commands.session_options import opens_session
 from foregate.cli.terminal.waiting import run_async
 
 if TYPE_CHECKING:
-    from foregate.agent.tools.mcp.mcp_tools import McpTools
-    from foregate.agent.tools.mcp.server import ReviewedServer
+    from foregate.agent.tools.mcp.mcp_tools import McpTools, ReviewedServer
     from foregate.assembly.setting import SessionOptions
     from foregate.policy.policy import Policy
     from foregate.schemas.strict_json import Json
