@@ -9,8 +9,7 @@ from pathlib import Path
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from foregate.agent.tools.mcp.answer import build_result
-from foregate.agent.tools.mcp.connection import McpConnection, ServerRefusal, ServerUnavailable
+from foregate.agent.tools.mcp.connection import McpConnection, ServerRefusal, ServerUnavailable, build_result
 from foregate.agent.tools.mcp.definition import Definition, build_spec, read_definitions, read_effect
 from foregate.agent.tools.mcp.pins import Pins, build_review, format_names, get_pin_state
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
