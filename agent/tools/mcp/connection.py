@@ -26,9 +26,7 @@ from mcp.types import (
 from pydantic import TypeAdapter, ValidationError
 
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-from foregate.agent.tools.mcp.server_place import ServerAtUrl
-from foregate.agent.tools.mcp.server_process import ServerProcess
-from foregate.agent.tools.mcp.traffic import Traffic
+from foregate.agent.tools.mcp.transport import ServerAtUrl, ServerProcess, Traffic
 from foregate.agent.workspace.output import cap_text
 from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json
