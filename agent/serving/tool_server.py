@@ -13,7 +13,7 @@ from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.loop.runner import take_step
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import compute_open_facts
-from foregate.agent.tools.remote.frames import Problem, Response
+from foregate.agent.tools.remote.protocol import Problem, Response
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, ModelError
 from foregate.schemas.event import Draft, Event, ModelResponded

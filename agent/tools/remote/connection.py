@@ -12,8 +12,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
-from foregate.agent.tools.remote.address import RuntimeAddress
-from foregate.agent.tools.remote.frames import (
+from foregate.agent.tools.remote.protocol import (
     VERSION,
     Attach,
     Attached,
@@ -23,6 +22,7 @@ from foregate.agent.tools.remote.frames import (
     Refused,
     Request,
     Response,
+    RuntimeAddress,
     Seen,
     Welcome,
     encode_frame,

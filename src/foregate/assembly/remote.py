@@ -47,8 +47,8 @@ async def connect_runtime(setting: SessionOptions, policy: Policy, recorded: str
         import websockets  # noqa: F401
     except ImportError:
         raise UsageError("a runtime needs the extra `ws`; install it with `pip install 'foregate[ws]'`") from None
-    from foregate.agent.tools.remote.address import parse_address
     from foregate.agent.tools.remote.connection import RuntimeConnection
+    from foregate.agent.tools.remote.protocol import parse_address
 
     address = parse_address(setting.runtime, insecure=setting.insecure_runtime)
     token = read_token(setting.environ)

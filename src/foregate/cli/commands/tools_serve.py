@@ -52,7 +52,7 @@ def serve(
 
 
 async def _serve_websocket(setting: object, ws: str, cert: Path | None, key: Path | None, insecure: bool) -> None:
-    from foregate.agent.tools.remote.address import is_loopback
+    from foregate.agent.tools.remote.protocol import is_loopback
     from foregate.assembly.remote import TOKEN, create_token, read_token
     from foregate.assembly.serve import load_tls, parse_endpoint, serve_websocket
     from foregate.assembly.setting import SessionOptions
