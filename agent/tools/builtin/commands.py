@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import re2
 
-from foregate.agent.tools.arguments import get_count
+from foregate.agent.tools.builtin.declaration import get_count
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.confine import check_judged_command, check_readable
 from foregate.agent.workspace.process import ProcessResult, TemporaryHome, build_environment, run_program

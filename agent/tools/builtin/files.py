@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from foregate.agent.tools.arguments import get_count
+from foregate.agent.tools.builtin.declaration import get_count
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.confine import check_readable, check_unchanged, check_writable
 from foregate.agent.workspace.output import trim_cut_end, trim_cut_start

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from foregate.agent.tools.arguments import get_count
+from foregate.agent.tools.builtin.declaration import get_count
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.confine import check_readable
 from foregate.agent.workspace.git_repository import UNENTERED, GitRepository, find_repository, read_whole_output

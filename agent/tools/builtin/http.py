@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from foregate.agent.tools.arguments import get_count
 from foregate.agent.tools.builtin.commands import TIMEOUT, get_seconds
+from foregate.agent.tools.builtin.declaration import get_count
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.output import trim_cut_end
 from foregate.policy.policy import Policy

@@ -9,7 +9,7 @@ from typing import Any
 
 import re2
 
-from foregate.agent.tools.arguments import get_count
+from foregate.agent.tools.builtin.declaration import get_count
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace import directory
 from foregate.agent.workspace.confine import check_readable

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from foregate.agent.tools.arguments import get_count
+from foregate.agent.tools.builtin.declaration import get_count
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.output import cap_text
 from foregate.agent.workspace.workspace import Workspace
