@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Protocol
 
-from foregate.agent.tools.tool_source import BaseToolSource
+from foregate.agent.tools.tool import BaseToolSource
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError, WorkspaceError
 from foregate.schemas.protocols import FileChange, Inverse, Reconciled, RunContext, ToolSource
 from foregate.schemas.strict_json import Json

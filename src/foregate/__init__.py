@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from foregate.agent.session.result import RunResult as Outcome
     from foregate.agent.session.session import Session
     from foregate.agent.tools.python.python_tool import tool
-    from foregate.agent.tools.tool import Tool
-    from foregate.agent.tools.tool_source import BaseToolSource, ToolSources, WrappedToolSource
+    from foregate.agent.tools.tool import BaseToolSource, Tool, ToolSources, WrappedToolSource
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.agent.workspace.workspace import Workspace
     from foregate.api import Agent, run, run_sync
@@ -271,7 +270,7 @@ _HOMES = (
     ("foregate.agent.session.session", "Session"),
     ("foregate.agent.tools.python.python_tool", "tool"),
     ("foregate.agent.tools.tool", "Tool"),
-    ("foregate.agent.tools.tool_source", "BaseToolSource ToolSources WrappedToolSource"),
+    ("foregate.agent.tools.tool", "BaseToolSource ToolSources WrappedToolSource"),
     ("foregate.agent.workspace.local", "LocalWorkspace"),
     ("foregate.agent.workspace.workspace", "Workspace"),
     ("foregate.api", "Agent run run_sync"),

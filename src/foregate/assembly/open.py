@@ -340,8 +340,7 @@ def local_tools(
     """
     from foregate.agent.tools.custom_source import CustomToolSource
     from foregate.agent.tools.python.user_tools import load_tools
-    from foregate.agent.tools.tool import Tool, Toolbox
-    from foregate.agent.tools.tool_source import ToolSources
+    from foregate.agent.tools.tool import Tool, Toolbox, ToolSources
 
     given = list(setting.tools) if isinstance(setting.tools, Sequence) else [setting.tools]
     tools: list[Tool] = []

@@ -14,8 +14,7 @@ from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.testing.person import ScriptedPerson
 from foregate.agent.tools.custom_source import CustomToolSource
-from foregate.agent.tools.tool import Tool, Toolbox
-from foregate.agent.tools.tool_source import BaseToolSource
+from foregate.agent.tools.tool import BaseToolSource, Tool, Toolbox
 from foregate.api import Agent
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions

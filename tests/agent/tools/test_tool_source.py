@@ -11,8 +11,7 @@ import pytest
 
 from foregate.agent.effects.undo import undo
 from foregate.agent.testing.model import ScriptedModel, calls, says
-from foregate.agent.tools.tool import Tool, Toolbox
-from foregate.agent.tools.tool_source import BaseToolSource, ToolSources, WrappedToolSource
+from foregate.agent.tools.tool import BaseToolSource, Tool, Toolbox, ToolSources, WrappedToolSource
 from foregate.api import Agent
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions

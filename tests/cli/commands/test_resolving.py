@@ -14,7 +14,7 @@ from foregate.agent.planning.ask.proposal import record_proposal
 from foregate.agent.planning.confirm.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.run_plan import PlanRun
-from foregate.agent.tools.tool_source import WrappedToolSource
+from foregate.agent.tools.tool import WrappedToolSource
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
