@@ -188,12 +188,11 @@ def _is_same(first: object, second: object) -> bool:
     return first is second
 
 
-Run = Callable[[Mapping[str, Json]], Awaitable[ToolResult]]
-Classify = Callable[[Mapping[str, Json]], Effect | None]
-FillArguments = Callable[[Mapping[str, Json]], Mapping[str, Json]]
-
-
-PreviewCall = Callable[[Mapping[str, Json]], Sequence[FileChange]]
+Arguments = Mapping[str, Json]
+Run = Callable[[Arguments], Awaitable[ToolResult]]
+Classify = Callable[[Arguments], Effect | None]
+FillArguments = Callable[[Arguments], Arguments]
+PreviewCall = Callable[[Arguments], Sequence[FileChange]]
 """Works out a call's changes without making them; raises what running would raise, and touches nothing."""
 
 

@@ -1,13 +1,12 @@
-"""Tools that read and change one file of the workspace."""
+"""Tools that read and change one file of the workspace, also by a unified diff."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from foregate.agent.tools.builtin.declaration import get_count
-from foregate.agent.tools.tool import Tool
+from foregate.agent.tools.builtin import declaration
+from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace.confine import check_readable, check_unchanged, check_writable
 from foregate.agent.workspace.output import trim_cut_end, trim_cut_start
 from foregate.agent.workspace.workspace import Workspace
@@ -15,121 +14,107 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.protocols import FileChange
-from foregate.schemas.strict_json import Json, get_bool, get_text
+from foregate.schemas.strict_json import get_bool, get_text
 from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, ToolResult, Trust
-from foregate.schemas.tool_spec import OBSERVER, Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetParameter
 
-WRITER = Capabilities(
-    read_only=False, external_side_effect=False, needs_approval=False, idempotent=False, reversible=True
-)
 _ONE_WAY = "give either `old` and `new`, or `diff`, and not both"
-PATH: Mapping[str, Json] = {"type": "string", "minLength": 1, "description": "Path relative to the workspace."}
+_HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
+_IGNORED = (b"diff --git ", b"index ", b"old mode ", b"new mode ")
 
 
 def read_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that reads a file and remembers which content was seen."""
 
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+    async def run(arguments: Arguments) -> ToolResult:
         named = get_text(arguments, "path")
         path = check_readable(workspace, named)
         data = workspace.read(path, limit=policy.files.max_hash + 1)
-        offset, limit = get_count(arguments, "offset", 0), get_count(arguments, "max_bytes", policy.files.max_read)
+        offset, limit = (
+            declaration.get_count(arguments, "offset", 0),
+            declaration.get_count(arguments, "max_bytes", policy.files.max_read),
+        )
         part = data[offset : offset + min(limit, policy.files.max_read)]
         if offset + len(part) < len(data):
             part = trim_cut_end(part) or part
         if offset:
             part = trim_cut_start(part)
         left_out = len(data) - len(part)
-        record = EvidenceRecord(
-            EvidenceKind.FILE_READ,
-            Resource(ResourceKind.FILE, path),
-            strict_json.sha256(data) if len(data) <= policy.files.max_hash else "",
-            Trust.INFERRED if left_out else Trust.DIRECT,
-        )
-        records = (record, *build_link_record(workspace, named, path))
-        return ToolResult(True, part.decode("utf-8", "replace"), records, dropped=left_out)
+        content = strict_json.sha256(data) if len(data) <= policy.files.max_hash else ""
+        trust = Trust.INFERRED if left_out else Trust.DIRECT
+        records = [EvidenceRecord(EvidenceKind.FILE_READ, Resource(ResourceKind.FILE, path), content, trust)]
+        if (link := workspace.resolve(named, follow=False)) != path:  # the link it was read through counts as seen
+            seen = Resource(ResourceKind.FILE, link)
+            records.append(EvidenceRecord(EvidenceKind.FILE_READ, seen, workspace.look(link).hash))
+        return ToolResult(True, part.decode("utf-8", "replace"), tuple(records), dropped=left_out)
 
-    return Tool(
-        ToolSpec(
-            "read_file",
-            "Read a text file of the workspace. Long files come in part: use offset and max_bytes for the rest.",
-            {
-                "type": "object",
-                "properties": {
-                    "path": PATH,
-                    "offset": {"type": "integer", "minimum": 0, "description": "First byte to return."},
-                    "max_bytes": {"type": "integer", "minimum": 1, "description": "Bytes to return at most."},
-                },
-                "required": ["path"],
-                "additionalProperties": False,
-            },
-            Effect.OBSERVATION,
-            OBSERVER,
-            (TargetParameter("path", ResourceKind.FILE, Effect.OBSERVATION),),
-            "builtin",
-        ),
+    return declaration.build_tool(
+        "read_file",
+        "Read a text file of the workspace. Long files come in part: use offset and max_bytes for the rest.",
+        {
+            "path": declaration.PATH,
+            "offset": declaration.describe_count("First byte to return.", 0),
+            "max_bytes": declaration.describe_count("Bytes to return at most."),
+        },
+        ["path"],
+        [TargetParameter("path", ResourceKind.FILE, Effect.OBSERVATION)],
         run,
     )
-
-
-def build_link_record(workspace: Workspace, named: str, path: str) -> tuple[EvidenceRecord, ...]:
-    """Return the record of a link that was read through, so that the link itself counts as seen."""
-    link = workspace.resolve(named, follow=False)
-    if link == path:
-        return ()
-    found = workspace.look(link)
-    return (EvidenceRecord(EvidenceKind.FILE_READ, Resource(ResourceKind.FILE, link), found.hash),)
 
 
 def write_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that puts a whole text at a path."""
 
-    def foresee(arguments: Mapping[str, Json]) -> tuple[FileChange]:
+    def foresee(arguments: Arguments) -> tuple[FileChange]:
         path = check_writable(workspace, policy, get_text(arguments, "path"))
-        found = workspace.look(path)
-        if found.kind not in ("", "file"):
-            raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
         above = path.rpartition("/")[0]
         if above and not get_bool(arguments, "create_dirs", True) and not workspace.look(above).kind:
             raise WorkspaceError(f"the folder `{above[:80]}` does not exist; create it first or leave create_dirs out")
-        before = workspace.read(path) if found.kind else None
-        check_unchanged(path, strict_json.sha256(before) if before is not None else "")
+        before = read_replaced(workspace, path)
         return (FileChange(path, before, get_text(arguments, "content").encode(), ("content",)),)
 
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        (seen,) = foresee(arguments)
-        workspace.write(seen.path, seen.after)
-        verb = "created" if seen.before is None else "replaced"
-        return build_change_result(workspace, policy, seen, f"{verb} `{seen.path}`: {len(seen.after)} bytes")
+    async def run(arguments: Arguments) -> ToolResult:
+        return write_whole(workspace, policy, *foresee(arguments))
 
-    return Tool(
-        ToolSpec(
-            "write_file",
-            "Write a whole text file: a new one, or in place of what is there. To change a part use edit_file.",
-            {
-                "type": "object",
-                "properties": {
-                    "path": PATH,
-                    "content": {"type": "string", "description": "The whole new content."},
-                    "create_dirs": {"type": "boolean", "description": "Create missing folders. Default true."},
-                },
-                "required": ["path", "content"],
-                "additionalProperties": False,
-            },
-            Effect.CREATE,
-            WRITER,
-            (TargetParameter("path", ResourceKind.FILE, Effect.CREATE),),
-            "builtin",
-        ),
+    return declaration.build_tool(
+        "write_file",
+        "Write a whole text file: a new one, or in place of what is there. To change a part use edit_file.",
+        {
+            "path": declaration.PATH,
+            "content": {"type": "string", "description": "The whole new content."},
+            "create_dirs": declaration.describe_flag("Create missing folders. Default true."),
+        },
+        ["path", "content"],
+        [TargetParameter("path", ResourceKind.FILE, Effect.CREATE)],
         run,
+        Effect.CREATE,
+        declaration.WRITER,
         preview=foresee,
     )
+
+
+def read_replaced(workspace: Workspace, path: str) -> bytes | None:
+    """Return what a write at a path replaces, None for nothing; raise WorkspaceError for what was not judged."""
+    kind = workspace.look(path).kind
+    if kind not in ("", "file"):
+        raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
+    before = workspace.read(path) if kind else None
+    check_unchanged(path, strict_json.sha256(before) if before is not None else "")
+    return before
+
+
+def write_whole(workspace: Workspace, policy: Policy, made: FileChange, source: str = "") -> ToolResult:
+    """Write a whole file and return the result."""
+    workspace.write(made.path, made.after)
+    verb = "created" if made.before is None else "replaced"
+    return build_change_result(workspace, policy, made, f"{verb} `{made.path}`{source}: {len(made.after)} bytes")
 
 
 def edit_file(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that changes a part of a file: one passage that occurs once, or the hunks of a diff."""
 
-    def foresee(arguments: Mapping[str, Json]) -> tuple[FileChange]:
+    def foresee(arguments: Arguments) -> tuple[FileChange]:
         if not has_one_way(arguments):
             raise WorkspaceError(_ONE_WAY)
         path = check_writable(workspace, policy, get_text(arguments, "path"))
@@ -138,11 +123,12 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
         if "diff" in arguments:
             after = apply_diff(data, get_text(arguments, "diff").encode(), path)
         else:
-            old, new = get_text(arguments, "old"), get_text(arguments, "new")
-            after = replace_passage(data, old.encode(), new.encode(), path)
+            after = replace_passage(
+                data, get_text(arguments, "old").encode(), get_text(arguments, "new").encode(), path
+            )
         return (FileChange(path, data, after, ("old", "new", "diff")),)
 
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+    async def run(arguments: Arguments) -> ToolResult:
         if not has_one_way(arguments):
             return ToolResult(False, _ONE_WAY, error="arguments")
         (seen,) = foresee(arguments)
@@ -150,33 +136,26 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
         sizes = f"{len(seen.before or b'')} -> {len(seen.after)} bytes"
         return build_change_result(workspace, policy, seen, f"edited `{seen.path}`: {sizes}")
 
-    return Tool(
-        ToolSpec(
-            "edit_file",
-            "Change a part of a file: either `old` and `new` (`old` must occur exactly once; add lines around it until "
-            "it does), or `diff`, a unified diff for this file whose lines are exactly as in the file.",
-            {
-                "type": "object",
-                "properties": {
-                    "path": PATH,
-                    "old": {"type": "string", "minLength": 1, "description": "The passage as it is now."},
-                    "new": {"type": "string", "description": "What stands there afterwards."},
-                    "diff": {"type": "string", "minLength": 1, "description": "A unified diff instead of old and new."},
-                },
-                "required": ["path"],
-                "additionalProperties": False,
-            },
-            Effect.EDIT,
-            WRITER,
-            (TargetParameter("path", ResourceKind.FILE, Effect.EDIT),),
-            "builtin",
-        ),
+    return declaration.build_tool(
+        "edit_file",
+        "Change a part of a file: either `old` and `new` (`old` must occur exactly once; add lines around it until "
+        "it does), or `diff`, a unified diff for this file whose lines are exactly as in the file.",
+        {
+            "path": declaration.PATH,
+            "old": declaration.describe_text("The passage as it is now."),
+            "new": {"type": "string", "description": "What stands there afterwards."},
+            "diff": declaration.describe_text("A unified diff instead of old and new."),
+        },
+        ["path"],
+        [TargetParameter("path", ResourceKind.FILE, Effect.EDIT)],
         run,
+        Effect.EDIT,
+        declaration.WRITER,
         preview=foresee,
     )
 
 
-def has_one_way(arguments: Mapping[str, Json]) -> bool:
+def has_one_way(arguments: Arguments) -> bool:
     """Whether an edit is said in one of its two ways, in full, and not in both."""
     return {"old", "new", "diff"} & arguments.keys() in ({"old", "new"}, {"diff"})
 
@@ -184,28 +163,22 @@ def has_one_way(arguments: Mapping[str, Json]) -> bool:
 def replace_passage(data: bytes, old: bytes, new: bytes, path: str) -> bytes:
     """Return `data` with its one passage `old` replaced; raise WorkspaceError when it is not there exactly once."""
     first = data.find(old)
-    if first < 0:
-        raise WorkspaceError(f"`old` does not occur in `{path[:80]}`; it must occur exactly once")
-    if data.find(old, first + 1) >= 0:
-        raise WorkspaceError(f"`old` occurs more than once in `{path[:80]}`; it must occur exactly once")
-    return data[:first] + new + data[first + len(old) :]
+    if first < 0 or data.find(old, first + 1) >= 0:  # two that overlap are two
+        times = "does not occur" if first < 0 else "occurs more than once"
+        raise WorkspaceError(f"`old` {times} in `{path[:80]}`; it must occur exactly once")
+    return data.replace(old, new)
 
 
 def build_change_result(workspace: Workspace, policy: Policy, made: FileChange, text: str) -> ToolResult:
     """Return the result of a change, with what is on disk now read back as evidence."""
     resource = Resource(ResourceKind.FILE, made.path)
     now = workspace.look(made.path, max_hash=policy.files.max_hash)
-    image, after = "" if made.before is None else strict_json.sha256(made.before), strict_json.sha256(made.after)
-    change = Change(resource, image, now.hash or after, now.mode)
+    before, after = "" if made.before is None else strict_json.sha256(made.before), strict_json.sha256(made.after)
+    change = Change(resource, before, now.hash or after, now.mode)
     if now.hash and now.hash != after:
         text = f"`{made.path}` was written and changed again by something else at once; read it before going on"
         return ToolResult(False, text, (), (change,), error="changed_meanwhile")
-    record = EvidenceRecord(EvidenceKind.VERIFICATION_RESULT, resource, now.hash, own_change=True)
-    return ToolResult(True, text, (record,), (change,))
-
-
-_HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
-_IGNORED = (b"diff --git ", b"index ", b"old mode ", b"new mode ")
+    return ToolResult(True, text, (declaration.build_change_record(resource, now.hash),), (change,))
 
 
 @dataclass(slots=True)
@@ -219,11 +192,6 @@ class Hunk:
     new: list[bytes] = field(default_factory=list)
     last: bytes = b""
 
-    @property
-    def is_full(self) -> bool:
-        """Whether as many lines were read as the header says."""
-        return (len(self.old), len(self.new)) == self.counts
-
 
 class PatchError(WorkspaceError):
     """A diff that cannot be read or does not apply; nothing was changed."""
@@ -235,35 +203,27 @@ def apply_diff(data: bytes, diff: bytes, path: str) -> bytes:
     Context and removed lines must match byte for byte. Where the line number of a hunk is off, its lines must occur
     exactly once in what is left of the file.
     """
-    lines = split_lines(data)
+    lines = _LINE.findall(data)
     result: list[bytes] = []
     done = 0
     for hunk in parse_diff(diff, path):
         at = find_place(hunk, lines, done)
-        result.extend(lines[done:at])
-        result.extend(hunk.new)
+        result += [*lines[done:at], *hunk.new]
         done = at + len(hunk.old)
-    result.extend(lines[done:])
+    result += lines[done:]
     if any(not line.endswith(b"\n") for line in result[:-1]):
         raise PatchError("the diff adds lines after one that has no end of line; give the whole end of the file")
     return b"".join(result)
 
 
-def split_lines(data: bytes) -> list[bytes]:
-    """Return the lines of `data`, cut only at line feeds."""
-    parts = data.split(b"\n")
-    lines = [part + b"\n" for part in parts[:-1]]
-    return [*lines, parts[-1]] if parts[-1] else lines
-
-
 def find_place(hunk: Hunk, lines: list[bytes], done: int) -> int:
     """Return the index where the hunk's old lines stand, at or after `done`."""
-    stated = hunk.start - 1 if hunk.old else hunk.start
-    if done <= stated <= len(lines) and lines[stated : stated + len(hunk.old)] == hunk.old:
-        return stated
-    if not hunk.old:
-        raise PatchError(f"hunk {hunk.number} adds lines beyond the end of the file; give lines around them")
     size = len(hunk.old)
+    stated = hunk.start - 1 if size else hunk.start
+    if done <= stated <= len(lines) and lines[stated : stated + size] == hunk.old:
+        return stated
+    if not size:
+        raise PatchError(f"hunk {hunk.number} adds lines beyond the end of the file; give lines around them")
     places = [at for at in range(done, len(lines) - size + 1) if lines[at : at + size] == hunk.old]
     if len(places) != 1:
         found = "were not found" if not places else f"occur {len(places)} times and not at line {hunk.start}"
@@ -274,45 +234,33 @@ def find_place(hunk: Hunk, lines: list[bytes], done: int) -> int:
 def parse_diff(diff: bytes, path: str) -> list[Hunk]:
     """Return the hunks of a unified diff for one file."""
     hunks: list[Hunk] = []
-    files = 0
-    for line in split_lines(diff):
-        hunk = hunks[-1] if hunks else None
-        if hunk is not None and line.startswith(b"\\"):
-            drop_last_newline(hunk)
-        elif hunk is not None and not hunk.is_full:
-            add_line(hunk, line)
+    files, full = 0, True
+    for line in _LINE.findall(diff):
+        if hunks and line.startswith(b"\\"):
+            drop_last_newline(hunks[-1])
+        elif not full:
+            add_line(hunks[-1], line)
         elif line.startswith(b"@@"):
-            hunks.append(parse_header(line, len(hunks) + 1))
+            if (header := _HUNK.match(line)) is None:
+                raise PatchError(f"hunk {len(hunks) + 1} has no header of the form `@@ -1,2 +1,3 @@`")
+            hunks.append(Hunk(len(hunks) + 1, int(header[1]), (int(header[2] or 1), int(header[4] or 1))))
         elif line.startswith((b"--- ", b"+++ ")):
             files += line.startswith(b"--- ")
             check_names(line, path)
         elif line.strip() and not line.startswith(_IGNORED):
             raise PatchError(f"line `{line[:60].decode('utf-8', 'replace').strip()}` is no part of a unified diff")
-    if not hunks or not hunks[-1].is_full:
+        full = not hunks or (len(hunks[-1].old), len(hunks[-1].new)) == hunks[-1].counts
+    if not hunks or not full:
         raise PatchError("the diff has no hunk, or its last one is cut short; check the counts after `@@`")
     if files > 1:
         raise PatchError("the diff is for several files; send one call per file")
     return hunks
 
 
-def parse_header(line: bytes, number: int) -> Hunk:
-    """Return the empty hunk a `@@` line announces."""
-    match = _HUNK.match(line)
-    if match is None:
-        raise PatchError(f"hunk {number} has no header of the form `@@ -1,2 +1,3 @@`")
-    old, new = (int(count) if count is not None else 1 for count in (match[2], match[4]))
-    return Hunk(number, int(match[1]), (old, new))
-
-
 def add_line(hunk: Hunk, line: bytes) -> None:
-    """Take one line into the hunk."""
-    sign, rest = line[:1], line[1:]
-    if sign == b"\n":
-        sign, rest = b" ", b"\n"
+    sign, rest = (b" ", line) if line == b"\n" else (line[:1], line[1:].removesuffix(b"\n") + b"\n")
     if sign not in (b" ", b"-", b"+"):
         raise PatchError(f"hunk {hunk.number} ends early; check the counts after `@@`")
-    if not rest.endswith(b"\n"):
-        rest += b"\n"
     if sign != b"+":
         hunk.old.append(rest)
     if sign != b"-":

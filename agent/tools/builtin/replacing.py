@@ -1,38 +1,43 @@
-"""The tool that replaces what a pattern matches in files that are named one by one."""
+"""Tools that make texts from patterns: every match in files replaced, and the placeholders of a template filled.
+
+A template is no language: nothing in it is run.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import re2
 
-from foregate.agent.tools.builtin.files import PATH, WRITER, build_change_result
+from foregate.agent.tools.builtin import declaration
+from foregate.agent.tools.builtin.files import build_change_result, read_replaced, write_whole
 from foregate.agent.tools.builtin.looking import compile_pattern
-from foregate.agent.tools.tool import Tool
+from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace.confine import check_readable, check_unchanged, check_writable
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.protocols import FileChange
-from foregate.schemas.strict_json import Json, as_texts, get_bool, get_object, get_text
+from foregate.schemas.strict_json import as_texts, get_bool, get_object, get_text
 from foregate.schemas.tool_call import ToolResult
-from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter
 
 _GROUP = re2.compile(r"\$(\$|[0-9]+|\{[A-Za-z0-9_]+\})")
-_FLAGS = "(?m)"
 _NO_MATCH = "the pattern matches nothing in these files; nothing was changed"
+_PLACEHOLDER = re2.compile(r"\{\{ ?([A-Za-z_][A-Za-z0-9_]*) ?\}\}")
+_NAMED = 8
+"""Names that are said one by one where several are missing."""
 Replacement = Callable[[Any], str]
 
 
 def search_replace(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool; all files are read and replaced in memory before the first one is written."""
 
-    def plan_changes(arguments: Mapping[str, Json]) -> list[tuple[FileChange, int]]:
+    def plan_changes(arguments: Arguments) -> list[tuple[FileChange, int]]:
         literal, any_case = get_bool(arguments, "literal", False), not get_bool(arguments, "case_sensitive", True)
-        wanted = get_text(arguments, "pattern") if literal else _FLAGS + get_text(arguments, "pattern")
+        wanted = get_text(arguments, "pattern") if literal else f"(?m){get_text(arguments, 'pattern')}"
         pattern = compile_pattern(wanted, literal=literal, any_case=any_case, otherwise="give `literal` true")
         fill = build_filler(get_text(arguments, "replacement"), pattern, literal=literal)
         found: dict[str, tuple[FileChange, int]] = {}
@@ -42,54 +47,33 @@ def search_replace(workspace: Workspace, policy: Policy) -> Tool:
             check_unchanged(path, strict_json.sha256(data))
             after, count = replace_matches(read_text(data, path, policy), pattern, fill, policy.files.max_hash)
             found[path] = FileChange(path, data, after.encode(), ("replacement",)), count
-        return list(found.values())
+        return list(found.values()) if any(count for _, count in found.values()) else []
 
-    def replace(arguments: Mapping[str, Json]) -> ToolResult:
-        found = plan_changes(arguments)
-        if not any(count for _, count in found):
-            return ToolResult(False, _NO_MATCH, error="no_match")
-        return write_changes(workspace, policy, found)
-
-    def foresee(arguments: Mapping[str, Json]) -> tuple[FileChange, ...]:
-        found = plan_changes(arguments)
-        if not any(count for _, count in found):
+    def foresee(arguments: Arguments) -> tuple[FileChange, ...]:
+        if not (found := plan_changes(arguments)):
             raise WorkspaceError(_NO_MATCH)
         return tuple(change for change, _ in found if change.after != change.before)
 
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        return await asyncio.to_thread(replace, arguments)
+    def run(arguments: Arguments) -> ToolResult:
+        found = plan_changes(arguments)
+        return write_changes(workspace, policy, found) if found else ToolResult(False, _NO_MATCH, error="no_match")
 
-    return Tool(
-        ToolSpec(
-            "search_replace",
-            "Replace every match of a pattern in the files named. The pattern is RE2 (`^` and `$` match at line ends) "
-            "unless `literal` is true. In the replacement `$1` or `${name}` is a group, `$0` the match, `$$` a dollar.",
-            {
-                "type": "object",
-                "properties": {
-                    "paths": {
-                        "type": "array",
-                        "items": {"type": "string", "minLength": 1},
-                        "minItems": 1,
-                        "description": "Files, relative to the workspace; taken as they are, not as patterns.",
-                    },
-                    "pattern": {"type": "string", "minLength": 1, "description": "What to replace."},
-                    "replacement": {"type": "string", "description": "What stands there afterwards."},
-                    "literal": {
-                        "type": "boolean",
-                        "description": "Take pattern and replacement as plain text. Default false.",
-                    },
-                    "case_sensitive": {"type": "boolean", "description": "Default true."},
-                },
-                "required": ["paths", "pattern", "replacement"],
-                "additionalProperties": False,
-            },
-            Effect.EDIT,
-            WRITER,
-            (TargetParameter("paths", ResourceKind.FILE, Effect.EDIT),),
-            "builtin",
-        ),
+    return declaration.build_tool(
+        "search_replace",
+        "Replace every match of a pattern in the files named. The pattern is RE2 (`^` and `$` match at line ends) "
+        "unless `literal` is true. In the replacement `$1` or `${name}` is a group, `$0` the match, `$$` a dollar.",
+        {
+            "paths": declaration.describe_paths("Files"),
+            "pattern": declaration.describe_text("What to replace."),
+            "replacement": {"type": "string", "description": "What stands there afterwards."},
+            "literal": declaration.describe_flag("Take pattern and replacement as plain text. Default false."),
+            "case_sensitive": declaration.describe_flag("Default true."),
+        },
+        ["paths", "pattern", "replacement"],
+        [TargetParameter("paths", ResourceKind.FILE, Effect.EDIT)],
         run,
+        Effect.EDIT,
+        declaration.WRITER,
         preview=foresee,
     )
 
@@ -174,67 +158,45 @@ def write_changes(workspace: Workspace, policy: Policy, planned: Sequence[tuple[
     )
 
 
-_PLACEHOLDER = re2.compile(r"\{\{ ?([A-Za-z_][A-Za-z0-9_]*) ?\}\}")
-_NAMED = 8
-"""Names that are said one by one where several are missing."""
-
-
 def render_template(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that writes a file from a template."""
 
-    def foresee(arguments: Mapping[str, Json]) -> tuple[FileChange]:
+    def foresee(arguments: Arguments) -> tuple[FileChange]:
         source = check_readable(workspace, get_text(arguments, "template"))
         path = check_writable(workspace, policy, get_text(arguments, "path"))
         template = read_text(workspace.read(source, limit=policy.files.max_hash + 1), source, policy)
         after = fill_template(template, get_object(arguments, "variables"), policy.files.max_hash).encode()
-        found = workspace.look(path)
-        if found.kind not in ("", "file"):
-            raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
-        before = workspace.read(path) if found.kind else None
-        check_unchanged(path, strict_json.sha256(before) if before is not None else "")
-        return (FileChange(path, before, after, ("variables",)),)
+        return (FileChange(path, read_replaced(workspace, path), after, ("variables",)),)
 
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        (seen,) = foresee(arguments)
-        workspace.write(seen.path, seen.after)
-        verb = "created" if seen.before is None else "replaced"
-        return build_change_result(
-            workspace, policy, seen, f"{verb} `{seen.path}` from its template: {len(seen.after)} bytes"
-        )
+    async def run(arguments: Arguments) -> ToolResult:
+        return write_whole(workspace, policy, *foresee(arguments), " from its template")
 
-    return Tool(
-        ToolSpec(
-            "render_template",
-            "Write a file from a template of the workspace: each `{{ name }}` in it becomes the variable of that name. "
-            "Every placeholder needs its variable and every variable its placeholder.",
-            {
+    return declaration.build_tool(
+        "render_template",
+        "Write a file from a template of the workspace: each `{{ name }}` in it becomes the variable of that name. "
+        "Every placeholder needs its variable and every variable its placeholder.",
+        {
+            "template": declaration.describe_text("The template, relative to the workspace."),
+            "path": declaration.describe_text("Where the result goes, relative to the workspace."),
+            "variables": {
                 "type": "object",
-                "properties": {
-                    "template": {**PATH, "description": "The template, relative to the workspace."},
-                    "path": {**PATH, "description": "Where the result goes, relative to the workspace."},
-                    "variables": {
-                        "type": "object",
-                        "additionalProperties": {"type": "string"},
-                        "description": "Texts by name; each is put in as it is.",
-                    },
-                },
-                "required": ["template", "path", "variables"],
-                "additionalProperties": False,
+                "additionalProperties": {"type": "string"},
+                "description": "Texts by name; each is put in as it is.",
             },
-            Effect.CREATE,
-            WRITER,
-            (
-                TargetParameter("path", ResourceKind.FILE, Effect.CREATE),
-                TargetParameter("template", ResourceKind.FILE, Effect.OBSERVATION),
-            ),
-            "builtin",
-        ),
+        },
+        ["template", "path", "variables"],
+        [
+            TargetParameter("path", ResourceKind.FILE, Effect.CREATE),
+            TargetParameter("template", ResourceKind.FILE, Effect.OBSERVATION),
+        ],
         run,
+        Effect.CREATE,
+        declaration.WRITER,
         preview=foresee,
     )
 
 
-def fill_template(template: str, variables: Mapping[str, Json], most: int) -> str:
+def fill_template(template: str, variables: Arguments, most: int) -> str:
     """Return the template with each placeholder replaced once: what a variable holds is never read again.
 
     Raises WorkspaceError for a brace pair that is no placeholder, and for names that only one side has.
@@ -254,22 +216,19 @@ def fill_template(template: str, variables: Mapping[str, Json], most: int) -> st
     if missing := sorted(used - variables.keys()):
         raise WorkspaceError(f"the template also needs {format_names(missing)}; give a variable for each placeholder")
     if unused := sorted(variables.keys() - used):
-        raise WorkspaceError(
-            f"the template has no placeholder for {format_names(unused)}; leave it out or correct the name"
-        )
+        names = format_names(unused)
+        raise WorkspaceError(f"the template has no placeholder for {names}; leave it out or correct the name")
     return "".join(pieces)
 
 
 def check_no_brace(template: str, start: int, end: int) -> str:
     """Return a stretch of the template; raise WorkspaceError where it holds `{{`, which would be left standing."""
-    text = template[start:end]
-    at = text.find("{{")
-    if at >= 0:
-        number = template.count("\n", 0, start + at) + 1
+    if (at := template.find("{{", start, end)) >= 0:
+        number = template.count("\n", 0, at) + 1
         raise WorkspaceError(
             f"line {number} of the template holds `{{{{` and no placeholder of the form `{{{{ name }}}}`"
         )
-    return text
+    return template[start:end]
 
 
 def format_names(names: Sequence[str]) -> str:
