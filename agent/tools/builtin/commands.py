@@ -1,13 +1,14 @@
-"""Tools that run programs: an argument vector, or a line for the shell."""
+"""Tools that run programs: an argument vector, a line for the shell, a project's tests and its build."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import re2
 
-from foregate.agent.tools.builtin.declaration import get_count
-from foregate.agent.tools.tool import Tool
+from foregate.agent.tools.builtin import declaration
+from foregate.agent.tools.tool import Arguments, Run, Tool
 from foregate.agent.workspace.confine import check_judged_command, check_readable
 from foregate.agent.workspace.process import ProcessResult, TemporaryHome, build_environment, run_program
 from foregate.agent.workspace.workspace import PathState, Workspace
@@ -15,211 +16,13 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
-from foregate.schemas.strict_json import Json, as_texts, get_text
-from foregate.schemas.tool_call import Command, EvidenceKind, EvidenceRecord, ToolResult, Trust
-from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
+from foregate.schemas.strict_json import as_texts, get_text
+from foregate.schemas.tool_call import Command, EvidenceKind, EvidenceRecord, ToolResult
+from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetParameter
 
-RUNNER = Capabilities(read_only=False, external_side_effect=True, needs_approval=False, reversible=False)
-SHELL = Capabilities(
-    read_only=False, external_side_effect=True, needs_approval=True, high_impact_write=True, reversible=False
-)
-_GRACE = 15
-"""Seconds beyond the policy's own limit before the executor gives up on a command."""
-TIMEOUT: Mapping[str, Json] = {
-    "type": "integer",
-    "minimum": 1,
-    "description": "Milliseconds after which it is stopped; no longer than the policy allows.",
-}
-CWD: Mapping[str, Json] = {
-    "type": "string",
-    "minLength": 1,
-    "description": "Folder to run in, relative to the workspace; the workspace itself when left out.",
-}
-
-
-def run_command(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that runs a program with its arguments, without a shell."""
-
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        return await run_argv(workspace, policy, as_texts(arguments.get("argv"), "argv"), arguments)
-
-    description = (
-        "Run one program. `argv` is the program and its arguments, each a word of its own; there is no shell, so "
-        "no pipes, globs or variables. Output and errors come back together."
-    )
-    return Tool(build_runner_spec(policy, "run_command", description, ("argv",)), run)
-
-
-def build_runner_spec(policy: Policy, name: str, description: str, required: Sequence[str] = ()) -> ToolSpec:
-    """Return the specification of a tool that runs an argument vector."""
-    return ToolSpec(
-        name,
-        description,
-        {
-            "type": "object",
-            "properties": {
-                "argv": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "minItems": 1,
-                    "description": 'Program and arguments, such as ["ls", "-l", "src"].',
-                },
-                "cwd": CWD,
-                "timeout_ms": TIMEOUT,
-            },
-            "required": list(required),
-            "additionalProperties": False,
-        },
-        Effect.EXECUTE,
-        RUNNER,
-        (
-            TargetParameter("argv", ResourceKind.PROCESS, Effect.EXECUTE),
-            TargetParameter("cwd", ResourceKind.DIRECTORY, Effect.OBSERVATION),
-        ),
-        "builtin",
-        timeout=policy.commands.timeout + _GRACE,
-    )
-
-
-async def run_argv(
-    workspace: Workspace, policy: Policy, words: Sequence[str], arguments: Mapping[str, Json]
-) -> ToolResult:
-    """Run an argument vector in the folder and for the time a call says, with evidence where it merely looks."""
-    if any("\0" in word for word in words) or not words[0]:
-        raise WorkspaceError("a word of `argv` holds a null byte, or the program has no name; correct it")
-    cwd = resolve_folder(workspace, arguments)
-    observes = not commands.effect_of_command(Command(tuple(words)), policy).changes
-    operands = find_operand_files(workspace, words, cwd) if observes else []
-    if observes:
-        for path in operands:
-            check_readable(workspace, path)
-    before = [workspace.look(path, max_hash=policy.files.max_hash) for path in operands]
-    seconds = get_seconds(arguments, policy.commands.timeout)
-    with TemporaryHome() as home:
-        environment = build_environment(policy, workspace, home, trusted_only=observes)
-        ran = await run_program(
-            words, workspace, cwd=cwd, environment=environment, timeout=seconds, cap=policy.files.max_output
-        )
-    records: list[EvidenceRecord] = []
-    if observes and ran.code == 0 and not ran.out.parts()[2]:
-        records = [
-            build_operand_record(workspace, policy, words[0], *pair) for pair in zip(operands, before, strict=True)
-        ]
-    return build_result(ran, tuple(records), seconds, observes)
-
-
-def get_seconds(arguments: Mapping[str, Json], most: int) -> float:
-    """Return how long a call may take: what it asks for, and never more than the policy's seconds."""
-    return min(get_count(arguments, "timeout_ms") / 1000, most) if "timeout_ms" in arguments else most
-
-
-def run_shell(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that hands a line to the shell; what it does can never be known beforehand."""
-
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        line = get_text(arguments, "command")
-        if "\0" in line:
-            raise WorkspaceError("the command holds a null byte; correct it")
-        cwd = resolve_folder(workspace, arguments)
-        seconds = get_seconds(arguments, policy.commands.timeout)
-        with TemporaryHome() as home:
-            ran = await run_program(
-                ["/bin/sh", "-c", line],
-                workspace,
-                cwd=cwd,
-                environment=build_environment(policy, workspace, home, trusted_only=False),
-                timeout=seconds,
-                cap=policy.files.max_output,
-            )
-        return build_result(ran, (), seconds, False)
-
-    return Tool(
-        ToolSpec(
-            "run_shell",
-            "Run a line in the shell (sh). It always counts as something that cannot be undone; where one program is "
-            "enough, use run_command.",
-            {
-                "type": "object",
-                "properties": {
-                    "command": {"type": "string", "minLength": 1, "description": "The line to run."},
-                    "cwd": CWD,
-                    "timeout_ms": TIMEOUT,
-                },
-                "required": ["command"],
-                "additionalProperties": False,
-            },
-            Effect.EXECUTE,
-            SHELL,
-            (
-                TargetParameter("command", ResourceKind.PROCESS, Effect.EXECUTE),
-                TargetParameter("cwd", ResourceKind.DIRECTORY, Effect.OBSERVATION),
-            ),
-            "builtin",
-            timeout=policy.commands.timeout + _GRACE,
-        ),
-        run,
-    )
-
-
-def build_operand_record(
-    workspace: Workspace, policy: Policy, program: str, path: str, before: PathState
-) -> EvidenceRecord:
-    """Return what a finished look says of one operand: `cat` shows the whole content, others that it is there."""
-    if before.kind == "directory":
-        return EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, Resource(ResourceKind.DIRECTORY, path), trust=Trust.INFERRED)
-    resource = Resource(ResourceKind.FILE, path)
-    same = before.hash and workspace.look(path, max_hash=policy.files.max_hash).hash == before.hash
-    if same and program == "cat":
-        return EvidenceRecord(EvidenceKind.FILE_READ, resource, before.hash)
-    return EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, resource, trust=Trust.INFERRED)
-
-
-def resolve_folder(workspace: Workspace, arguments: Mapping[str, Json]) -> str:
-    """Return the canonical id of the folder a call runs in."""
-    path = check_readable(workspace, get_text(arguments, "cwd")) if arguments.get("cwd") is not None else "."
-    if workspace.look(path).kind != "directory":
-        raise WorkspaceError(f"`{path[:80]}` is not a folder; name one as `cwd`")
-    return path
-
-
-def find_operand_files(workspace: Workspace, words: Sequence[str], cwd: str) -> list[str]:
-    """Return the files and folders of the workspace that words of a command name, canonical, without repetition.
-
-    Raises WorkspaceError for a word that names something outside the workspace.
-    """
-    found: dict[str, None] = {}
-    for word in list_operands(words):
-        path = workspace.resolve(word if word.startswith("/") or cwd == "." else f"{cwd}/{word}")
-        if workspace.look(path).kind in ("file", "directory"):
-            found[path] = None
-    return list(found)
-
-
-def list_operands(words: Sequence[str]) -> list[str]:
-    """Return the words of a command after the program that are no options."""
-    rest = list(words[1:])
-    found: list[str] = []
-    while rest:
-        word = rest.pop(0)
-        if word == "--":
-            return found + [word for word in rest if word]
-        if word and not word.startswith("-"):
-            found.append(word)
-    return found
-
-
-def build_result(ran: ProcessResult, records: tuple[EvidenceRecord, ...], seconds: float, observes: bool) -> ToolResult:
-    """Return what a command said and how it ended, so that a model reads both."""
-    text, dropped = ran.out.text()
-    if ran.timed_out:
-        text += f"\nstopped after {seconds:g} seconds, with everything it had started"
-        return ToolResult(False, text, error="timeout", dropped=dropped, unknown=not observes)
-    if ran.code == 0:
-        return ToolResult(True, text, records, dropped=dropped, exit_code=0)
-    why = f"exit code {ran.code}" if ran.code is not None and ran.code >= 0 else f"ended by signal {-(ran.code or 0)}"
-    return ToolResult(False, f"{text}\n{why}".lstrip("\n"), error="exit_code", dropped=dropped, exit_code=ran.code)
-
-
+TIMEOUT = declaration.describe_count("Milliseconds after which it is stopped; no longer than the policy allows.")
+_CWD = declaration.describe_text("Folder to run in, relative to the workspace; the workspace itself when left out.")
+_IN_FOLDER = TargetParameter("cwd", ResourceKind.DIRECTORY, Effect.OBSERVATION)
 Sign = tuple[str, str, Sequence[str]]
 """A file, what it must hold (a target of a Makefile, a script of package.json; "" = anything), and the command."""
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
@@ -253,35 +56,181 @@ _LARGEST = 1 << 20
 """Bytes of a file that are looked at."""
 
 
+def run_command(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that runs a program with its arguments, without a shell."""
+
+    async def run(arguments: Arguments) -> ToolResult:
+        return await run_argv(workspace, policy, as_texts(arguments.get("argv"), "argv"), arguments)
+
+    description = (
+        "Run one program. `argv` is the program and its arguments, each a word of its own; there is no shell, so "
+        "no pipes, globs or variables. Output and errors come back together."
+    )
+    return build_runner(policy, "run_command", description, ["argv"], run)
+
+
+def build_runner(policy: Policy, name: str, description: str, required: Sequence[str], run: Run, **more: Any) -> Tool:
+    """Return a tool that runs an argument vector; `more` are fields of Tool."""
+    argv = {
+        "type": "array",
+        "items": {"type": "string"},
+        "minItems": 1,
+        "description": 'Program and arguments, such as ["ls", "-l", "src"].',
+    }
+    return declaration.build_tool(
+        name,
+        description,
+        {"argv": argv, "cwd": _CWD, "timeout_ms": TIMEOUT},
+        required,
+        [TargetParameter("argv", ResourceKind.PROCESS, Effect.EXECUTE), _IN_FOLDER],
+        run,
+        Effect.EXECUTE,
+        declaration.SENDER,
+        timeout=policy.commands.timeout + declaration.GRACE,
+        **more,
+    )
+
+
+async def run_argv(workspace: Workspace, policy: Policy, words: Sequence[str], arguments: Arguments) -> ToolResult:
+    """Run an argument vector in the folder and for the time a call says, with evidence where it merely looks."""
+    if any("\0" in word for word in words) or not words[0]:
+        raise WorkspaceError("a word of `argv` holds a null byte, or the program has no name; correct it")
+    cwd = resolve_folder(workspace, arguments)
+    observes = not commands.effect_of_command(Command(tuple(words)), policy).changes
+    operands = find_operand_files(workspace, words, cwd) if observes else []
+    for path in operands:
+        check_readable(workspace, path)
+    before = [workspace.look(path, max_hash=policy.files.max_hash) for path in operands]
+    ran, seconds = await run_words(workspace, policy, words, arguments, cwd, trusted_only=observes)
+    records: list[EvidenceRecord] = []
+    if observes and ran.code == 0 and not ran.out.parts()[2]:
+        seen = zip(operands, before, strict=True)
+        records = [build_operand_record(workspace, policy, words[0], path, state) for path, state in seen]
+    return build_result(ran, tuple(records), seconds, observes)
+
+
+async def run_words(
+    workspace: Workspace, policy: Policy, words: Sequence[str], arguments: Arguments, cwd: str, *, trusted_only: bool
+) -> tuple[ProcessResult, float]:
+    """Run a program in a home of its own, and return what came of it with the seconds it had."""
+    seconds, cap = get_seconds(arguments, policy.commands.timeout), policy.files.max_output
+    with TemporaryHome() as home:
+        environment = build_environment(policy, workspace, home, trusted_only=trusted_only)
+        ran = await run_program(words, workspace, cwd=cwd, environment=environment, timeout=seconds, cap=cap)
+    return ran, seconds
+
+
+def get_seconds(arguments: Arguments, most: int) -> float:
+    """Return how long a call may take: what it asks for, and never more than the policy's seconds."""
+    asked = "timeout_ms" in arguments
+    return min(declaration.get_count(arguments, "timeout_ms") / 1000, most) if asked else most
+
+
+def run_shell(workspace: Workspace, policy: Policy) -> Tool:
+    """Return the tool that hands a line to the shell; what it does can never be known beforehand."""
+
+    async def run(arguments: Arguments) -> ToolResult:
+        line = get_text(arguments, "command")
+        if "\0" in line:
+            raise WorkspaceError("the command holds a null byte; correct it")
+        cwd, words = resolve_folder(workspace, arguments), ("/bin/sh", "-c", line)
+        ran, seconds = await run_words(workspace, policy, words, arguments, cwd, trusted_only=False)
+        return build_result(ran, (), seconds, False)
+
+    return declaration.build_tool(
+        "run_shell",
+        "Run a line in the shell (sh). It always counts as something that cannot be undone; where one program is "
+        "enough, use run_command.",
+        {"command": declaration.describe_text("The line to run."), "cwd": _CWD, "timeout_ms": TIMEOUT},
+        ["command"],
+        [TargetParameter("command", ResourceKind.PROCESS, Effect.EXECUTE), _IN_FOLDER],
+        run,
+        Effect.EXECUTE,
+        declaration.PUBLISHER,
+        timeout=policy.commands.timeout + declaration.GRACE,
+    )
+
+
+def build_operand_record(
+    workspace: Workspace, policy: Policy, program: str, path: str, before: PathState
+) -> EvidenceRecord:
+    """Return what a finished look says of one operand: `cat` shows the whole content, others that it is there."""
+    if before.kind == "directory":
+        return declaration.build_seen_record(ResourceKind.DIRECTORY, path)
+    same = before.hash and workspace.look(path, max_hash=policy.files.max_hash).hash == before.hash
+    if same and program == "cat":
+        return EvidenceRecord(EvidenceKind.FILE_READ, Resource(ResourceKind.FILE, path), before.hash)
+    return declaration.build_seen_record(ResourceKind.FILE, path)
+
+
+def resolve_folder(workspace: Workspace, arguments: Arguments) -> str:
+    """Return the canonical id of the folder a call runs in."""
+    path = check_readable(workspace, get_text(arguments, "cwd")) if arguments.get("cwd") is not None else "."
+    if workspace.look(path).kind != "directory":
+        raise WorkspaceError(f"`{path[:80]}` is not a folder; name one as `cwd`")
+    return path
+
+
+def find_operand_files(workspace: Workspace, words: Sequence[str], cwd: str) -> list[str]:
+    """Return the files and folders of the workspace that words of a command name, canonical, without repetition.
+
+    Raises WorkspaceError for a word that names something outside the workspace.
+    """
+    named = (word if word.startswith("/") or cwd == "." else f"{cwd}/{word}" for word in list_operands(words))
+    paths = dict.fromkeys(map(workspace.resolve, named))
+    return [path for path in paths if workspace.look(path).kind in ("file", "directory")]
+
+
+def list_operands(words: Sequence[str]) -> list[str]:
+    """Return the words of a command after the program that are no options."""
+    rest = list(words[1:])
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [word for word in rest[:end] if word and not word.startswith("-")] + [
+        word for word in rest[end:][1:] if word
+    ]
+
+
+def build_result(ran: ProcessResult, records: tuple[EvidenceRecord, ...], seconds: float, observes: bool) -> ToolResult:
+    """Return what a command said and how it ended, so that a model reads both."""
+    text, dropped = ran.out.text()
+    if ran.timed_out:
+        text += f"\nstopped after {seconds:g} seconds, with everything it had started"
+        return ToolResult(False, text, error="timeout", dropped=dropped, unknown=not observes)
+    if ran.code == 0:
+        return ToolResult(True, text, records, dropped=dropped, exit_code=0)
+    why = f"exit code {ran.code}" if ran.code is not None and ran.code >= 0 else f"ended by signal {-(ran.code or 0)}"
+    return ToolResult(False, f"{text}\n{why}".lstrip("\n"), error="exit_code", dropped=dropped, exit_code=ran.code)
+
+
 def run_tests(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that runs a project's tests."""
-    return _build_runner(workspace, policy, "run_tests", "tests", _TESTS)
+    return _build_project_runner(workspace, policy, "run_tests", "tests", _TESTS)
 
 
 def run_build(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that builds a project."""
-    return _build_runner(workspace, policy, "run_build", "build", _BUILDS)
+    return _build_project_runner(workspace, policy, "run_build", "build", _BUILDS)
 
 
-def _build_runner(workspace: Workspace, policy: Policy, name: str, what: str, signs: Sequence[Sign]) -> Tool:
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+def _build_project_runner(workspace: Workspace, policy: Policy, name: str, what: str, signs: Sequence[Sign]) -> Tool:
+    async def run(arguments: Arguments) -> ToolResult:
         if arguments.get("argv") is None:
             words = check_judged_command(detect_command(workspace, arguments, what, signs))
         else:
             words = as_texts(arguments["argv"], "argv")
         return await run_argv(workspace, policy, words, arguments)
 
-    def fill_arguments(arguments: Mapping[str, Json]) -> Mapping[str, Json]:
+    def fill_arguments(arguments: Arguments) -> Arguments:
         return {} if "argv" in arguments else {"argv": detect_command(workspace, arguments, what, signs)}
 
     description = (
         f"Run the project's {what}. The command is `argv`, or without it what the folder's files ask for (Makefile, "
         "package.json, Cargo.toml, go.mod, pom.xml, Gradle, Python). It runs the project's own code."
     )
-    return Tool(build_runner_spec(policy, name, description), run, fill_arguments=fill_arguments)
+    return build_runner(policy, name, description, [], run, fill_arguments=fill_arguments)
 
 
-def detect_command(workspace: Workspace, arguments: Mapping[str, Json], what: str, signs: Sequence[Sign]) -> list[str]:
+def detect_command(workspace: Workspace, arguments: Arguments, what: str, signs: Sequence[Sign]) -> list[str]:
     """Return the command the files of a call's folder ask for; raise WorkspaceError where none of them does."""
     here = resolve_folder(workspace, arguments)
     for name, needle, words in signs:

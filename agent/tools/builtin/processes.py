@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from foregate.agent.tools.builtin.declaration import get_count
-from foregate.agent.tools.tool import Tool
+from foregate.agent.tools.builtin import declaration
+from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace.output import cap_text
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.strict_json import Json, get_text
+from foregate.schemas.strict_json import get_text
 from foregate.schemas.tool_call import EvidenceKind, EvidenceRecord, Origin, ToolResult, Trust
-from foregate.schemas.tool_spec import OBSERVER, Effect, Resource, ResourceKind, ToolSpec
+from foregate.schemas.tool_spec import Resource, ResourceKind
 
 _PROC = Path("/proc")
 _READ = 4096
@@ -47,51 +46,39 @@ class RunningProcess:
 def list_processes(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool that lists processes."""
 
-    def look(arguments: Mapping[str, Json]) -> ToolResult:
+    def run(arguments: Arguments) -> ToolResult:
         wanted = get_text(arguments, "filter", "").casefold()
-        most = min(get_count(arguments, "limit", policy.files.max_entries), policy.files.max_entries)
+        most = min(declaration.get_count(arguments, "limit", policy.files.max_entries), policy.files.max_entries)
         found = [process for process in list_running(workspace) if wanted in process.display_line.casefold()]
         lines = [
             f"{process.pid}  {process.parent}  {process.state}  {process.display_line}" for process in found[:most]
         ]
         if len(found) > most:
             lines.append(f"there is more: only {most} of {len(found)} processes are listed; use a filter")
-        records = tuple(
-            EvidenceRecord(EvidenceKind.PROCESS_STATE, resource, trust=Trust.INFERRED, origin=Origin.EXTERNAL)
-            for resource in dict.fromkeys(
-                Resource(ResourceKind.PROCESS, strict_json.scrub(shlex.join(process.words)))
-                for process in found[:most]
-                if process.words
+        seen = dict.fromkeys(strict_json.scrub(shlex.join(process.words)) for process in found[:most] if process.words)
+        records = [
+            EvidenceRecord(
+                EvidenceKind.PROCESS_STATE, Resource(ResourceKind.PROCESS, line), "", Trust.INFERRED, Origin.EXTERNAL
             )
-        )
+            for line in seen
+        ]
         said = ["pid  parent  state  command", *lines] if lines else ["no such process"]
         text, dropped = cap_text("\n".join(said), policy.files.max_output)
-        return ToolResult(True, text, records, origin=Origin.EXTERNAL, dropped=dropped)
+        return ToolResult(True, text, tuple(records), origin=Origin.EXTERNAL, dropped=dropped)
 
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
-        return await asyncio.to_thread(look, arguments)
-
-    return Tool(
-        ToolSpec(
-            "list_processes",
-            "List the user's running processes: number, parent, state and name; of those that run in the workspace the "
-            "whole command.",
-            {
-                "type": "object",
-                "properties": {
-                    "filter": {
-                        "type": "string",
-                        "description": "Only processes whose line contains this; case does not matter.",
-                    },
-                    "limit": {"type": "integer", "minimum": 1, "description": "Processes to list at most."},
-                },
-                "additionalProperties": False,
+    return declaration.build_tool(
+        "list_processes",
+        "List the user's running processes: number, parent, state and name; of those that run in the workspace the "
+        "whole command.",
+        {
+            "filter": {
+                "type": "string",
+                "description": "Only processes whose line contains this; case does not matter.",
             },
-            Effect.OBSERVATION,
-            OBSERVER,
-            (),
-            "builtin",
-        ),
+            "limit": declaration.describe_count("Processes to list at most."),
+        },
+        None,
+        [],
         run,
     )
 
