@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from foregate.agent.tools.builtin import commands, files, folders, git, http, looking
-from foregate.agent.tools.builtin.commands import run_build, run_tests
+from foregate.agent.tools.builtin.commands import list_processes, run_build, run_tests
 from foregate.agent.tools.builtin.git_push import git_push
 from foregate.agent.tools.builtin.looking import analyze_error
 from foregate.agent.tools.builtin.memory import Memory, recall, remember
-from foregate.agent.tools.builtin.processes import list_processes
 from foregate.agent.tools.builtin.replacing import render_template, search_replace
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.workspace import Workspace
