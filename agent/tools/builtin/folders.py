@@ -137,10 +137,7 @@ def move_path(workspace: Workspace, policy: Policy) -> Tool:
     return declaration.build_tool(
         "move_path",
         "Move or rename a file or a folder. The destination is the new path itself and must not exist yet.",
-        {
-            "source": declaration.PATH,
-            "destination": declaration.describe_text("New path, relative to the workspace."),
-        },
+        {"source": declaration.PATH, "destination": declaration.describe_text("New path, relative to the workspace.")},
         ["source", "destination"],
         [
             TargetParameter("source", ResourceKind.FILE, Effect.MOVE),

@@ -71,14 +71,7 @@ def _build_tool(
         targets.append(TargetParameter("paths", ResourceKind.FILE, Effect.OBSERVATION))
     capabilities = STAGER if access.changes else OBSERVER
     spec = ToolSpec(
-        name,
-        description,
-        schema,
-        access,
-        capabilities,
-        tuple(targets),
-        "builtin",
-        timeout=policy.commands.timeout + 15,
+        name, description, schema, access, capabilities, tuple(targets), "builtin", timeout=policy.commands.timeout + 15
     )
     return Tool(spec, run)
 
@@ -288,12 +281,7 @@ def git_add(workspace: Workspace, policy: Policy) -> Tool:
         return await build_change_result(repository, before, f"staged; the state is now:\n{text}", dropped)
 
     return _build_tool(
-        policy,
-        "git_add",
-        "Stage files for the next commit.",
-        _build_schema(("paths",), paths=_PATHS),
-        run,
-        Effect.EDIT,
+        policy, "git_add", "Stage files for the next commit.", _build_schema(("paths",), paths=_PATHS), run, Effect.EDIT
     )
 
 

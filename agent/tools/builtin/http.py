@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
+from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.builtin.commands import TIMEOUT, get_seconds
-from foregate.agent.tools.builtin.declaration import get_count
-from foregate.agent.tools.tool import Tool
+from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace.output import trim_cut_end
 from foregate.policy.policy import Policy
 from foregate.policy.risk.http import effect_of_method, is_allowed_host, is_private, read_host
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.strict_json import Json, get_object, get_text
+from foregate.schemas.strict_json import get_object, get_text
 from foregate.schemas.tool_call import EvidenceKind, EvidenceRecord, Origin, ToolResult, Trust
-from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetParameter
 
 if TYPE_CHECKING:
     import httpx2
@@ -31,6 +31,12 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _PORTS = {"http": 80, "https": 443}
 _MAX_URL = 8192
+_LOOKS = ("GET", "HEAD")
+_METHODS = (*_LOOKS, "POST", "PUT", "PATCH", "DELETE")
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
+_VALUE = re.compile(r"[\t\x20-\x7e]{0,8192}\Z")
+_OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "accept-encoding")
+_SHOWN = ("content-type", "location", "etag", "last-modified", "retry-after", "www-authenticate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +67,6 @@ def parse_address(url: str) -> HttpAddress:
     return HttpAddress(parts.scheme, host, parts.port or _PORTS[parts.scheme], path)
 
 
-def is_public(address: str) -> bool:
-    """Whether an address may be connected to."""
-    return not is_private(address)
-
-
 async def system_resolve(host: str, port: int) -> Sequence[str]:
     """Return what the system's resolver says."""
     loop = asyncio.get_running_loop()
@@ -73,7 +74,7 @@ async def system_resolve(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-async def pin_address(address: HttpAddress, resolve: Resolve, acceptable: Callable[[str], bool]) -> str:
+async def pin_address(address: HttpAddress, resolve: Resolve, is_refused: Callable[[str], bool]) -> str:
     """Look a host up once and return the address to connect to; raise WorkspaceError unless all of them will do."""
     try:
         addresses = await resolve(address.host, address.port)
@@ -81,26 +82,17 @@ async def pin_address(address: HttpAddress, resolve: Resolve, acceptable: Callab
         raise WorkspaceError(f"the host `{address.host}` was not found ({error.strerror or error})") from None
     if not addresses:
         raise WorkspaceError(f"the host `{address.host}` was not found")
-    if not all(acceptable(found) for found in addresses):
+    if any(map(is_refused, addresses)):
         raise WorkspaceError(f"the host `{address.host}` has an address that is not public; nothing was sent")
     return addresses[0]
 
 
-SENDER = Capabilities(read_only=False, external_side_effect=True, needs_approval=False, reversible=False)
-_LOOKS = ("GET", "HEAD")
-_METHODS = (*_LOOKS, "POST", "PUT", "PATCH", "DELETE")
-_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
-_VALUE = re.compile(r"[\t\x20-\x7e]{0,8192}\Z")
-_OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "accept-encoding")
-_SHOWN = ("content-type", "location", "etag", "last-modified", "retry-after", "www-authenticate")
-
-
 def http_request(
-    policy: Policy, *, resolve: Resolve = system_resolve, acceptable: Callable[[str], bool] = is_public
+    policy: Policy, *, resolve: Resolve = system_resolve, is_refused: Callable[[str], bool] = is_private
 ) -> Tool:
-    """Return the tool; `resolve` looks hosts up and `acceptable` says which addresses may be connected to."""
+    """Return the tool; `resolve` looks hosts up and `is_refused` says which addresses are not connected to."""
 
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+    async def run(arguments: Arguments) -> ToolResult:
         address = parse_address(get_text(arguments, "url"))
         if not is_allowed_host(address.host, policy):
             listed = ", ".join(policy.http.hosts) or "none"
@@ -109,50 +101,39 @@ def http_request(
         headers = check_headers(get_object(arguments, "headers"))
         body = get_text(arguments, "body", "").encode()
         seconds = get_seconds(arguments, policy.http.timeout)
-        cap = min(get_count(arguments, "max_bytes", policy.http.max_bytes), policy.http.max_bytes)
+        cap = min(declaration.get_count(arguments, "max_bytes", policy.http.max_bytes), policy.http.max_bytes)
         if body and method in _LOOKS:
             raise WorkspaceError(f"a {method} request has no body; leave it out or use POST")
         try:
             async with asyncio.timeout(seconds):
-                pinned = await pin_address(address, resolve, acceptable)
+                pinned = await pin_address(address, resolve, is_refused)
                 return await send_request(address, pinned, method, headers, body, seconds, cap)
         except TimeoutError:
             text = f"no whole answer from `{address.host}` within {seconds:g} seconds"
             return ToolResult(False, text, error="timeout", unknown=method not in _LOOKS, origin=Origin.EXTERNAL)
 
-    return Tool(
-        ToolSpec(
-            "http_request",
-            "Send one HTTP request to a host the policy lists. Redirects are not followed: the answer names the place.",
-            {
-                "type": "object",
-                "properties": {
-                    "url": {"type": "string", "minLength": 1, "description": "An http or https URL."},
-                    "method": {"type": "string", "enum": list(_METHODS), "description": "Default GET."},
-                    "headers": {
-                        "type": "object",
-                        "additionalProperties": {"type": "string"},
-                        "description": "Header names and values.",
-                    },
-                    "body": {"type": "string", "description": "Text to send; not with GET or HEAD."},
-                    "timeout_ms": TIMEOUT,
-                    "max_bytes": {"type": "integer", "minimum": 1, "description": "Bytes of the answer to return."},
-                },
-                "required": ["url"],
-                "additionalProperties": False,
-            },
-            Effect.OBSERVATION,
-            SENDER,
-            (TargetParameter("url", ResourceKind.URL, Effect.OBSERVATION),),
-            "builtin",
-            timeout=policy.http.timeout + 15,
-        ),
+    headers = {"type": "object", "additionalProperties": {"type": "string"}, "description": "Header names and values."}
+    return declaration.build_tool(
+        "http_request",
+        "Send one HTTP request to a host the policy lists. Redirects are not followed: the answer names the place.",
+        {
+            "url": declaration.describe_text("An http or https URL."),
+            "method": {"type": "string", "enum": list(_METHODS), "description": "Default GET."},
+            "headers": headers,
+            "body": {"type": "string", "description": "Text to send; not with GET or HEAD."},
+            "timeout_ms": TIMEOUT,
+            "max_bytes": declaration.describe_count("Bytes of the answer to return."),
+        },
+        ["url"],
+        [TargetParameter("url", ResourceKind.URL, Effect.OBSERVATION)],
         run,
-        lambda arguments: effect_of_method(get_text({"method": "GET", **arguments}, "method")),
+        capabilities=declaration.SENDER,
+        timeout=policy.http.timeout + declaration.GRACE,
+        classify=lambda arguments: effect_of_method(get_text({"method": "GET", **arguments}, "method")),
     )
 
 
-def check_headers(headers: Mapping[str, Json]) -> dict[str, str]:
+def check_headers(headers: Arguments) -> dict[str, str]:
     """Return the headers of a call; raise WorkspaceError for one that could smuggle another, or is not the call's."""
     checked: dict[str, str] = {}
     for name, value in headers.items():
@@ -165,13 +146,7 @@ def check_headers(headers: Mapping[str, Json]) -> dict[str, str]:
 
 
 async def send_request(
-    address: HttpAddress,
-    pinned: str,
-    method: str,
-    headers: Mapping[str, str],
-    body: bytes,
-    seconds: float,
-    cap: int,
+    address: HttpAddress, pinned: str, method: str, headers: Mapping[str, str], body: bytes, seconds: float, cap: int
 ) -> ToolResult:
     """Connect to the pinned address, send, and return the answer as it comes: unfollowed, uncompressed, bounded."""
     import httpx2
@@ -179,23 +154,15 @@ async def send_request(
     host = f"[{pinned}]" if ":" in pinned else pinned
     url = f"{address.scheme}://{host}:{address.port}{address.path}"
     authority = HttpAddress(address.scheme, address.host, address.port, "").url.partition("://")[2]
+    ours = {"Host": authority, "Accept-Encoding": "identity", "Connection": "close"}
+    sni = {"sni_hostname": address.host}
     transport = httpx2.AsyncHTTPTransport(trust_env=False, retries=0)
     try:
-        async with httpx2.AsyncClient(
-            transport=transport, trust_env=False, follow_redirects=False, timeout=seconds
-        ) as client:
-            request = client.build_request(
-                method,
-                url,
-                headers={**headers, "Host": authority, "Accept-Encoding": "identity", "Connection": "close"},
-                content=body or None,
-                extensions={"sni_hostname": address.host},
-            )
-            answer = await client.send(request, stream=True)
-            try:
-                return await read_response(cap, address, method, answer)
-            finally:
-                await answer.aclose()
+        async with (
+            httpx2.AsyncClient(transport=transport, trust_env=False, follow_redirects=False, timeout=seconds) as client,
+            client.stream(method, url, headers={**headers, **ours}, content=body or None, extensions=sni) as answer,
+        ):
+            return await read_response(cap, address, method, answer)
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol) as error:
         return ToolResult(False, f"`{address.host}` could not be reached: {error}"[:500], error="unreachable")
     except httpx2.HTTPError as error:
@@ -233,12 +200,6 @@ async def read_response(cap: int, address: HttpAddress, method: str, answer: htt
         trust = Trust.INFERRED if cut else Trust.DIRECT
         content = "" if cut else strict_json.sha256(body)
         records = (EvidenceRecord(EvidenceKind.API_RESPONSE, resource, content, trust, Origin.EXTERNAL),)
-    ok = answer.status_code < 400
-    return ToolResult(
-        ok,
-        "\n".join(lines),
-        records,
-        origin=Origin.EXTERNAL,
-        error="" if ok else "http_status",
-        dropped=max(0, missing) if cut else 0,
-    )
+    text, left_out = "\n".join(lines), max(0, missing) if cut else 0
+    error = "" if answer.status_code < 400 else "http_status"
+    return ToolResult(not error, text, records, origin=Origin.EXTERNAL, error=error, dropped=left_out)

@@ -5,33 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from foregate.agent.tools.tool import Tool
+from msgspec.structs import replace
+
+from foregate.agent.tools.builtin import declaration
+from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace.json_file import LockedJsonFile
 from foregate.agent.workspace.output import cap_text
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.strict_json import Json, get_text
-from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, Origin, ToolResult
-from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
+from foregate.schemas.strict_json import get_text
+from foregate.schemas.tool_call import Change, Origin, ToolResult
+from foregate.schemas.tool_spec import OBSERVER, Effect, Resource, ResourceKind, TargetParameter
 
-_KEEPER = Capabilities(
-    read_only=False,
-    external_side_effect=False,
-    needs_approval=False,
-    idempotent=True,
-    reversible=True,
-    personal_memory=True,
-)
-_READER = Capabilities(
-    read_only=True,
-    external_side_effect=False,
-    needs_approval=False,
-    idempotent=True,
-    reversible=True,
-    personal_memory=True,
-)
-_KEY: Mapping[str, Json] = {"type": "string", "minLength": 1, "maxLength": 128, "description": "Name of the memory."}
+_KEEPER = replace(declaration.MAKER, personal_memory=True)
+_READER = replace(OBSERVER, personal_memory=True)
+_KEY = {"type": "string", "minLength": 1, "maxLength": 128, "description": "Name of the memory."}
 
 
 class Memory:
@@ -77,37 +66,28 @@ class Memory:
 def remember(memory: Memory, policy: Policy) -> Tool:
     """Return the tool that keeps a text."""
 
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+    async def run(arguments: Arguments) -> ToolResult:
         key, text = get_text(arguments, "key"), get_text(arguments, "text")
         if len(text.encode()) > policy.files.max_output:
             raise WorkspaceError(f"the text is larger than {policy.files.max_output} bytes; remember less")
         before = memory.put(key, text)
-        resource = Resource(ResourceKind.OTHER, key)
-        after = strict_json.sha256(text.encode())
-        kept = memory.read_all().get(key)
-        if kept != text:
+        if memory.read_all().get(key) != text:
             return ToolResult(False, f"`{key}` was overwritten by something else at once", error="changed_meanwhile")
         said = f"remembered `{key}`" if before is None else f"remembered `{key}`; before it was: {before}"
-        record = EvidenceRecord(EvidenceKind.VERIFICATION_RESULT, resource, after, own_change=True)
-        change = Change(resource, strict_json.sha256(before.encode()) if before is not None else "", after)
+        image, after = "" if before is None else strict_json.sha256(before.encode()), strict_json.sha256(text.encode())
+        change = Change(Resource(ResourceKind.OTHER, key), image, after)
+        record = declaration.build_change_record(change.resource, after)
         return ToolResult(True, said, (record,), (change,), Origin.WORKSPACE if before is None else Origin.EXTERNAL)
 
-    return Tool(
-        ToolSpec(
-            "remember",
-            "Keep a short text under a name, for later sessions too. What was there under that name is replaced.",
-            {
-                "type": "object",
-                "properties": {"key": _KEY, "text": {"type": "string", "description": "What to remember."}},
-                "required": ["key", "text"],
-                "additionalProperties": False,
-            },
-            Effect.CREATE,
-            _KEEPER,
-            (TargetParameter("key", ResourceKind.OTHER, Effect.CREATE),),
-            "builtin",
-        ),
+    return declaration.build_tool(
+        "remember",
+        "Keep a short text under a name, for later sessions too. What was there under that name is replaced.",
+        {"key": _KEY, "text": {"type": "string", "description": "What to remember."}},
+        ["key", "text"],
+        [TargetParameter("key", ResourceKind.OTHER, Effect.CREATE)],
         run,
+        Effect.CREATE,
+        _KEEPER,
         inverse=memory,
     )
 
@@ -115,7 +95,7 @@ def remember(memory: Memory, policy: Policy) -> Tool:
 def recall(memory: Memory, policy: Policy) -> Tool:
     """Return the tool that brings texts back; they count as somebody else's words."""
 
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+    async def run(arguments: Arguments) -> ToolResult:
         key, query = arguments.get("key"), get_text(arguments, "query", "").casefold()
         found = {
             name: text
@@ -126,22 +106,13 @@ def recall(memory: Memory, policy: Policy) -> Tool:
         text, dropped = cap_text("\n".join(lines), policy.files.max_output)
         return ToolResult(True, text, origin=Origin.EXTERNAL, dropped=dropped)
 
-    return Tool(
-        ToolSpec(
-            "recall",
-            "Bring back what was remembered: all of it, one name, or what contains a text.",
-            {
-                "type": "object",
-                "properties": {
-                    "key": _KEY,
-                    "query": {"type": "string", "description": "Only memories whose name or text contains this."},
-                },
-                "additionalProperties": False,
-            },
-            Effect.OBSERVATION,
-            _READER,
-            (),
-            "builtin",
-        ),
+    query = {"type": "string", "description": "Only memories whose name or text contains this."}
+    return declaration.build_tool(
+        "recall",
+        "Bring back what was remembered: all of it, one name, or what contains a text.",
+        {"key": _KEY, "query": query},
+        None,
+        [],
         run,
+        capabilities=_READER,
     )

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.tools.builtin.http import http_request, is_public, parse_address
+from foregate.agent.tools.builtin.http import http_request, parse_address
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.policy.policy import Policy
+from foregate.policy.risk.http import is_private
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.tool_call import EvidenceKind, Origin, ToolCall, ToolResult
@@ -74,7 +75,7 @@ def tool_for(policy: Policy, *addresses: str, public: bool = False) -> Tool:
     async def resolve(host: str, port: int) -> Sequence[str]:
         return addresses
 
-    return http_request(policy, resolve=resolve, acceptable=is_public if public else lambda address: True)
+    return http_request(policy, resolve=resolve, is_refused=is_private if public else lambda address: False)
 
 
 async def call(tool: Tool, **arguments: Any) -> ToolResult:
