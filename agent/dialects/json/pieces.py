@@ -9,8 +9,8 @@ from typing import Literal
 from msgspec import Struct
 
 from foregate.agent.dialects.json.brackets import Brackets
-from foregate.agent.dialects.text import notes
 from foregate.agent.dialects.text.inline_code import InlineCode
+from foregate.agent.dialects.text.notes import NO_RESULTS, note_cut, note_missing_end, note_open_thought
 from foregate.agent.dialects.text.tag_scanner import CDATA, CDATA_END, COMMENT, COMMENT_END, Scanner, Tag
 from foregate.agent.dialects.text.vocabulary import RESULT, THOUGHTS
 from foregate.agent.dialects.text.window import Waits, Window
@@ -183,7 +183,7 @@ class TextSplitter:
                 text, closed = yield from self._scanner.read_until(end)
                 self._add_words(text + end * closed)
                 if not closed:
-                    self.notes.append(notes.note_missing_end(end))
+                    self.notes.append(note_missing_end(end))
                 return
         tag = yield from self._scanner.peek_tag()
         name = tag.name.lower() if tag is not None else ""
@@ -194,7 +194,7 @@ class TextSplitter:
         elif tag is not None and name == RESULT:
             self._window.skip(len(tag.text))
             rest = yield from self._window.read_rest()
-            self.notes += notes.note_cut(f"`<{tag.name}>`", rest, notes.NO_RESULTS)
+            self.notes += note_cut(f"`<{tag.name}>`", rest, NO_RESULTS)
             self._take(TextPiece("cut", tag.text + rest))
         else:
             self._add_words(self._window.skip(1))
@@ -206,5 +206,5 @@ class TextSplitter:
         inner, closed = yield from self._scanner.read_inside(tag.name)
         whole, self._window.record = "".join(self._window.record), None
         if not closed:
-            self.notes.append(notes.note_open_thought(tag.name))
+            self.notes.append(note_open_thought(tag.name))
         self._take(TextPiece("thought", whole, inner))

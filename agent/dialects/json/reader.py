@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from foregate.agent.dialects.json.calls import Calls, Known, gather_calls
 from foregate.agent.dialects.json.pieces import TextPiece, TextSplitter
-from foregate.agent.dialects.text import notes
 from foregate.agent.dialects.text.dialect import ParsedResponse
+from foregate.agent.dialects.text.notes import note_only_thought
 from foregate.agent.dialects.text.prose import Words
 from foregate.agent.dialects.text.window import Window
 from foregate.schemas import strict_json
@@ -77,7 +77,7 @@ class JsonReader:
     def _drop_as_thought(self, closing: str) -> None:
         """Take all that came so far for a thought that began in the prompt: what it called is dropped."""
         if self._calls:
-            self._notes.append(notes.note_only_thought(closing))
+            self._notes.append(note_only_thought(closing))
         self._thoughts.append(self._words.take_all())
         self._found, self._calls, self._order, self._later = Calls([], [], []), (), None, 0
 

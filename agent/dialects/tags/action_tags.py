@@ -33,7 +33,7 @@ _WORDS = Shape({"type": "array", "items": {"type": "string"}}, {}, short=True)
 _WORD = Shape({"type": "string"}, {}, short=True)
 _ASIDE: Mapping[str, Mapping[str, Shape]] = {"git_commit": {"files": _WORDS}, "run_tests": {"package": _WORD}}
 _EVERYTHING = ("", ".", "./", "...", "./...", "all")
-_INTRODUCTION = """\
+_ACTIONS_INTRODUCTION = """\
 To act, write tags into your answer, such as
 
 <create_file>
@@ -85,7 +85,7 @@ class ActionTags:
 
     def build_section(self, tools: Sequence[ToolSpec]) -> str:
         """Return what teaches the dialect, with a line for each tag."""
-        return _INTRODUCTION + render_rules([(form, "") for form in _ActionGrammar(self, tools).list_forms()])
+        return _ACTIONS_INTRODUCTION + render_rules([(form, "") for form in _ActionGrammar(self, tools).list_forms()])
 
     def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
         """Return a reader of one response."""

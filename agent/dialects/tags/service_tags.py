@@ -17,7 +17,7 @@ from foregate.agent.dialects.text.vocabulary import RESERVED
 from foregate.schemas.message import Message
 from foregate.schemas.tool_spec import ToolSpec
 
-_INTRODUCTION = """\
+_SERVICES_INTRODUCTION = """\
 To act, think if you need to in <think>, then write tags: the service, in it the tool, in it each parameter, such as
 
 <files>
@@ -46,7 +46,7 @@ class ServiceTags:
         """Return what teaches the dialect, with a line for each tool."""
         forms = [(self.build_form(spec), self._find_service(spec.name)) for spec in tools]
         order = {service: place for place, service in enumerate(dict.fromkeys(service for _, service in forms))}
-        return f"{_INTRODUCTION}\n{render_rules(sorted(forms, key=lambda one: (not one[1], order[one[1]])))}"
+        return f"{_SERVICES_INTRODUCTION}\n{render_rules(sorted(forms, key=lambda one: (not one[1], order[one[1]])))}"
 
     def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
         """Return a reader of one response."""

@@ -11,8 +11,14 @@ from foregate.agent.dialects.tags.elements import BodyReader, UnclosedTag, descr
 from foregate.agent.dialects.tags.forms import Form
 from foregate.agent.dialects.tags.gathered import CallCollector
 from foregate.agent.dialects.tags.look_alikes import LookAlikes
-from foregate.agent.dialects.text import notes
 from foregate.agent.dialects.text.dialect import ParsedResponse
+from foregate.agent.dialects.text.notes import (
+    NO_RESULTS,
+    note_cut,
+    note_missing_end,
+    note_only_thought,
+    note_open_thought,
+)
 from foregate.agent.dialects.text.prose import Prose, Words
 from foregate.agent.dialects.text.tag_scanner import CDATA, COMMENT, COMMENT_END, Scanner, Tag
 from foregate.agent.dialects.text.vocabulary import BLOCKS, GENERIC, MARKUP, RESERVED, RESULT, THOUGHTS
@@ -142,7 +148,7 @@ class TagReader:
             yield from self._read_thought(tag)
         elif name == RESULT and tag.kind != "close":
             self._skip(tag)
-            yield from self._cut_at_mark(f"`{tag.text[:40]}`", notes.NO_RESULTS)
+            yield from self._cut_at_mark(f"`{tag.text[:40]}`", NO_RESULTS)
         elif self._grammar.has_signals and name in _FINAL and tag.kind == "open":
             self._skip(tag)
             yield from self._read_answer(tag.name)
@@ -284,10 +290,10 @@ class TagReader:
             text, closed = yield from self._scanner.read_inside(tag.name)
             self._reasoning.append(text)
             if not closed:
-                self._notes.append(notes.note_open_thought(tag.name))
+                self._notes.append(note_open_thought(tag.name))
         elif tag.kind == "close" and not self._reasoning and not self._containers:
             if self._gathered.calls:
-                self._notes.append(notes.note_only_thought(tag.text))
+                self._notes.append(note_only_thought(tag.text))
             self._reasoning.append(self._words.take_all())
             self._gathered = CallCollector()
 
@@ -311,7 +317,7 @@ class TagReader:
         """End the response at a mark: drop what follows it, and say so where that is more than blanks."""
         self._note_unclosed()
         self._cut = True
-        self._notes += notes.note_cut(mark, (yield from self._window.read_rest()), why)
+        self._notes += note_cut(mark, (yield from self._window.read_rest()), why)
 
     def _note_unclosed(self) -> None:
         """Say of a block or service that is still open that it was not closed."""
@@ -385,7 +391,7 @@ class TagReader:
         text, closed = yield from self._scanner.read_until(end)
         self._words.add(text + end if closed else text)
         if not closed:
-            self._notes.append(notes.note_missing_end(end))
+            self._notes.append(note_missing_end(end))
 
     def _skip(self, tag: Tag) -> None:
         """Read the tag itself; the words before and after it are two pieces."""
