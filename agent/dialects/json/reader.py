@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from foregate.agent.dialects.json.calls import Calls, Known, gather_calls
 from foregate.agent.dialects.json.pieces import TextPiece, TextSplitter
 from foregate.agent.dialects.text.dialect import ParsedResponse
-from foregate.agent.dialects.text.notes import note_only_thought
-from foregate.agent.dialects.text.prose import Words
+from foregate.agent.dialects.text.prose import Words, note_only_thought
 from foregate.agent.dialects.text.window import Window
 from foregate.schemas import strict_json
 from foregate.schemas.model_response import Block

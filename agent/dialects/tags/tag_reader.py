@@ -12,14 +12,15 @@ from foregate.agent.dialects.tags.forms import Form
 from foregate.agent.dialects.tags.gathered import CallCollector
 from foregate.agent.dialects.tags.look_alikes import LookAlikes
 from foregate.agent.dialects.text.dialect import ParsedResponse
-from foregate.agent.dialects.text.notes import (
+from foregate.agent.dialects.text.prose import (
     NO_RESULTS,
+    Prose,
+    Words,
     note_cut,
     note_missing_end,
     note_only_thought,
     note_open_thought,
 )
-from foregate.agent.dialects.text.prose import Prose, Words
 from foregate.agent.dialects.text.tag_scanner import CDATA, COMMENT, COMMENT_END, Scanner, Tag
 from foregate.agent.dialects.text.vocabulary import BLOCKS, GENERIC, MARKUP, RESERVED, RESULT, THOUGHTS
 from foregate.agent.dialects.text.window import Waits, Window

@@ -9,8 +9,91 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-from foregate.agent.dialects.text.inline_code import InlineCode
 from foregate.agent.dialects.text.window import Waits, Window
+
+_RUN = re.compile(r"`+")
+_RUN_OR_LINE = re.compile(r"`+|\n")
+
+
+class InlineCode:
+    """Looks for inline code from a window, and reads nothing. No line is looked through twice for what it has not."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._runs: dict[int, int] = {}
+        """The last place of each size of run in the line that was looked through to its end."""
+        self._end = -1
+
+    @property
+    def run(self) -> str:
+        """The backticks that stand here."""
+        match = _RUN.match(self._window.text, self._window.at)
+        return match[0] if match else ""
+
+    @property
+    def is_last_run(self) -> bool:
+        """Whether no backticks follow those here in their line; known once `peek_length` found no code."""
+        return all(place <= self._window.position for place in self._runs.values())
+
+    @property
+    def line(self) -> int:
+        """How many characters the line still has, its break not counted; known once `peek_length` found no code."""
+        return self._end - self._window.position
+
+    def peek_length(self) -> Waits[int]:
+        """Return the length of the code that the backticks here open, 0 where no equal run follows in the line."""
+        window = self._window
+        while True:
+            run = _RUN.match(window.text, window.at)
+            assert run is not None
+            size = run.end() - run.start()
+            known = run.end() < len(window.text) and window.position < self._end
+            if known and self._runs.get(size, -1) <= window.position:
+                return 0
+            runs: dict[int, int] = {}
+            line = closing = None
+            for found in _RUN_OR_LINE.finditer(window.text, run.end()):
+                if found[0] == "\n":
+                    line = found
+                    break
+                if len(found[0]) == size:
+                    closing = found
+                    break
+                runs[len(found[0])] = window.position + found.start() - window.at
+            if closing is not None and run.end() < len(window.text) and closing.end() < len(window.text):
+                return closing.end() - window.at
+            if closing is None and line is not None:
+                self._runs, self._end = runs, window.position + line.start() - window.at
+                return 0
+            if not (yield from window.wait_for_more()):
+                if closing is not None:
+                    return closing.end() - window.at
+                self._runs, self._end = runs, window.position + len(window.text) - window.at
+                return 0
+
+
+NO_RESULTS = "results come from the tools, never from the model"
+
+
+def note_cut(mark: str, rest: str, why: str) -> list[str]:
+    """Return the note that the rest of a response was cut behind a mark; none where it was blank."""
+    return [f"what stood after {mark} was cut ({len(rest)} characters): {why}"] if rest.strip() else []
+
+
+def note_missing_end(end: str) -> str:
+    """Return the note that something was taken for words because its end is missing."""
+    return f"`{end[:60]}` never came; what stands before it was taken as words"
+
+
+def note_open_thought(name: str) -> str:
+    """Return the note that a thought went on to the end."""
+    return f"`<{name}>` was not closed; what stands after it was taken as a thought"
+
+
+def note_only_thought(closing: str) -> str:
+    """Return the note that calls were dropped, since they turned out to stand in a thought."""
+    return f"calls before `{closing}` stood in a thought; they were not made"
+
 
 Mark = Literal["tag", "answer", "end"]
 _SPECIAL = re.compile(r"`|<(?:(?=[A-Za-z_/!]|[^\x00-\x7f])|\Z)|\n(?=[ \t>#*_+0-9.)-]*+(?:[`~ft]|\Z))", re.IGNORECASE)
