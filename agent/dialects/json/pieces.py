@@ -10,8 +10,16 @@ from msgspec import Struct
 
 from foregate.agent.dialects.json.brackets import Brackets
 from foregate.agent.dialects.text.prose import NO_RESULTS, InlineCode, note_cut, note_missing_end, note_open_thought
-from foregate.agent.dialects.text.tag_scanner import CDATA, CDATA_END, COMMENT, COMMENT_END, Scanner, Tag
-from foregate.agent.dialects.text.vocabulary import RESULT, THOUGHTS
+from foregate.agent.dialects.text.tag_scanner import (
+    CDATA,
+    CDATA_END,
+    COMMENT,
+    COMMENT_END,
+    RESULT,
+    THOUGHTS,
+    Scanner,
+    Tag,
+)
 from foregate.agent.dialects.text.window import Waits, Window
 
 FENCE = "```"

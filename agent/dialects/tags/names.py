@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from foregate.agent.dialects.text.tag_scanner import is_name
-from foregate.agent.dialects.text.vocabulary import RESERVED
+from foregate.agent.dialects.text.tag_scanner import RESERVED, is_name
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import Json
 

@@ -12,8 +12,7 @@ from foregate.agent.dialects.tags.tag_reader import TagReader
 from foregate.agent.dialects.tags.tag_writer import Spelling, build_spelling
 from foregate.agent.dialects.tags.teaching import render_rules
 from foregate.agent.dialects.text.dialect import Reader
-from foregate.agent.dialects.text.tag_scanner import is_name
-from foregate.agent.dialects.text.vocabulary import RESERVED
+from foregate.agent.dialects.text.tag_scanner import RESERVED, is_name
 from foregate.schemas.message import Message
 from foregate.schemas.tool_spec import ToolSpec
 

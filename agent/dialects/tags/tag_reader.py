@@ -21,8 +21,19 @@ from foregate.agent.dialects.text.prose import (
     note_only_thought,
     note_open_thought,
 )
-from foregate.agent.dialects.text.tag_scanner import CDATA, COMMENT, COMMENT_END, Scanner, Tag
-from foregate.agent.dialects.text.vocabulary import BLOCKS, GENERIC, MARKUP, RESERVED, RESULT, THOUGHTS
+from foregate.agent.dialects.text.tag_scanner import (
+    BLOCKS,
+    CDATA,
+    COMMENT,
+    COMMENT_END,
+    GENERIC,
+    MARKUP,
+    RESERVED,
+    RESULT,
+    THOUGHTS,
+    Scanner,
+    Tag,
+)
 from foregate.agent.dialects.text.window import Waits, Window
 from foregate.schemas import strict_json
 from foregate.schemas.model_response import BlockKind

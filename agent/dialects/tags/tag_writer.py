@@ -15,8 +15,17 @@ from foregate.agent.dialects.tags.command_words import UnreadableTag
 from foregate.agent.dialects.tags.forms import Form
 from foregate.agent.dialects.tags.parameters import strip_first_break
 from foregate.agent.dialects.tags.tag_reader import TagReader
-from foregate.agent.dialects.text.tag_scanner import CDATA, CDATA_END, decode_entities, encode_entities, is_name
-from foregate.agent.dialects.text.vocabulary import GENERIC, MARKUP, RESERVED, RESULT
+from foregate.agent.dialects.text.tag_scanner import (
+    CDATA,
+    CDATA_END,
+    GENERIC,
+    MARKUP,
+    RESERVED,
+    RESULT,
+    decode_entities,
+    encode_entities,
+    is_name,
+)
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import Block

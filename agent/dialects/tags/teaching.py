@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from foregate.agent.dialects.tags.forms import Form
 from foregate.agent.dialects.tags.parameters import Shape
-from foregate.agent.dialects.text.tag_scanner import encode_entities, is_name
-from foregate.agent.dialects.text.vocabulary import GENERIC, RESERVED
+from foregate.agent.dialects.text.tag_scanner import GENERIC, RESERVED, encode_entities, is_name
 
 _RULES = """\
 What a tag holds is taken as it is, line for line, nothing escaped; a line break right after an opening tag does not \
