@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from foregate.agent.dialects.json.brackets import Brackets
+from foregate.agent.dialects.json.calls import Brackets
 from foregate.agent.dialects.text.prose import NO_RESULTS, InlineCode, note_cut, note_missing_end, note_open_thought
 from foregate.agent.dialects.text.tag_scanner import (
     CDATA,
