@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foregate.agent.dialects.json.pieces import FENCE
-from foregate.agent.dialects.json.reader import JsonReader, parse_text
+from foregate.agent.dialects.json.reader import FENCE, JsonReader, parse_text
 from foregate.agent.dialects.text.dialect import Reader
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
