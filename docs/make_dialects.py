@@ -12,8 +12,7 @@ from pathlib import Path
 import foregate
 from foregate.agent.dialects.choice import build_dialect
 from foregate.agent.dialects.dialect_model import parse_response
-from foregate.agent.dialects.tags.builtin_names import SERVICES
-from foregate.agent.dialects.tags.names import Names
+from foregate.agent.dialects.tags.names import SERVICES, Names
 from foregate.agent.testing.model import ScriptedModel, says
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from foregate.agent.dialects.tags import tag_writer
-from foregate.agent.dialects.tags.builtin_names import COMMANDS, SERVICE_OF
 from foregate.agent.dialects.tags.forms import Arguments, Finish, Form
-from foregate.agent.dialects.tags.names import Names
+from foregate.agent.dialects.tags.names import COMMANDS, SERVICE_OF, Names
 from foregate.agent.dialects.tags.parameters import Shape
 from foregate.agent.dialects.tags.tag_reader import TagReader
 from foregate.agent.dialects.tags.tag_writer import Spelling, build_spelling

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -70,3 +72,49 @@ def _read_texts(table: Json, where: str) -> Mapping[str, str]:
 
 def _format_names(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names)
+
+
+_FILES = "read_file list_files search_text analyze_error write_file edit_file search_replace render_template"
+SERVICES: Mapping[str, Sequence[str]] = {
+    "files": (*_FILES.split(" "), "create_directory", "delete_path", "move_path"),
+    "git": ("git_status", "git_diff", "git_log", "git_add", "git_commit", "git_push"),
+    "shell": ("run_command", "run_shell", "run_tests", "run_build", "list_processes"),
+    "http": ("http_request",),
+    "memory": ("remember", "recall"),
+}
+"""The built-in tools as services."""
+SERVICE_OF: Mapping[str, str] = {tool: service for service, tools in SERVICES.items() for tool in tools}
+COMMANDS: Mapping[str, Sequence[str]] = {"run_command": ("argv",), "run_tests": ("argv",), "run_build": ("argv",)}
+"""Built-in tools that run a program, and the parameters that hold it."""
+LINES = frozenset(("content", "old", "new", "diff", "message", "text", "body", "pattern", "replacement"))
+"""Their parameters that are taken literally and may well have many lines."""
+
+
+class LookAlikes:
+    """The names of tags, to be compared with what is in a text."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = sorted(set(names))
+        self._by_length: dict[int, list[str]] = {}
+        for name in self._names:
+            self._by_length.setdefault(len(name), []).append(name)
+        self._tag = re.compile(rf"<(?:{'|'.join(map(re.escape, self._names))})[\s/>]")
+
+    def has_tag(self, text: str) -> bool:
+        """Whether a text holds the opening tag of one of the names."""
+        return self._tag.search(text) is not None
+
+    def find_like(self, text: str) -> str:
+        """Return the name that a text with characters beyond ASCII looks like, "" for none.
+
+        It does when the name is left once invisible characters are gone and compatible ones are replaced, or when it
+        differs only in characters beyond ASCII, and in no more than half.
+        """
+        seen = "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
+        same = self._by_length.get(len(seen), ())
+        return next((name for name in same if _is_alike(seen.lower(), name.lower())), "")
+
+
+def _is_alike(seen: str, name: str) -> bool:
+    other = [char for char, own in zip(seen, name, strict=False) if char != own]
+    return all(not char.isascii() for char in other) and len(other) * 2 <= len(name)

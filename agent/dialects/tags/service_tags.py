@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foregate.agent.dialects.tags import tag_writer
-from foregate.agent.dialects.tags.builtin_names import COMMANDS, SERVICE_OF, SERVICES
 from foregate.agent.dialects.tags.forms import Form
-from foregate.agent.dialects.tags.names import Names
+from foregate.agent.dialects.tags.names import COMMANDS, SERVICE_OF, SERVICES, Names
 from foregate.agent.dialects.tags.tag_reader import TagReader
 from foregate.agent.dialects.tags.tag_writer import Spelling, build_spelling
 from foregate.agent.dialects.tags.teaching import render_rules

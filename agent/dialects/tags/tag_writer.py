@@ -10,9 +10,9 @@ from typing import Protocol, TypeGuard
 from msgspec import Struct
 
 from foregate.agent.dialects.tags import command_words
-from foregate.agent.dialects.tags.builtin_names import LINES
 from foregate.agent.dialects.tags.command_words import UnreadableTag
 from foregate.agent.dialects.tags.forms import Form
+from foregate.agent.dialects.tags.names import LINES
 from foregate.agent.dialects.tags.parameters import strip_first_break
 from foregate.agent.dialects.tags.tag_reader import TagReader
 from foregate.agent.dialects.text.tag_scanner import (
