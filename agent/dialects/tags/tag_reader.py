@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from foregate.agent.dialects.tags.command_words import UnreadableTag
-from foregate.agent.dialects.tags.forms import Form
-from foregate.agent.dialects.tags.gathered import CallCollector
+from foregate.agent.dialects.tags.forms import CallCollector, Form
 from foregate.agent.dialects.tags.names import LookAlikes
 from foregate.agent.dialects.tags.parameters import BodyReader, UnclosedTag, describe_unclosed
 from foregate.agent.dialects.text.dialect import ParsedResponse
