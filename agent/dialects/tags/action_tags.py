@@ -9,8 +9,7 @@ from foregate.agent.dialects.tags.forms import Arguments, Finish, Form
 from foregate.agent.dialects.tags.names import COMMANDS, SERVICE_OF, Names
 from foregate.agent.dialects.tags.parameters import Shape
 from foregate.agent.dialects.tags.tag_reader import TagReader
-from foregate.agent.dialects.tags.tag_writer import Spelling, build_spelling
-from foregate.agent.dialects.tags.teaching import render_rules
+from foregate.agent.dialects.tags.tag_writer import Spelling, build_spelling, render_rules
 from foregate.agent.dialects.text.dialect import Reader
 from foregate.schemas.message import Message
 from foregate.schemas.tool_spec import ToolSpec

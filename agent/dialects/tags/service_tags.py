@@ -8,8 +8,7 @@ from foregate.agent.dialects.tags import tag_writer
 from foregate.agent.dialects.tags.forms import Form
 from foregate.agent.dialects.tags.names import COMMANDS, SERVICE_OF, SERVICES, Names
 from foregate.agent.dialects.tags.tag_reader import TagReader
-from foregate.agent.dialects.tags.tag_writer import Spelling, build_spelling
-from foregate.agent.dialects.tags.teaching import render_rules
+from foregate.agent.dialects.tags.tag_writer import Spelling, build_spelling, render_rules
 from foregate.agent.dialects.text.dialect import Reader
 from foregate.agent.dialects.text.tag_scanner import RESERVED, is_name
 from foregate.schemas.message import Message
