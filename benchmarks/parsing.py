@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from foregate.agent.dialects.json.dialect import JsonDialect
-from foregate.agent.dialects.tags.action_tags import ActionTags
-from foregate.agent.dialects.tags.service_tags import ServiceTags
+from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.in_memory import MemoryWorkspace

@@ -7,9 +7,8 @@ from typing import get_args
 from foregate.agent.dialects.auto_model import AutoModel
 from foregate.agent.dialects.dialect_model import DialectModel, RoundTripModel
 from foregate.agent.dialects.json.dialect import JsonDialect
-from foregate.agent.dialects.tags.action_tags import ActionTags
 from foregate.agent.dialects.tags.names import Names
-from foregate.agent.dialects.tags.service_tags import ServiceTags
+from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect, DialectName
 from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.schemas.errors import UsageError

@@ -13,8 +13,7 @@ from foregate.agent.dialects.agreed import ConsensusReader
 from foregate.agent.dialects.auto_model import AutoModel
 from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.json.reader import parse_text
-from foregate.agent.dialects.tags.action_tags import ActionTags
-from foregate.agent.dialects.tags.service_tags import ServiceTags
+from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect, ParsedResponse
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse

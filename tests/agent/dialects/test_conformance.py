@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from foregate.agent.dialects.json.dialect import JsonDialect
-from foregate.agent.dialects.tags.action_tags import ActionTags
-from foregate.agent.dialects.tags.service_tags import ServiceTags
+from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect
 from foregate.schemas.message import Message
 from tests.agent.dialects.conformance import CASES, Case

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from foregate.agent.dialects.auto_model import AutoModel
 from foregate.agent.dialects.dialect_model import DialectModel
 from foregate.agent.dialects.json.dialect import JsonDialect
-from foregate.agent.dialects.tags.service_tags import ServiceTags
+from foregate.agent.dialects.tags.tag_dialects import ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect
 from foregate.agent.loop.runner import run
 from foregate.agent.models.openai.retry import Retries

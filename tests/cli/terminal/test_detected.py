@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.dialects.dialect_model import parse_response
-from foregate.agent.dialects.tags.action_tags import ActionTags
-from foregate.agent.dialects.tags.service_tags import ServiceTags
+from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
 from foregate.cli.terminal.columns import count_columns
 from foregate.cli.terminal.detected import MOST, describe_order, format_detected_calls
 from foregate.schemas.model_response import Block, ModelResponse

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from foregate.agent.dialects.tags.action_tags import ActionTags
 from foregate.agent.dialects.tags.names import Names
+from foregate.agent.dialects.tags.tag_dialects import ActionTags
 from foregate.schemas.message import Message
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foregate.agent.dialects.tags.names import Names
-from foregate.agent.dialects.tags.service_tags import ServiceTags
+from foregate.agent.dialects.tags.tag_dialects import ServiceTags
 from foregate.schemas.message import Message
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foregate.agent.dialects.tags.action_tags import ActionTags
 from foregate.agent.dialects.tags.names import Names
-from foregate.agent.dialects.tags.service_tags import ServiceTags
+from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect, ParsedResponse
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.dialects.dialect_model import DialectModel
-from foregate.agent.dialects.tags.action_tags import ActionTags
 from foregate.agent.dialects.tags.names import Names
-from foregate.agent.dialects.tags.service_tags import ServiceTags
+from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect
 from foregate.agent.loop.runner import run
 from foregate.agent.session.result import RunResult

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from foregate.agent.dialects.tags import tag_writer
 from foregate.agent.dialects.tags.forms import Arguments, Finish, Form
-from foregate.agent.dialects.tags.names import COMMANDS, SERVICE_OF, Names
+from foregate.agent.dialects.tags.names import COMMANDS, SERVICE_OF, SERVICES, Names
 from foregate.agent.dialects.tags.parameters import Shape
 from foregate.agent.dialects.tags.tag_reader import TagReader
 from foregate.agent.dialects.tags.tag_writer import Spelling, build_spelling, render_rules
 from foregate.agent.dialects.text.dialect import Reader
+from foregate.agent.dialects.text.tag_scanner import RESERVED, is_name
 from foregate.schemas.message import Message
 from foregate.schemas.tool_spec import ToolSpec
 
@@ -156,3 +157,112 @@ class _ActionGrammar:
         forms = [form for tag in self.tags if (form := self._dialect.find_form(tag, self._specs)) and form.spec]
         first = {form.tool: form for form in reversed(forms)}
         return [first[name] for name in self._specs if name in first]
+
+
+_SERVICES_INTRODUCTION = """\
+To act, think if you need to in <think>, then write tags: the service, in it the tool, in it each parameter, such as
+
+<files>
+<read_file>
+<path>notes.txt</path>
+</read_file>
+</files>
+<execute_tools />
+
+A tool with one parameter that must be given may hold just its text, and parameters may be one JSON object. End with \
+<execute_tools /> and wait for the results. When the work is done, write `Final Answer:` and then the answer.
+"""
+
+
+class ServiceTags:
+    """The dialect. An MCP server is a service of its own name; `names` leads from other names to these."""
+
+    name = "service_tags"
+    stop = ("<execute_tools />", "<execute_tools/>", "</execute_tools>")
+    """Not among them: `Final Answer:`, before whose answer generation would end, and tags that a file may hold."""
+
+    def __init__(self, names: Names | None = None) -> None:
+        self._names = names or Names()
+
+    def build_section(self, tools: Sequence[ToolSpec]) -> str:
+        """Return what teaches the dialect, with a line for each tool."""
+        forms = [(self.build_form(spec), self._find_service(spec.name)) for spec in tools]
+        order = {service: place for place, service in enumerate(dict.fromkeys(service for _, service in forms))}
+        return f"{_SERVICES_INTRODUCTION}\n{render_rules(sorted(forms, key=lambda one: (not one[1], order[one[1]])))}"
+
+    def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
+        """Return a reader of one response."""
+        return TagReader(_ServiceGrammar(self._names, tools))
+
+    def render_message(self, message: Message) -> str:
+        """Return a message in tags."""
+        return tag_writer.render_message(message, self.find_spelling)
+
+    def render_answers(self, answers: Sequence[tuple[str, str]]) -> str:
+        """Return answers in tags, each a sibling of the calls."""
+        return tag_writer.render_answers(answers)
+
+    def find_spelling(self, tool: str) -> Spelling | None:
+        """Return how a tool is written: in its service, or alone in a tag of its own name."""
+        service = self._find_service(tool)
+        if tool in SERVICE_OF:
+            return Spelling(tool, service, self._names.parameters.get(tool, {}), COMMANDS.get(tool, ()))
+        inner = tool.removeprefix(f"{service}.")
+        if service and inner == tool:
+            return None
+        return Spelling(inner, service, known=False) if service else build_spelling(tool)
+
+    def build_form(self, spec: ToolSpec) -> Form:
+        """Return the tag a tool is taught by."""
+        spelling = self.find_spelling(spec.name)
+        return Form(spelling.tag if spelling else spec.name, spec.name, spec, self._names.parameters.get(spec.name, {}))
+
+    def _find_service(self, tool: str) -> str:
+        """Return the service a tool is written in, "" where it has a tag of its own.
+
+        A dot in the name of a tool makes a service, unless the name would lead elsewhere from there.
+        """
+        if tool in SERVICE_OF:
+            return SERVICE_OF[tool]
+        server, dot, inner = tool.partition(".")
+        usable = is_name(server) and is_name(inner) and server not in RESERVED and server not in SERVICES
+        return server if dot and usable and server not in self._names.services and "." not in inner else ""
+
+
+class _ServiceGrammar:
+    """The grammar of the dialect for some tools."""
+
+    has_signals = True
+    has_services = True
+
+    def __init__(self, names: Names, tools: Sequence[ToolSpec]) -> None:
+        self._names = names
+        self._specs = {spec.name: spec for spec in tools}
+        servers = {name.partition(".")[0] for name in (*self._specs, *names.tools) if "." in name}
+        self._services = {*SERVICES, *names.services, *servers}
+        self.tags = tuple(dict.fromkeys((*self._specs, *names.tags, *self._services)))
+
+    def find_form(self, name: str, service: str) -> Form | None:
+        """Return what a tag calls: in a service always something, alone the tool of that name."""
+        if service:
+            return self._build_form(name, self._find_tool(service, name))
+        tool = self._names.tags.get(name, name)
+        return self._build_form(name, tool) if tool in self._specs or name in self._names.tags else None
+
+    def is_service(self, name: str) -> bool:
+        """Whether a tag is a service."""
+        return name in self._services
+
+    def _build_form(self, tag: str, tool: str) -> Form:
+        return Form(tag, tool, self._specs.get(tool), self._names.parameters.get(tool, {}))
+
+    def _find_tool(self, service: str, name: str) -> str:
+        """Return the tool of a service; where there is none, a name that says what was wanted, to be refused."""
+        mapped = self._names.tools.get(f"{service}.{name}")
+        if mapped is not None:
+            return mapped
+        ours = self._names.services.get(service, service)
+        for tool in (name, f"{ours}_{name}"):
+            if tool in SERVICES.get(ours, ()):
+                return tool
+        return f"{ours}.{name}" if f"{ours}.{name}" in self._specs else f"{service}.{name}"
