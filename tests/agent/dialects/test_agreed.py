@@ -9,8 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foregate.agent.dialects.agreed import ConsensusReader
-from foregate.agent.dialects.auto_model import AutoModel
+from foregate.agent.dialects.choice import AutoModel, ConsensusReader
 from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.json.reader import parse_text
 from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
