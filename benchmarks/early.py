@@ -19,7 +19,7 @@ from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.builtin.files import read_file
 from foregate.agent.tools.tool import Tool, Toolbox
-from foregate.agent.workspace.in_memory import MemoryWorkspace
+from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import Follower, ModelResponse

@@ -13,7 +13,7 @@ from foregate.agent.session.session import Session
 from foregate.agent.testing.model import answers, calls
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Toolbox
-from foregate.agent.workspace.in_memory import MemoryWorkspace
+from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.message import ModelRequest

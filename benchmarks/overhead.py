@@ -24,7 +24,7 @@ from jsonschema import Draft202012Validator
 
 from foregate.agent.session.session import Session
 from foregate.agent.tools.builtin.files import edit_file
-from foregate.agent.workspace.in_memory import MemoryWorkspace
+from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.codes import GATES
 from foregate.schemas.event import TurnJudged

@@ -13,7 +13,7 @@ from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect
 from foregate.agent.tools.builtin.builtin import builtin_tools
-from foregate.agent.workspace.in_memory import MemoryWorkspace
+from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.source.load import default_policy
 
 SMALL, LARGE = 10_000, 1_000_000

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from foregate.agent.effects.snapshots import has_image
 from foregate.agent.effects.undo import UndoableChange
-from foregate.agent.workspace.confine import confine_to_survey
+from foregate.agent.workspace.workspace import confine_to_survey
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import FileChange, Inverse

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from foregate.agent.effects.snapshots import add_missing_changes
 from foregate.agent.session.resume import PROCESS_ENDED
 from foregate.agent.tools.builtin.files import edit_file, write_file
-from foregate.agent.workspace.in_memory import MemoryWorkspace
+from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.evidence.state.conversation import CAME
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError

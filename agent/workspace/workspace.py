@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import errno
+import shlex
 import stat
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from foregate.policy.policy import Policy
+from foregate.policy.risk.globs import is_off_limits
+from foregate.schemas import strict_json
 from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.strict_json import scrub
+from foregate.schemas.tool_call import Survey, SurveyedResource
+from foregate.schemas.tool_spec import ResourceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +121,147 @@ def build_refusal_error(verb: str, path: str, error: OSError) -> WorkspaceError:
     if error.errno == errno.ELOOP:
         return WorkspaceError(f"cannot {verb} `{path[:80]}`: it became a link; nothing was done")
     return WorkspaceError(f"cannot {verb} `{path[:80]}`: {error.strerror}")
+
+
+class MemoryWorkspace:
+    """Files as bytes by id. There are no links and no directories of their own."""
+
+    root = Path("/")
+
+    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+        self.files = dict(files or {})
+        self._hashes: dict[str, tuple[bytes, str]] = {}
+
+    def standing(self) -> None:
+        """Stand: memory is never gone."""
+
+    def changeable(self, path: str) -> None:
+        """Allow it: everything in memory can be put back."""
+
+    def resolve(self, path: str, *, follow: bool = True) -> str:
+        """Return the canonical id of a path; raise WorkspaceError for one that leads outside."""
+        if not path or "\0" in path or path.startswith("/"):
+            raise build_outside_error(path)
+        done: list[str] = []
+        for part in path.split("/"):
+            if part == "..":
+                if not done:
+                    raise build_outside_error(path)
+                done.pop()
+            elif part not in ("", "."):
+                done.append(part)
+        return "/".join(done) or "."
+
+    def look(self, path: str, *, max_hash: int = 0) -> PathState:
+        """Return what is at a path."""
+        data = self.files.get(path)
+        if data is None:
+            return PathState("directory" if path == "." else "")
+        known = self._hashes.get(path)
+        if known is None or known[0] is not data:
+            known = self._hashes[path] = (data, strict_json.sha256(data))
+        return PathState("file", known[1], len(data), 1, 0o644)
+
+    def read(self, path: str, *, limit: int = -1, offset: int = 0) -> bytes:
+        """Return the bytes of a file."""
+        if path not in self.files:
+            raise WorkspaceError(f"cannot read `{path}`: there is no such file")
+        data = self.files[path][offset:]
+        return data if limit < 0 else data[:limit]
+
+    def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        """Put bytes at a path."""
+        self.files[path] = data
+
+    def directory(self, path: str, *, make: bool = False) -> AbstractContextManager[int]:
+        """Refuse: there is no folder on disk to open."""
+        raise WorkspaceError(f"`{path[:80]}` lies in a workspace in memory, which has no folders")
+
+    def parent(self, path: str, *, make: bool = False) -> AbstractContextManager[tuple[int, str]]:
+        """Refuse: there is no folder on disk to open."""
+        raise WorkspaceError(f"`{path[:80]}` lies in a workspace in memory, which has no folders")
+
+    def read_link(self, path: str) -> bytes:
+        """Refuse: there are no links."""
+        raise WorkspaceError(f"`{path[:80]}` is no link; a workspace in memory has none")
+
+    def make_link(self, path: str, target: bytes) -> None:
+        """Refuse: there are no links."""
+        raise WorkspaceError(f"cannot make the link `{path[:80]}`: a workspace in memory has none")
+
+    def make_directory(self, path: str, *, mode: int | None = None) -> None:
+        """Do nothing: a folder is there as soon as a file lies in it."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        if self.files.pop(path, None) is None:
+            raise WorkspaceError(f"cannot remove `{path[:80]}`: there is no such file")
+
+    def remove_directory(self, path: str) -> None:
+        """Refuse: there are no folders of their own."""
+        raise WorkspaceError(f"cannot remove `{path[:80]}`: a workspace in memory has no folders")
+
+    def move(self, source: str, destination: str) -> None:
+        """Move a file to a path where nothing is."""
+        if destination in self.files:
+            raise WorkspaceError(f"`{destination[:80]}` is there already; name another place")
+        self.files[destination] = self.read(source)
+        del self.files[source]
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+_JUDGED: ContextVar[Mapping[tuple[bool, str], SurveyedResource] | None] = ContextVar("foregate_judged", default=None)
+"""By whether it is a command, and by id."""
+_BOUND = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER, ResourceKind.PROCESS)
+
+
+@contextmanager
+def confine_to_survey(survey: Survey) -> Iterator[None]:
+    """Bind the tool that runs inside to the paths and commands its call was judged on; set by the executor."""
+    bound = {(r.kind is ResourceKind.PROCESS, r.id): r for r in survey.resources if r.kind in _BOUND}
+    token = _JUDGED.set(bound)
+    try:
+        yield
+    finally:
+        _JUDGED.reset(token)
+
+
+def check_readable(workspace: Workspace, path: str) -> str:
+    """Return the canonical id of a path to look at; raise WorkspaceError for one outside, or not the judged one."""
+    return check_judged(workspace.resolve(path), path)
+
+
+def check_writable(workspace: Workspace, policy: Policy, path: str, *, follow: bool = True) -> str:
+    """Return the canonical id of a path to change; raise WorkspaceError also for a protected one."""
+    found = check_judged(workspace.resolve(path, follow=follow), path)
+    if is_off_limits(found, policy):
+        raise WorkspaceError(f"`{found[:80]}` belongs to git or to Foregate and is not the agent's to change")
+    return found
+
+
+def check_judged(found: str, path: str) -> str:
+    """Return `found` when it is among what was judged; a link put there since leads elsewhere and is refused."""
+    bound = _JUDGED.get()
+    if bound is not None and (False, found) not in bound:
+        raise WorkspaceError(f"`{path[:80]}` leads elsewhere than when it was judged; look again, then repeat the call")
+    return found
+
+
+def check_judged_command(words: Sequence[str]) -> Sequence[str]:
+    """Return a command the tool worked out itself when it is the judged one; raise WorkspaceError for another."""
+    bound = _JUDGED.get()
+    text = shlex.join(words)
+    if bound is not None and (True, text) not in bound:
+        raise WorkspaceError(f"`{text[:80]}` is not what was judged; the workspace has changed, so repeat the call")
+    return words
+
+
+def check_unchanged(path: str, hash: str) -> None:  # noqa: A002
+    """Raise WorkspaceError when what a change is about to replace is not what was judged; "" is nothing there."""
+    bound = _JUDGED.get()
+    resource = bound.get((False, path)) if bound is not None else None
+    if resource is None or (resource.exists and not resource.hash) or hash == resource.hash:
+        return
+    raise WorkspaceError(f"`{path[:80]}` changed after this call was judged; look at it again, then repeat the call")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from foregate.agent.testing.model import ScriptedModel, ScriptError, answers, calls, says
 from foregate.agent.testing.person import ScriptedPerson
-from foregate.agent.workspace.in_memory import MemoryWorkspace
+from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 
 __all__ = [

@@ -17,7 +17,7 @@ from foregate.agent.testing.model import ScriptedModel
 from foregate.agent.testing.person import ScriptedPerson
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool, Toolbox
-from foregate.agent.workspace.in_memory import MemoryWorkspace
+from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.protocols import Model, Person

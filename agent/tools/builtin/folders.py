@@ -5,8 +5,7 @@ from __future__ import annotations
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace import directory
-from foregate.agent.workspace.confine import check_unchanged, check_writable
-from foregate.agent.workspace.workspace import PathState, Workspace
+from foregate.agent.workspace.workspace import PathState, Workspace, check_unchanged, check_writable
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import is_off_limits
 from foregate.schemas import strict_json

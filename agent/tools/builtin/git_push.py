@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from foregate.agent.tools.builtin.git import open_named_repository, resolve_commit
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.confine import check_judged
 from foregate.agent.workspace.git_repository import GitRepository, open_repository, read_whole_output
 from foregate.agent.workspace.process import ProcessResult, build_environment
-from foregate.agent.workspace.workspace import Workspace
+from foregate.agent.workspace.workspace import Workspace, check_judged
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import is_off_limits
 from foregate.schemas.errors import WorkspaceError

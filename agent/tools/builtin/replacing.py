@@ -14,8 +14,7 @@ from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.builtin.files import build_change_result, read_replaced, write_whole
 from foregate.agent.tools.builtin.looking import compile_pattern
 from foregate.agent.tools.tool import Arguments, Tool
-from foregate.agent.workspace.confine import check_readable, check_unchanged, check_writable
-from foregate.agent.workspace.workspace import Workspace
+from foregate.agent.workspace.workspace import Workspace, check_readable, check_unchanged, check_writable
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
