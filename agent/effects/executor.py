@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from foregate.agent.effects.snapshots import add_missing_changes, keep_images
 from foregate.agent.session.result import DELEGATE, ChildPaused, PrefetchedResult
 from foregate.agent.survey.surveyor import find_changed_resource
-from foregate.agent.workspace.output import cap_text
+from foregate.agent.workspace.process import cap_text
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import RuntimeLost, WorkspaceError

@@ -13,8 +13,7 @@ import re2
 
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.tool import Arguments, Run, Tool
-from foregate.agent.workspace.output import cap_text
-from foregate.agent.workspace.process import ProcessResult, TemporaryHome, build_environment, run_program
+from foregate.agent.workspace.process import ProcessResult, TemporaryHome, build_environment, cap_text, run_program
 from foregate.agent.workspace.workspace import PathState, Workspace, check_judged_command, check_readable
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.tool import Arguments, Tool
-from foregate.agent.workspace.output import trim_cut_end, trim_cut_start
+from foregate.agent.workspace.process import trim_cut_end, trim_cut_start
 from foregate.agent.workspace.workspace import Workspace, check_readable, check_unchanged, check_writable
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json

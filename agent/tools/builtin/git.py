@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from foregate.agent.tools.builtin.declaration import get_count
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.git_repository import UNENTERED, GitRepository, find_repository, read_whole_output
-from foregate.agent.workspace.output import cap_text
+from foregate.agent.workspace.process import cap_text
 from foregate.agent.workspace.workspace import Workspace, check_readable
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import find_protection

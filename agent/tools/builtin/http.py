@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.builtin.commands import TIMEOUT, get_seconds
 from foregate.agent.tools.tool import Arguments, Tool
-from foregate.agent.workspace.output import trim_cut_end
+from foregate.agent.workspace.process import trim_cut_end
 from foregate.policy.policy import Policy
 from foregate.policy.risk.http import effect_of_method, is_allowed_host, is_private, read_host
 from foregate.schemas import strict_json

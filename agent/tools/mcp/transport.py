@@ -21,8 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration, expand_variables
-from foregate.agent.workspace.output import HeadTail
-from foregate.agent.workspace.process import has_ended, kill_group
+from foregate.agent.workspace.process import HeadTail, has_ended, kill_group
 from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError

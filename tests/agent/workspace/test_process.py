@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.tools.builtin.commands import run_command, run_shell
-from foregate.agent.workspace.output import HeadTail, cap_text
-from foregate.agent.workspace.process import build_environment, run_program
+from foregate.agent.workspace.process import HeadTail, build_environment, cap_text, run_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
