@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from foregate.agent.dialects.tags.names import Names
 from foregate.agent.dialects.text.dialect import DialectName
-from foregate.agent.workspace.config_paths import UserConfigFile
+from foregate.agent.workspace.user_files import UserConfigFile
 from foregate.policy.source.keys import Keys
 from foregate.policy.source.layers import Layer, Tree, lay_over, read_layer
 from foregate.policy.source.load import find_misfits, find_provenance, locate_problem

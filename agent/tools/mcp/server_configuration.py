@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from foregate.agent.workspace.config_paths import UserConfigFile
+from foregate.agent.workspace.user_files import UserConfigFile
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
 from foregate.schemas.strict_json import Json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.plugin_loader import load_module
+from foregate.agent.workspace.user_files import load_module
 from foregate.schemas.errors import UsageError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.workspace.config_paths import UserConfigFile
+from foregate.agent.workspace.user_files import UserConfigFile
 
 FILE = UserConfigFile("x.yaml", "FOREGATE_X")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.workspace.plugin_loader import load_function
+from foregate.agent.workspace.user_files import load_function
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.export.atif import validate_document
 from foregate.telemetry.export.fold import fold_trajectory
@@ -69,7 +69,7 @@ def test_a_file_of_the_current_folder_stands_in_for_no_module_also_when_python_w
     for name in ("atif.py", "tomllib.py"):
         (tmp_path / name).write_text("raise SystemExit('shadowed')\n")
     code = (
-        "import sys; sys.path.insert(0, ''); from foregate.agent.workspace.plugin_loader import load_function; "
+        "import sys; sys.path.insert(0, ''); from foregate.agent.workspace.user_files import load_function; "
         "print(load_function('rewards.py:score', 'a trajectory')(None))"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

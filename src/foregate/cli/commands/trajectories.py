@@ -121,7 +121,7 @@ def _build_options(
     form: str, pairs: bool, content: str, reward: str, check: bool, policy: str | None, workspace: Path
 ) -> ExportOptions:
     """Return how to export; raise UsageError for options that do not go together."""
-    from foregate.agent.workspace.plugin_loader import load_function
+    from foregate.agent.workspace.user_files import load_function
     from foregate.assembly.open import choose_policy
     from foregate.assembly.own_secrets import find_own_secrets
     from foregate.assembly.setting import SessionOptions

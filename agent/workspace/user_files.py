@@ -1,4 +1,4 @@
-"""Loading a module of the user's; it stands in for none of Foregate's, the standard library's or installed ones."""
+"""Where a file of the user's own is looked for: as named, as a variable says, else in the user's configuration."""
 
 from __future__ import annotations
 
@@ -6,13 +6,35 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
+from msgspec import Struct
+
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import sha256
+
+
+class UserConfigFile(Struct, frozen=True):
+    """A file by its name in the user's configuration, and the environment variable that names another."""
+
+    name: str
+    variable: str
+
+    def get_place(self, named: Path | str | None, environ: Mapping[str, str]) -> Path:
+        """Return where the file is looked for, whether or not there is one."""
+        if chosen := named or environ.get(self.variable):
+            return Path(chosen).expanduser()
+        configured = environ.get("XDG_CONFIG_HOME", "")
+        base = Path(configured) if configured.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".config"
+        return base / "foregate" / self.name
+
+    def find(self, named: Path | str | None, environ: Mapping[str, str]) -> Path | None:
+        """Return the file: one that was chosen in any case, the user's own only where there is one."""
+        file = self.get_place(named, environ)
+        return file if named or environ.get(self.variable) or os.path.lexists(file) else None
 
 
 def load_module(place: str, more: str = "") -> ModuleType:
