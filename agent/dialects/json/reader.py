@@ -19,7 +19,7 @@ from foregate.agent.dialects.text.prose import (
     note_only_thought,
     note_open_thought,
 )
-from foregate.agent.dialects.text.tag_scanner import (
+from foregate.agent.dialects.text.window import (
     CDATA,
     CDATA_END,
     COMMENT,
@@ -28,8 +28,9 @@ from foregate.agent.dialects.text.tag_scanner import (
     THOUGHTS,
     Scanner,
     Tag,
+    Waits,
+    Window,
 )
-from foregate.agent.dialects.text.window import Waits, Window
 from foregate.schemas import strict_json
 from foregate.schemas.model_response import Block
 from foregate.schemas.tool_call import ToolCall

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from foregate.agent.dialects.text.tag_scanner import RESERVED, is_name
+from foregate.agent.dialects.text.window import RESERVED, is_name
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import Json
 

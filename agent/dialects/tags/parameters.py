@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from foregate.agent.dialects.tags import command_words
 from foregate.agent.dialects.tags.command_words import UnreadableTag
-from foregate.agent.dialects.text.tag_scanner import Scanner, Tag, decode_entities
-from foregate.agent.dialects.text.window import Waits
+from foregate.agent.dialects.text.window import Scanner, Tag, Waits, decode_entities
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json, get_list, get_object

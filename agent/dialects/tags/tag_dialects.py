@@ -11,7 +11,7 @@ from foregate.agent.dialects.tags.parameters import Shape
 from foregate.agent.dialects.tags.tag_reader import TagReader
 from foregate.agent.dialects.tags.tag_writer import Spelling, build_spelling, render_rules
 from foregate.agent.dialects.text.dialect import Reader
-from foregate.agent.dialects.text.tag_scanner import RESERVED, is_name
+from foregate.agent.dialects.text.window import RESERVED, is_name
 from foregate.schemas.message import Message
 from foregate.schemas.tool_spec import ToolSpec
 

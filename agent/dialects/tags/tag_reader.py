@@ -20,7 +20,7 @@ from foregate.agent.dialects.text.prose import (
     note_only_thought,
     note_open_thought,
 )
-from foregate.agent.dialects.text.tag_scanner import (
+from foregate.agent.dialects.text.window import (
     BLOCKS,
     CDATA,
     COMMENT,
@@ -32,8 +32,9 @@ from foregate.agent.dialects.text.tag_scanner import (
     THOUGHTS,
     Scanner,
     Tag,
+    Waits,
+    Window,
 )
-from foregate.agent.dialects.text.window import Waits, Window
 from foregate.schemas import strict_json
 from foregate.schemas.model_response import BlockKind
 from foregate.schemas.tool_call import ToolCall

@@ -15,7 +15,7 @@ from foregate.agent.dialects.tags.forms import Form
 from foregate.agent.dialects.tags.names import LINES
 from foregate.agent.dialects.tags.parameters import Shape, strip_first_break
 from foregate.agent.dialects.tags.tag_reader import TagReader
-from foregate.agent.dialects.text.tag_scanner import (
+from foregate.agent.dialects.text.window import (
     CDATA,
     CDATA_END,
     GENERIC,

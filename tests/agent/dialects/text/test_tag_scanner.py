@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from foregate.agent.dialects.text.tag_scanner import Scanner, decode_entities, encode_entities, is_name
-from foregate.agent.dialects.text.window import T, Waits, Window
+from foregate.agent.dialects.text.window import Scanner, T, Waits, Window, decode_entities, encode_entities, is_name
 
 
 def finished(window: Window, reading: Waits[T], text: str, piece: int) -> T:
