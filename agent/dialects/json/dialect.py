@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal
 
-from foregate.agent.dialects.json.reader import FENCE, JsonReader, parse_text
-from foregate.agent.dialects.text.dialect import Reader
+from msgspec import Struct
+
+from foregate.agent.dialects.json.calls import Brackets, Calls, Known, gather_calls
+from foregate.agent.dialects.text.dialect import ParsedResponse, Reader
+from foregate.agent.dialects.text.prose import (
+    NO_RESULTS,
+    InlineCode,
+    Words,
+    note_cut,
+    note_missing_end,
+    note_only_thought,
+    note_open_thought,
+)
+from foregate.agent.dialects.text.window import (
+    CDATA,
+    CDATA_END,
+    COMMENT,
+    COMMENT_END,
+    RESULT,
+    THOUGHTS,
+    Scanner,
+    Tag,
+    Waits,
+    Window,
+)
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import Block
@@ -83,3 +108,295 @@ def _render_json(value: Json) -> str:
 
 def _render_tool(spec: ToolSpec) -> str:
     return f"- {_render_json(spec.name)}: {' '.join(spec.description.split())} {_render_json(dict(spec.parameters))}"
+
+
+FENCE = "```"
+_INERT = ((COMMENT, COMMENT_END), (CDATA, CDATA_END))
+_MARKS = (COMMENT, CDATA, f"<{RESULT}", *(f"{begin}{name}" for begin in ("<", "</") for name in THOUGHTS))
+_MARK = "|".join(map(re.escape, _MARKS))
+_BEGUN = "|".join(sorted({re.escape(mark[:size]) for mark in _MARKS for size in range(1, len(mark))}))
+_SPECIAL = re.compile(
+    rf"""(?P<json>\{{\s*+"|\[\s*+\{{)|(?P<mark>{_MARK})|(?P<line>\n(?=[ ]{{0,3}}(?:`|\Z)))|"""
+    rf"""(?P<code>`|~{{3}})|(?:[{{\[]\s*+|{_BEGUN}|~{{1,2}})\Z""",
+    re.IGNORECASE,
+)
+"""What is to be looked at: a mark that begins a piece, a line that may be a fence, at the end what may become one."""
+_FENCE = re.compile(r"[ ]{0,3}```")
+_MAYBE_FENCE = re.compile(r"[ ]{0,3}`{0,2}\Z")
+_FENCE_END = re.compile(r"^[ ]{0,3}```[ \t]*$", re.MULTILINE)
+_RUN = r"(`{3,}+|~{3,}+)[ \t]*+"
+_CODE = re.compile(rf"{_RUN}([A-Za-z0-9_+#.-]{{1,40}}+)[ \t]*+\r?\n")
+_MAYBE_CODE = re.compile(rf"{_RUN}[A-Za-z0-9_+#.-]{{0,40}}+[ \t]*+\r?\Z")
+_LANGUAGES = ("", "json", "tool_call", "tool_calls")
+_IN_LINE = re.compile(r"(`{3,})(?:json|tool_calls?)[ \t]+([{\[].*[}\]])[ \t]*\1", re.IGNORECASE)
+"""A fence within one line, which by the book is inline code: its language says that it is meant as a call."""
+
+
+class TextPiece(Struct, frozen=True):
+    """A piece of a text, `whole` as written: `json` is what may hold calls, and `inner` it, or a thought, unmarked.
+
+    An `end` is that of a thought which did not begin here, `cut` the result a model made up and all that follows.
+    """
+
+    kind: Literal["words", "thought", "end", "json", "cut"]
+    whole: str
+    inner: str = ""
+
+
+class TextSplitter:
+    """Hands on a text in pieces, in order and without gaps: words as they come, the others when they are whole."""
+
+    def __init__(self, window: Window, take: Callable[[TextPiece], None]) -> None:
+        self._window, self._take = window, take
+        self._scanner = Scanner(window)
+        self._inline = InlineCode(window)
+        self._ticks = (-1, "")
+        """Backticks that opened no code within their line, and where they ended."""
+        self.notes: list[str] = []
+
+    def read(self) -> Waits[None]:
+        """Read the text to its end."""
+        window = self._window
+        while True:
+            if window.is_at_line_start and (yield from self._is_at_fence()):
+                if not (yield from self._read_code_in_line()):
+                    yield from self._read_fence()
+                continue
+            special = _SPECIAL.search(window.text, window.at)
+            self._add_words(window.take(special.start() if special else len(window.text)))
+            match special and special.lastgroup:
+                case "json":
+                    yield from self._read_json()
+                case "mark":
+                    yield from self._read_mark()
+                case "code":
+                    yield from self._read_code()
+                case "line":
+                    self._add_words(window.skip(1))
+                case _:
+                    if not (yield from window.wait_for_more()):
+                        self._add_words(window.take(len(window.text)))
+                        return
+
+    def _add_words(self, text: str) -> None:
+        if text:
+            self._take(TextPiece("words", text))
+
+    def _is_at_fence(self) -> Waits[bool]:
+        """Whether a fence opens in the line that begins here."""
+        window = self._window
+        while not _FENCE.match(window.text, window.at):
+            if not _MAYBE_FENCE.match(window.text, window.at) or not (yield from window.wait_for_more()):
+                return False
+        return True
+
+    def _read_fence(self) -> Waits[None]:
+        """Read a fence to its closing line; what stands in one of another language is words."""
+        opening, opened = yield from self._scanner.read_until("\n")
+        if not opened:
+            self._add_words(opening)
+            return
+        opening += "\n"
+        if opening.partition(FENCE)[2].strip().lower() in _LANGUAGES:
+            lines: list[str] = []
+            closing = yield from self._read_to_closing(lines.append)
+            inner = "".join(lines)
+            self._take(TextPiece("json", opening + inner + closing, inner))
+        else:
+            self._add_words(opening)
+            self._add_words((yield from self._read_to_closing(self._add_words)))
+
+    def _read_code(self) -> Waits[None]:
+        """Read inline code, or a fence of another language that opens behind words, in a quotation or a list."""
+        window = self._window
+        if window.text[window.at] == "`":
+            if (yield from self._read_code_in_line()):
+                return
+            run = self._inline.run
+            self._ticks = window.position + len(run), run
+            if len(run) < len(FENCE):
+                self._add_words(window.skip(len(run)))
+                return
+        while True:
+            code = _CODE.match(window.text, window.at)
+            if code or not _MAYBE_CODE.match(window.text, window.at) or not (yield from window.wait_for_more()):
+                break
+        if code is None or code[2].lower() in _LANGUAGES:
+            fence = re.compile(_RUN).match(window.text, window.at)
+            assert fence is not None
+            self._add_words(window.take(fence.end()))
+            return
+        self._add_words(window.take(code.end()))
+        closing = re.compile(rf"^[ \t>]*+{code[1]}{code[1][0]}*+[ \t]*\r?$", re.MULTILINE)
+        self._add_words((yield from self._read_to_closing(self._add_words, closing)))
+
+    def _read_code_in_line(self) -> Waits[bool]:
+        """Read code that begins here and ends in the same line, and return whether there is any."""
+        if self._window.text[self._window.at] != "`" or not (length := (yield from self._inline.peek_length())):
+            return False
+        code = self._window.skip(length)
+        fenced = _IN_LINE.fullmatch(code)
+        self._take(TextPiece("json", code, fenced[2]) if fenced else TextPiece("words", code))
+        return True
+
+    def _read_to_closing(self, keep: Callable[[str], None], closing: re.Pattern[str] = _FENCE_END) -> Waits[str]:
+        """Read the lines of a fence, and return the one that closes it, "" where none does."""
+        window = self._window
+        while True:
+            end = closing.search(window.text, window.at)
+            keep(window.take(end.start() if end else max(window.at, window.text.rfind("\n", window.at) + 1)))
+            if (end and end.end() < len(window.text)) or not (yield from window.wait_for_more()):
+                break
+        if end is None:
+            keep(window.take(len(window.text)))
+        return window.take(end.end()) if end else ""
+
+    def _read_json(self) -> Waits[None]:
+        """Read an object or a list to its last bracket; one that has none, to the end of the text.
+
+        Between backticks it is an example, also over several lines.
+        """
+        window, brackets, pieces = self._window, Brackets(), []
+        ticks = self._ticks[1] if self._ticks[0] == window.position else ""
+        while True:
+            end, closed = brackets.scan(window.text, window.at)
+            pieces.append(window.take(end))
+            if closed or not (yield from window.wait_for_more()):
+                break
+        if not closed:
+            pieces.append(window.take(len(window.text)))
+        whole = "".join(pieces)
+        if ticks and closed and (yield from self._scanner.is_next(ticks)):
+            self._add_words(whole + window.skip(len(ticks)))
+        else:
+            self._take(TextPiece("json", whole, whole))
+
+    def _read_mark(self) -> Waits[None]:
+        """Read a comment, CDATA, a thought, the end of one or a result; what only begins like one is words."""
+        for begin, end in _INERT:
+            if (yield from self._scanner.is_next(begin)):
+                text, closed = yield from self._scanner.read_until(end)
+                self._add_words(text + end * closed)
+                if not closed:
+                    self.notes.append(note_missing_end(end))
+                return
+        tag = yield from self._scanner.peek_tag()
+        name = tag.name.lower() if tag is not None else ""
+        if tag is not None and tag.kind == "open" and name in THOUGHTS:
+            yield from self._read_thought(tag)
+        elif tag is not None and tag.kind == "close" and name in THOUGHTS:
+            self._take(TextPiece("end", self._window.skip(len(tag.text))))
+        elif tag is not None and name == RESULT:
+            self._window.skip(len(tag.text))
+            rest = yield from self._window.read_rest()
+            self.notes += note_cut(f"`<{tag.name}>`", rest, NO_RESULTS)
+            self._take(TextPiece("cut", tag.text + rest))
+        else:
+            self._add_words(self._window.skip(1))
+
+    def _read_thought(self, tag: Tag) -> Waits[None]:
+        """Read a thought to its end; thoughts in it belong to it."""
+        self._window.record = []
+        self._window.skip(len(tag.text))
+        inner, closed = yield from self._scanner.read_inside(tag.name)
+        whole, self._window.record = "".join(self._window.record), None
+        if not closed:
+            self.notes.append(note_open_thought(tag.name))
+        self._take(TextPiece("thought", whole, inner))
+
+
+_AGAIN = "only the first JSON of a response is read as calls; send this one again, or all of them in one list"
+
+
+class JsonReader:
+    """A `Reader`: the first JSON that holds calls is taken out of the text, the rest are words, thoughts and marks.
+
+    JSON says what it is at its end. Its calls are known when its last bracket is closed, or the fence around it.
+    """
+
+    def __init__(self, known: Known = frozenset()) -> None:
+        self._known = known
+        self._window = Window()
+        self._words = Words()
+        self._thoughts: list[str] = []
+        self._found = Calls([], [], [])
+        self._calls: tuple[ToolCall, ...] = ()
+        self._order: Block | None = None
+        self._later = 0
+        pieces = TextSplitter(self._window, self._take)
+        self._notes = pieces.notes
+        self._running = pieces.read()
+        next(self._running)
+
+    @property
+    def calls(self) -> Sequence[ToolCall]:
+        """The calls that are complete by now; what follows adds to them, or says that all of it was a thought."""
+        return self._calls
+
+    def feed(self, text: str) -> str:
+        """Take in the next piece; return the words in it that may be shown now."""
+        self._window.push(text)
+        next(self._running, None)
+        return self._words.take_new()
+
+    def close(self) -> ParsedResponse:
+        """Return what the response said."""
+        self._window.ended = True
+        next(self._running, None)
+        left_out = self._later - 1
+        left = [f"{left_out} more pieces of JSON with calls were left out"] if left_out > 0 else []
+        return ParsedResponse(
+            self._words.text,
+            self._calls,
+            "\n".join([*self._thoughts, *self._found.reasons]).strip(),
+            self._order,
+            tuple(self._found.deferred),
+            (*self._notes, *left),
+        )
+
+    def _take(self, piece: TextPiece) -> None:
+        match piece.kind:
+            case "thought":
+                self._thoughts.append(piece.inner.strip())
+            case "end" if not self._thoughts:
+                self._drop_as_thought(piece.whole)
+            case "json" if self._gather_calls(piece.inner):
+                pass
+            case "words" | "json":
+                self._words.add(strict_json.scrub(piece.whole))
+
+    def _drop_as_thought(self, closing: str) -> None:
+        """Take all that came so far for a thought that began in the prompt: what it called is dropped."""
+        if self._calls:
+            self._notes.append(note_only_thought(closing))
+        self._thoughts.append(self._words.take_all())
+        self._found, self._calls, self._order, self._later = Calls([], [], []), (), None, 0
+
+    def _gather_calls(self, text: str) -> bool:
+        """Gather the calls in a piece of JSON, and return whether it holds any.
+
+        Those of the first such piece are made, those of the second are refused, and further pieces counted.
+        """
+        gathered = Calls([], [], [])
+        order = gather_calls(text, gathered, self._known)
+        if not gathered.calls:
+            return False
+        if not self._calls:
+            self._found, self._order = gathered, order
+            self._calls = tuple(gathered.calls)
+            return True
+        self._later += 1
+        if self._later == 1:
+            before = len(self._calls)
+            self._calls += tuple(
+                ToolCall.from_defect(call.name, call.raw, call.defect or _AGAIN) for call in gathered.calls
+            )
+            self._order = self._order and Block("sequential", (self._order, *range(before, len(self._calls))))
+        return True
+
+
+def parse_text(text: str, known: Known = frozenset()) -> ParsedResponse:
+    """Return what a whole text says."""
+    reader = JsonReader(known)
+    reader.feed(text)
+    return reader.close()

@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from msgspec.structs import replace
 
-from foregate.agent.dialects.json.reader import parse_text
+from foregate.agent.dialects.json.dialect import parse_text
 from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.session.session import Session

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from foregate.agent.dialects.json.dialect import JsonDialect
-from foregate.agent.dialects.json.reader import JsonReader, parse_text
+from foregate.agent.dialects.json.dialect import JsonDialect, JsonReader, parse_text
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import Block
 from foregate.schemas.tool_call import ToolCall

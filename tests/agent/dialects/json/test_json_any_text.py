@@ -8,7 +8,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from foregate.agent.dialects.json.calls import find_json_end
-from foregate.agent.dialects.json.reader import JsonReader, TextPiece, TextSplitter, parse_text
+from foregate.agent.dialects.json.dialect import JsonReader, TextPiece, TextSplitter, parse_text
 from foregate.agent.dialects.text.window import Window
 
 KNOWN = frozenset({"a", "read_file"})
