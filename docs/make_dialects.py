@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import foregate
-from foregate.agent.dialects.choice import build_dialect
-from foregate.agent.dialects.dialect_model import parse_response
+from foregate.agent.dialects.dialect_model import build_dialect, parse_response
 from foregate.agent.dialects.tags.names import SERVICES, Names
 from foregate.agent.testing.model import ScriptedModel, says
 from foregate.agent.tools.builtin.builtin import builtin_tools

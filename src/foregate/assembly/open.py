@@ -259,7 +259,7 @@ def wrap_in_dialect(configuration: Configuration, policy: Policy, dialect: str, 
     """Return the model as one that makes its calls in a dialect; raise UsageError for one nobody knows."""
     if dialect == "native":
         return model
-    from foregate.agent.dialects.choice import build_dialect_model
+    from foregate.agent.dialects.dialect_model import build_dialect_model
     from foregate.agent.dialects.tags.names import Names
 
     names = Names.from_json(configuration.dialect.model_dump(exclude={"name"}))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foregate.agent.dialects.choice import AutoModel, ConsensusReader
+from foregate.agent.dialects.dialect_model import AutoModel, ConsensusReader
 from foregate.agent.dialects.json.dialect import JsonDialect, parse_text
 from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect, ParsedResponse

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.agent.dialects.choice import AutoModel
-from foregate.agent.dialects.dialect_model import DialectModel
+from foregate.agent.dialects.dialect_model import AutoModel, DialectModel
 from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.tags.tag_dialects import ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect
