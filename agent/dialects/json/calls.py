@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Set
 
 from msgspec import Struct
 
+from foregate.agent.dialects.text.dialect import build_order
+from foregate.agent.dialects.text.window import BLOCKS
 from foregate.evidence.state.dataflow import find_steps
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
@@ -16,6 +18,19 @@ from foregate.schemas.tool_call import ToolCall
 
 _MARK = re.compile(r'["{}\[\]]')
 _STRING = re.compile(r'(?:[^"\\]++|\\.)*+(")?', re.DOTALL)
+_NAMES = ("tool", "tool_name", "name")
+Known = Set[str]
+"""The names of the tools there are: with one of them an object without arguments is a call, too."""
+_ARGUMENTS = ("args", "arguments", "parameters")
+_LISTS = ("calls", "tool_calls", "actions")
+_ASIDE = ("reasoning", "id", "type", "description")
+_CALLISH = re.compile(r'"(?:tool|tool_name|name|tool_calls|calls|actions|function)"\s*:\s*(?:"([^"\\]{1,64})")?')
+_DEEPEST = 8
+_VALUE = re.compile(r"[\s,]*[{\[]")
+_LOOK = 100_000
+"""Characters of a text that is no JSON in which the name of its tool is looked for."""
+_FORM = 'a call is an object with `tool` and `args`, as in {"tool": "read_file", "args": {"path": "README.md"}}'
+_CUT = "the JSON of this call ends before it is complete; send it again, whole"
 
 
 class Brackets:
@@ -57,52 +72,48 @@ def find_json_end(text: str, start: int) -> int:
     return end if closed else -1
 
 
-NAMES = ("tool", "tool_name", "name")
-Known = Set[str]
-"""The names of the tools there are: with one of them an object without arguments is a call, too."""
-ARGUMENTS = ("args", "arguments", "parameters")
-LISTS = ("calls", "tool_calls", "actions")
-_ASIDE = ("reasoning", "id", "type", "description")
-_CALLISH = re.compile(r'"(?:tool|tool_name|name|tool_calls|calls|actions|function)"\s*:\s*(?:"([^"\\]{1,64})")?')
-_DEEPEST = 8
-_BLOCKS: tuple[BlockKind, ...] = ("parallel", "sequential")
-_VALUE = re.compile(r"[\s,]*[{\[]")
-_LOOK = 100_000
-"""Characters of a text that is no JSON in which the name of its tool is looked for."""
-_FORM = 'a call is an object with `tool` and `args`, as in {"tool": "read_file", "args": {"path": "README.md"}}'
-_CUT = "the JSON of this call ends before it is complete; send it again, whole"
-
-
 class Calls(Struct):
-    """Calls in written order as they are gathered from JSON, with what was thought beside them."""
+    """Calls in written order as they are gathered from JSON, with what was thought beside them and their order."""
 
-    calls: list[ToolCall]
-    reasons: list[str]
-    deferred: list[int]
+    calls: list[ToolCall] = []
+    reasons: list[str] = []
+    deferred: list[int] = []
+    order: Block | None = None
 
-    def add(self, call: ToolCall, reason: Json, *, steps: bool) -> int:
-        """Take in a call and return its place; within `steps` its arguments may name results."""
+    def gather(self, item: Json, depth: int = 0, *, steps: bool = False) -> int | Block:
+        """Gather the calls of an item and return its place, or its block; within `steps` calls may name results.
+
+        What is no call among calls is answered, not passed over.
+        """
+        kind = _get_block_kind(item) if depth <= _DEEPEST else None
+        if kind is not None:
+            steps = steps or kind == "sequential"
+            return Block(kind, tuple(self.gather(inner, depth + 1, steps=steps) for inner in get_list(item, kind)))
+        reason = item.get("reasoning") if isinstance(item, dict) else None
         if isinstance(reason, str) and reason.strip():
             self.reasons.append(reason.strip())
-        place = len(self.calls)
+        call = _parse_call(item)
         self.calls.append(call)
         if steps and call.arguments is not None and find_steps(dict(call.arguments)):
-            self.deferred.append(place)
-        return place
+            self.deferred.append(len(self.calls) - 1)
+        return len(self.calls) - 1
 
 
-def gather_calls(text: str, into: Calls, known: Known) -> Block | None:
-    """Gather the calls a piece of JSON holds, and return their order; text that only begins as a call is broken."""
+def gather_calls(text: str, known: Known) -> Calls:
+    """Return the calls a piece of JSON holds; text that only begins as a call is a broken one."""
+    found = Calls()
     try:
         values = _parse_values(text)
     except InvalidJson as error:
         if callish := _CALLISH.search(text[:_LOOK]):
             cut = find_json_end(text, len(text) - len(text.lstrip())) < 0
             why = _CUT if cut else f"this call is no valid JSON ({error}); send it again"
-            into.add(ToolCall.from_defect(callish[1] or "unreadable", text.strip(), why), None, steps=False)
-        return None
-    items = [item for value in values for item in list_entries(value)]
-    return _gather_list(items, into) if any(_holds_calls(item, known) for item in items) else None
+            found.calls.append(ToolCall.from_defect(callish[1] or "unreadable", text.strip(), why))
+        return found
+    items = [item for value in values for item in _list_entries(value)]
+    if any(_holds_calls(item, known) for item in items):
+        found.order = build_order(tuple(map(found.gather, items)))
+    return found
 
 
 def _parse_values(text: str) -> list[Json]:
@@ -122,79 +133,46 @@ def _parse_values(text: str) -> list[Json]:
     return values
 
 
-def list_entries(value: Json) -> list[Json]:
+def _list_entries(value: Json) -> list[Json]:
     """Return the entries of one call, of a list of calls, or of an object that holds such a list."""
     if isinstance(value, dict):
-        inner = next((value[key] for key in LISTS if isinstance(value.get(key), list)), None)
-        return inner if isinstance(inner, list) else [value]
+        value = next((inner for key in _LISTS if isinstance(inner := value.get(key), list)), value)
     return value if isinstance(value, list) else [value]
 
 
 def _holds_calls(item: Json, known: Known) -> bool:
     """Whether an entry is meant as a call: it names a tool and arguments, or a tool there is."""
-    if not isinstance(item, dict):
-        return False
-    if kind := _block_kind(item):
-        return any(_holds_calls(inner, known) for inner in item[kind])
-    entry = _inner(item)
-    names = [entry[key] for key in NAMES if isinstance(entry.get(key), str)]
-    return bool(names) and (names[0] in known or any(key in entry for key in ARGUMENTS))
+    if kind := _get_block_kind(item):
+        return any(_holds_calls(inner, known) for inner in get_list(item, kind))
+    entry = _get_inner(item)
+    names = [name for key in _NAMES if isinstance(name := entry.get(key), str)]
+    return bool(names) and (names[0] in known or any(key in entry for key in _ARGUMENTS))
 
 
-def _block_kind(item: dict[str, Json]) -> BlockKind | None:
-    for kind in _BLOCKS:
-        if isinstance(item.get(kind), list):
-            return kind
-    return None
+def _get_block_kind(item: Json) -> BlockKind | None:
+    return next((kind for kind in BLOCKS.values() if isinstance(item, dict) and isinstance(item.get(kind), list)), None)
 
 
-def _gather_list(items: Sequence[Json], into: Calls) -> Block | None:
-    """Gather the calls of a list; return their order where a block of it says one."""
-    if not any(isinstance(item, dict) and _block_kind(item) for item in items):
-        for item in items:
-            _add(item, into, steps=False)
-        return None
-    blocks = tuple(_gather_nested(item, into, 0, steps=False) for item in items)
-    only = blocks[0]
-    return only if len(blocks) == 1 and isinstance(only, Block) else Block("sequential", blocks)
-
-
-def _gather_nested(item: Json, into: Calls, depth: int, *, steps: bool) -> int | Block:
-    """Gather the calls of an item and return its place, or its block."""
-    kind = _block_kind(item) if isinstance(item, dict) else None
-    if kind is None or depth > _DEEPEST:
-        return _add(item, into, steps=steps)
-    steps = steps or kind == "sequential"
-    return Block(kind, tuple(_gather_nested(inner, into, depth + 1, steps=steps) for inner in get_list(item, kind)))
-
-
-def _add(item: Json, into: Calls, *, steps: bool) -> int:
-    """Gather one call; what is none among calls is answered, not passed over."""
-    reason = item.get("reasoning") if isinstance(item, dict) else None
-    return into.add(parse_call(item), reason, steps=steps)
-
-
-def parse_call(item: Json) -> ToolCall:
+def _parse_call(item: Json) -> ToolCall:
     """Return the call an entry describes; one that describes none is a broken call that says how to write it."""
-    raw = strict_json.canonical(item).decode()
-    if not isinstance(item, dict):
-        return ToolCall.from_defect("unreadable", raw, _FORM)
-    entry = _inner(item)
-    name = next((named for key in NAMES if isinstance(named := entry.get(key), str)), None)
+    raw, entry = strict_json.canonical(item).decode(), _get_inner(item)
+    name = next((named for key in _NAMES if isinstance(named := entry.get(key), str)), None)
     if name is None:
         return ToolCall.from_defect("unreadable", raw, _FORM)
-    key = next((key for key in ARGUMENTS if key in entry), "")
-    other = sorted(entry.keys() - {*NAMES, *_ASIDE, key})
-    if other:
+    key = next((key for key in _ARGUMENTS if key in entry), "")
+    if other := sorted(entry.keys() - {*_NAMES, *_ASIDE, key}):
         return ToolCall.from_defect(name, raw, f"`{other[0][:64]}` is no part of a call; put arguments under `args`")
-    arguments = entry.get(key) if key else {}
-    if isinstance(arguments, str):
-        return ToolCall.parse(name, arguments)
-    if not isinstance(arguments, dict):
-        return ToolCall.from_defect(name, raw, "`args` is no object; put the arguments into one by their names")
-    return ToolCall.of(name, arguments)
+    match entry.get(key) if key else {}:
+        case str(arguments):
+            return ToolCall.parse(name, arguments)
+        case dict(arguments):
+            return ToolCall.of(name, arguments)
+    return ToolCall.from_defect(name, raw, "`args` is no object; put the arguments into one by their names")
 
 
-def _inner(item: dict[str, Json]) -> dict[str, Json]:
+def _get_inner(item: Json) -> dict[str, Json]:
+    """Return the object that describes a call, an empty one where there is none."""
+    if not isinstance(item, dict):
+        return {}
     function = item.get("function")
     return function if isinstance(function, dict) else item

@@ -9,15 +9,15 @@ from typing import Literal
 from msgspec import Struct
 
 from foregate.agent.dialects.json.calls import Brackets, Calls, Known, gather_calls
-from foregate.agent.dialects.text.dialect import ParsedResponse, Reader
+from foregate.agent.dialects.text.dialect import Dialect, ParsedResponse, Reader
 from foregate.agent.dialects.text.prose import (
+    NO_END,
     NO_RESULTS,
+    ONLY_THOUGHT,
+    OPEN_THOUGHT,
     InlineCode,
     Words,
     note_cut,
-    note_missing_end,
-    note_only_thought,
-    note_open_thought,
 )
 from foregate.agent.dialects.text.window import (
     CDATA,
@@ -26,7 +26,6 @@ from foregate.agent.dialects.text.window import (
     COMMENT_END,
     RESULT,
     THOUGHTS,
-    Scanner,
     Tag,
     Waits,
     Window,
@@ -52,65 +51,7 @@ answer, write words without any such JSON.
 
 The tools, each with the JSON Schema of its `args`:
 {tools}"""
-
-
-class JsonDialect:
-    """The dialect for models that only write text."""
-
-    name = "json"
-    stop: tuple[str, ...] = ()
-
-    def build_section(self, tools: Sequence[ToolSpec]) -> str:
-        """Return what teaches the dialect, with each tool as a line."""
-        return _SECTION.format(tools="\n".join(_render_tool(spec) for spec in tools))
-
-    def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
-        """Return a reader; an unknown tool is a call like any other, which the judge refuses."""
-        return JsonReader(frozenset(spec.name for spec in tools))
-
-    def render_message(self, message: Message) -> str:
-        """Return words and calls; the calls stand first where the words would hide them."""
-        if not message.calls:
-            return message.text
-        block = f"{FENCE}json\n{render_calls(message)}\n{FENCE}"
-        if not message.text.strip():
-            return block
-        after = f"{message.text.strip()}\n\n{block}"
-        known = frozenset(call.name for call in message.calls)
-        return after if parse_text(after, known).text == message.text.strip() else f"{block}\n\n{message.text.strip()}"
-
-    def render_answers(self, answers: Sequence[tuple[str, str]]) -> str:
-        """Return the answers as one JSON object; what tools gave stands in it as strings."""
-        told: Json = [{"tool": name, "answer": strict_json.parse(text)} for name, text in answers]
-        return strict_json.canonical({"results": told}).decode()
-
-
-def render_calls(message: Message) -> str:
-    """Return the calls of a message as JSON: one object, or a list, or blocks."""
-    entries = [_build_entry(call) for call in message.calls]
-    if message.order is not None:
-        return _render_json(_lay_out(message.order, entries))
-    return _render_json(entries[0] if len(entries) == 1 else entries)
-
-
-def _build_entry(call: ToolCall) -> Json:
-    return {"tool": call.name, "args": dict(call.arguments) if call.arguments is not None else call.raw}
-
-
-def _lay_out(block: Block, entries: Sequence[Json]) -> Json:
-    items = [entries[item] if isinstance(item, int) else _lay_out(item, entries) for item in block.items]
-    return {block.kind: items}
-
-
-def _render_json(value: Json) -> str:
-    return strict_json.canonical(value).decode()
-
-
-def _render_tool(spec: ToolSpec) -> str:
-    return f"- {_render_json(spec.name)}: {' '.join(spec.description.split())} {_render_json(dict(spec.parameters))}"
-
-
-FENCE = "```"
+_AGAIN = "only the first JSON of a response is read as calls; send this one again, or all of them in one list"
 _INERT = ((COMMENT, COMMENT_END), (CDATA, CDATA_END))
 _MARKS = (COMMENT, CDATA, f"<{RESULT}", *(f"{begin}{name}" for begin in ("<", "</") for name in THOUGHTS))
 _MARK = "|".join(map(re.escape, _MARKS))
@@ -148,7 +89,6 @@ class TextSplitter:
 
     def __init__(self, window: Window, take: Callable[[TextPiece], None]) -> None:
         self._window, self._take = window, take
-        self._scanner = Scanner(window)
         self._inline = InlineCode(window)
         self._ticks = (-1, "")
         """Backticks that opened no code within their line, and where they ended."""
@@ -158,7 +98,7 @@ class TextSplitter:
         """Read the text to its end."""
         window = self._window
         while True:
-            if window.is_at_line_start and (yield from self._is_at_fence()):
+            if window.is_at_line_start and (yield from window.peek(_FENCE, _MAYBE_FENCE, to_end=False)):
                 if not (yield from self._read_code_in_line()):
                     yield from self._read_fence()
                 continue
@@ -182,22 +122,11 @@ class TextSplitter:
         if text:
             self._take(TextPiece("words", text))
 
-    def _is_at_fence(self) -> Waits[bool]:
-        """Whether a fence opens in the line that begins here."""
-        window = self._window
-        while not _FENCE.match(window.text, window.at):
-            if not _MAYBE_FENCE.match(window.text, window.at) or not (yield from window.wait_for_more()):
-                return False
-        return True
-
     def _read_fence(self) -> Waits[None]:
         """Read a fence to its closing line; what stands in one of another language is words."""
-        opening, opened = yield from self._scanner.read_until("\n")
-        if not opened:
-            self._add_words(opening)
-            return
-        opening += "\n"
-        if opening.partition(FENCE)[2].strip().lower() in _LANGUAGES:
+        opening, opened = yield from self._window.read_until("\n")
+        opening += "\n" * opened
+        if opened and opening.partition("```")[2].strip().lower() in _LANGUAGES:
             lines: list[str] = []
             closing = yield from self._read_to_closing(lines.append)
             inner = "".join(lines)
@@ -214,13 +143,10 @@ class TextSplitter:
                 return
             run = self._inline.run
             self._ticks = window.position + len(run), run
-            if len(run) < len(FENCE):
+            if len(run) < 3:
                 self._add_words(window.skip(len(run)))
                 return
-        while True:
-            code = _CODE.match(window.text, window.at)
-            if code or not _MAYBE_CODE.match(window.text, window.at) or not (yield from window.wait_for_more()):
-                break
+        code = yield from window.peek(_CODE, _MAYBE_CODE, to_end=False)
         if code is None or code[2].lower() in _LANGUAGES:
             fence = re.compile(_RUN).match(window.text, window.at)
             assert fence is not None
@@ -244,7 +170,7 @@ class TextSplitter:
         window = self._window
         while True:
             end = closing.search(window.text, window.at)
-            keep(window.take(end.start() if end else max(window.at, window.text.rfind("\n", window.at) + 1)))
+            keep(window.take(end.start() if end else window.text.rfind("\n", window.at) + 1))
             if (end and end.end() < len(window.text)) or not (yield from window.wait_for_more()):
                 break
         if end is None:
@@ -263,49 +189,44 @@ class TextSplitter:
             pieces.append(window.take(end))
             if closed or not (yield from window.wait_for_more()):
                 break
-        if not closed:
-            pieces.append(window.take(len(window.text)))
-        whole = "".join(pieces)
-        if ticks and closed and (yield from self._scanner.is_next(ticks)):
+        whole = "".join(pieces) if closed else "".join((*pieces, window.take(len(window.text))))
+        if ticks and closed and (yield from window.is_next(ticks)):
             self._add_words(whole + window.skip(len(ticks)))
         else:
             self._take(TextPiece("json", whole, whole))
 
     def _read_mark(self) -> Waits[None]:
         """Read a comment, CDATA, a thought, the end of one or a result; what only begins like one is words."""
+        window = self._window
         for begin, end in _INERT:
-            if (yield from self._scanner.is_next(begin)):
-                text, closed = yield from self._scanner.read_until(end)
+            if (yield from window.is_next(begin)):
+                text, closed = yield from window.read_until(end)
                 self._add_words(text + end * closed)
                 if not closed:
-                    self.notes.append(note_missing_end(end))
+                    self.notes.append(NO_END.format(end))
                 return
-        tag = yield from self._scanner.peek_tag()
+        tag = yield from window.peek_tag()
         name = tag.name.lower() if tag is not None else ""
         if tag is not None and tag.kind == "open" and name in THOUGHTS:
             yield from self._read_thought(tag)
         elif tag is not None and tag.kind == "close" and name in THOUGHTS:
-            self._take(TextPiece("end", self._window.skip(len(tag.text))))
+            self._take(TextPiece("end", window.skip(len(tag.text))))
         elif tag is not None and name == RESULT:
-            self._window.skip(len(tag.text))
-            rest = yield from self._window.read_rest()
+            window.skip(len(tag.text))
+            rest = yield from window.read_rest()
             self.notes += note_cut(f"`<{tag.name}>`", rest, NO_RESULTS)
             self._take(TextPiece("cut", tag.text + rest))
         else:
-            self._add_words(self._window.skip(1))
+            self._add_words(window.skip(1))
 
     def _read_thought(self, tag: Tag) -> Waits[None]:
         """Read a thought to its end; thoughts in it belong to it."""
         self._window.record = []
         self._window.skip(len(tag.text))
-        inner, closed = yield from self._scanner.read_inside(tag.name)
-        whole, self._window.record = "".join(self._window.record), None
+        inner, closed = yield from self._window.read_inside(tag.name)
         if not closed:
-            self.notes.append(note_open_thought(tag.name))
-        self._take(TextPiece("thought", whole, inner))
-
-
-_AGAIN = "only the first JSON of a response is read as calls; send this one again, or all of them in one list"
+            self.notes.append(OPEN_THOUGHT.format(tag.name))
+        self._take(TextPiece("thought", self._window.end_record(), inner))
 
 
 class JsonReader:
@@ -316,12 +237,8 @@ class JsonReader:
 
     def __init__(self, known: Known = frozenset()) -> None:
         self._known = known
-        self._window = Window()
-        self._words = Words()
+        self._window, self._words, self._found = Window(), Words(), Calls()
         self._thoughts: list[str] = []
-        self._found = Calls([], [], [])
-        self._calls: tuple[ToolCall, ...] = ()
-        self._order: Block | None = None
         self._later = 0
         pieces = TextSplitter(self._window, self._take)
         self._notes = pieces.notes
@@ -331,7 +248,7 @@ class JsonReader:
     @property
     def calls(self) -> Sequence[ToolCall]:
         """The calls that are complete by now; what follows adds to them, or says that all of it was a thought."""
-        return self._calls
+        return self._found.calls
 
     def feed(self, text: str) -> str:
         """Take in the next piece; return the words in it that may be shown now."""
@@ -343,56 +260,46 @@ class JsonReader:
         """Return what the response said."""
         self._window.ended = True
         next(self._running, None)
-        left_out = self._later - 1
-        left = [f"{left_out} more pieces of JSON with calls were left out"] if left_out > 0 else []
+        if self._later > 1:
+            self._notes.append(f"{self._later - 1} more pieces of JSON with calls were left out")
         return ParsedResponse(
             self._words.text,
-            self._calls,
+            tuple(self._found.calls),
             "\n".join([*self._thoughts, *self._found.reasons]).strip(),
-            self._order,
+            self._found.order,
             tuple(self._found.deferred),
-            (*self._notes, *left),
+            tuple(self._notes),
         )
 
     def _take(self, piece: TextPiece) -> None:
         match piece.kind:
             case "thought":
                 self._thoughts.append(piece.inner.strip())
-            case "end" if not self._thoughts:
-                self._drop_as_thought(piece.whole)
+            case "end" if not self._thoughts:  # all that came so far was one: its calls are dropped
+                if self._found.calls:
+                    self._notes.append(ONLY_THOUGHT.format(piece.whole))
+                self._thoughts.append(self._words.take_all())
+                self._found, self._later = Calls(), 0
             case "json" if self._gather_calls(piece.inner):
                 pass
             case "words" | "json":
                 self._words.add(strict_json.scrub(piece.whole))
-
-    def _drop_as_thought(self, closing: str) -> None:
-        """Take all that came so far for a thought that began in the prompt: what it called is dropped."""
-        if self._calls:
-            self._notes.append(note_only_thought(closing))
-        self._thoughts.append(self._words.take_all())
-        self._found, self._calls, self._order, self._later = Calls([], [], []), (), None, 0
 
     def _gather_calls(self, text: str) -> bool:
         """Gather the calls in a piece of JSON, and return whether it holds any.
 
         Those of the first such piece are made, those of the second are refused, and further pieces counted.
         """
-        gathered = Calls([], [], [])
-        order = gather_calls(text, gathered, self._known)
-        if not gathered.calls:
-            return False
-        if not self._calls:
-            self._found, self._order = gathered, order
-            self._calls = tuple(gathered.calls)
-            return True
-        self._later += 1
-        if self._later == 1:
-            before = len(self._calls)
-            self._calls += tuple(
-                ToolCall.from_defect(call.name, call.raw, call.defect or _AGAIN) for call in gathered.calls
-            )
-            self._order = self._order and Block("sequential", (self._order, *range(before, len(self._calls))))
-        return True
+        gathered, found = gather_calls(text, self._known), self._found
+        if gathered.calls and not found.calls:
+            self._found = gathered
+        elif gathered.calls:
+            self._later += 1
+            if self._later == 1:
+                before = len(found.calls)
+                found.calls += [ToolCall.from_defect(one.name, one.raw, one.defect or _AGAIN) for one in gathered.calls]
+                found.order = found.order and Block("sequential", (found.order, *range(before, len(found.calls))))
+        return bool(gathered.calls)
 
 
 def parse_text(text: str, known: Known = frozenset()) -> ParsedResponse:
@@ -400,3 +307,53 @@ def parse_text(text: str, known: Known = frozenset()) -> ParsedResponse:
     reader = JsonReader(known)
     reader.feed(text)
     return reader.close()
+
+
+class JsonDialect(Dialect):
+    """The dialect for models that only write text."""
+
+    def build_section(self, tools: Sequence[ToolSpec]) -> str:
+        """Return what teaches the dialect, with each tool as a line."""
+        return _SECTION.format(tools="\n".join(_render_tool(spec) for spec in tools))
+
+    def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
+        """Return a reader; an unknown tool is a call like any other, which the judge refuses."""
+        return JsonReader(frozenset(spec.name for spec in tools))
+
+    def render_message(self, message: Message) -> str:
+        """Return words and calls; the calls stand first where the words would hide them."""
+        if not message.calls:
+            return message.text
+        words, block = message.text.strip(), f"```json\n{_render_calls(message)}\n```"
+        if not words:
+            return block
+        after, known = f"{words}\n\n{block}", frozenset(call.name for call in message.calls)
+        return after if parse_text(after, known).text == words else f"{block}\n\n{words}"
+
+    def render_answers(self, answers: Sequence[tuple[str, str]]) -> str:
+        """Return the answers as one JSON object; what tools gave stands in it as strings."""
+        return _render_json({"results": [{"tool": name, "answer": strict_json.parse(text)} for name, text in answers]})
+
+
+def _render_calls(message: Message) -> str:
+    """Return the calls of a message as JSON: one object, or a list, or blocks."""
+    entries: list[Json] = [
+        {"tool": call.name, "args": dict(call.arguments) if call.arguments is not None else call.raw}
+        for call in message.calls
+    ]
+    if message.order is not None:
+        return _render_json(_lay_out(message.order, entries))
+    return _render_json(entries[0] if len(entries) == 1 else entries)
+
+
+def _lay_out(block: Block, entries: Sequence[Json]) -> Json:
+    items = [entries[item] if isinstance(item, int) else _lay_out(item, entries) for item in block.items]
+    return {block.kind: items}
+
+
+def _render_json(value: Json) -> str:
+    return strict_json.canonical(value).decode()
+
+
+def _render_tool(spec: ToolSpec) -> str:
+    return f"- {_render_json(spec.name)}: {' '.join(spec.description.split())} {_render_json(dict(spec.parameters))}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from foregate.agent.dialects.tags.command_words import UnreadableTag
 from foregate.agent.dialects.tags.parameters import Element, Shape, build_shape, read_list, read_value
+from foregate.agent.dialects.text.dialect import build_order
 from foregate.evidence.state.dataflow import find_steps
 from foregate.schemas.model_response import Block, BlockKind
 from foregate.schemas.strict_json import Json, as_texts, get_list, get_object
@@ -29,8 +30,8 @@ class Form(Struct, frozen=True):
     tag: str
     tool: str
     spec: ToolSpec | None = None
-    names: Mapping[str, str] = field(default_factory=dict)
-    aside: Mapping[str, Shape] = field(default_factory=dict)
+    names: Mapping[str, str] = {}
+    aside: Mapping[str, Shape] = {}
     finish: Finish | None = None
 
     def shape(self, name: str) -> Shape:
@@ -43,17 +44,24 @@ class Form(Struct, frozen=True):
 
     def build_calls(self, element: Element) -> list[ToolCall]:
         """Return the calls an element makes; raise UnreadableTag with a sentence for the model."""
-        if element.children is None and not element.exact and element.text.lstrip().startswith("{"):
-            return self._parse_json_calls(element)
         arguments: Arguments = {}
-        for name, value in element.tag.attributes:
-            self._put(arguments, name, Element(element.tag, value, exact=True))
-        if element.children is not None:
-            for child in element.children:
+        if element.children is None and not element.exact and element.text.lstrip().startswith("{"):
+            if element.tag.attributes:
+                raise UnreadableTag(f"`<{self.tag}>` holds JSON and attributes; put all arguments into the JSON")
+            call = ToolCall.parse(self.tool, element.text.strip())
+            if call.arguments is None or not (self.finish or self.names.keys() & call.arguments.keys()):
+                return [call]
+            for name, value in call.arguments.items():
+                self._put(arguments, name, value)
+        else:
+            for name, text in element.tag.attributes:
+                self._put(arguments, name, Element(element.tag, text, exact=True))
+            for child in element.children or ():
                 self._put(arguments, child.tag.name, child)
-        elif element.exact or element.text.strip():
-            self._put(arguments, self._find_bare_parameter(arguments), element)
-        return self._finish_calls(arguments)
+            if element.children is None and (element.exact or element.text.strip()):
+                self._put(arguments, self._find_bare_parameter(arguments), element)
+        wanted = self.finish(arguments) if self.finish else [(self.tool, arguments)]
+        return [ToolCall.of(tool, found) for tool, found in wanted]
 
     def parameters(self) -> list[str]:
         """Return the names of the parameters in the tag, the tool's own where the tag has no other name for them."""
@@ -68,8 +76,8 @@ class Form(Struct, frozen=True):
         """Return the tag's name for a parameter of the tool."""
         return next((theirs for theirs, ours in self.names.items() if ours.removesuffix("[]") == name), name)
 
-    def _list_required(self) -> list[str]:
-        return list(as_texts(get_list(self.spec.parameters, "required"), "required")) if self.spec else []
+    def _list_required(self) -> Sequence[str]:
+        return as_texts(get_list(self.spec.parameters, "required"), "required") if self.spec else ()
 
     def _find_bare_parameter(self, given: Arguments) -> str:
         """Return the parameter that text without a tag is meant for, beside those given as attributes."""
@@ -85,105 +93,70 @@ class Form(Struct, frozen=True):
         names = ", ".join(f"`{name}`" for name in self.parameters()[:8])
         raise UnreadableTag(f"`<{self.tag}>` takes no bare text" + (f"; its parameters are {names}" if names else ""))
 
-    def _put(self, arguments: Arguments, name: str, element: Element) -> None:
+    def _put(self, arguments: Arguments, name: str, given: Element | Json) -> None:
+        """Put what a parameter of the tag, or of the JSON in it, is given among the arguments.
+
+        Of JSON only words for a list of the tag's own are read, as `command` is; other values are as they are.
+        """
         ours = name if name in self.aside else self.names.get(name, name)
-        key = ours.removesuffix("[]")
+        key, shape = ours.removesuffix("[]"), self.shape(name)
         if key in arguments:
             raise UnreadableTag(f"the parameter `{name[:64]}` of `<{self.tag}>` is given twice; keep one")
-        value = read_value(element, self.shape(name), self.tag)
-        arguments[key] = [value] if ours.endswith("[]") else value
-
-    def _parse_json_calls(self, element: Element) -> list[ToolCall]:
-        """Return the calls of arguments written as one JSON object."""
-        if element.tag.attributes:
-            raise UnreadableTag(f"`<{self.tag}>` holds JSON and attributes; put all arguments into the JSON")
-        call = ToolCall.parse(self.tool, element.text.strip())
-        if call.arguments is None or not (self.finish or self.names.keys() & call.arguments.keys()):
-            return [call]
-        arguments: Arguments = {}
-        for name, value in call.arguments.items():
-            ours = self.names.get(name, name)
-            key = ours.removesuffix("[]")
-            if key in arguments:
-                raise UnreadableTag(f"the parameter `{name[:64]}` of `<{self.tag}>` is given twice; keep one")
-            value = self._read_list(name, value)
-            arguments[key] = [value] if ours.endswith("[]") else value
-        return self._finish_calls(arguments)
-
-    def _read_list(self, name: str, value: Json) -> Json:
-        """Return a list that a tag's own parameter is given as words, as `command` is; other values are as they are."""
-        shape = self.shape(name)
         own = name in self.aside or name in self.names
-        if own and isinstance(value, str) and "array" in shape.types and not shape.may_be_text:
-            return read_list(value, shape, self.tag)
-        return value
-
-    def _finish_calls(self, arguments: Arguments) -> list[ToolCall]:
-        wanted = self.finish(arguments) if self.finish else [(self.tool, arguments)]
-        return [ToolCall.of(tool, found) for tool, found in wanted]
-
-
-class OpenBlock(Struct):
-    """A block that is being read."""
-
-    kind: BlockKind
-    items: list[int | Block] = field(default_factory=list)
+        if isinstance(given, Element):
+            given = read_value(given, shape, self.tag)
+        elif own and isinstance(given, str) and "array" in shape.types and not shape.may_be_text:
+            given = read_list(given, shape, self.tag)
+        arguments[key] = [given] if ours.endswith("[]") else given
 
 
 class CallCollector:
-    """Calls in written order. Those of one tag are one item of the block they stand in."""
+    """Calls in written order, and the blocks they stand in. Those of one tag are one item of their block."""
 
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
         self.deferred: list[int] = []
-        self._open: list[OpenBlock] = [OpenBlock("sequential")]
-        self._blocks = False
+        self._items: list[int | Block] = []
+        self._open: list[tuple[BlockKind, list[int | Block]]] = []
 
     @property
     def depth(self) -> int:
         """How many blocks are open."""
-        return len(self._open) - 1
+        return len(self._open)
 
     def begin(self, kind: BlockKind) -> None:
         """A block begins."""
-        self._open.append(OpenBlock(kind))
+        self._open.append((kind, self._items))
+        self._items = []
 
     def end(self) -> None:
         """A block ends; one without calls is none."""
-        block = self._open.pop()
-        if block.items:
-            self._blocks = True
-            self._open[-1].items.append(Block(block.kind, tuple(block.items)))
+        inside = self._items
+        kind, self._items = self._open.pop()
+        if inside:
+            self._items.append(Block(kind, tuple(inside)))
 
     def add(self, calls: Sequence[ToolCall]) -> None:
         """Take in the calls of one tag. Within a `sequential` block their arguments may name earlier results.
 
         Of several calls only the first may: for a later one the steps would be counted from the first.
         """
-        steps = any(block.kind == "sequential" for block in self._open[1:])
+        steps = any(kind == "sequential" for kind, _ in self._open)
         if steps and any(map(_has_steps, calls[1:])):
             each = " and ".join(f"`<{call.name}>`" for call in calls)
             why = f"this tag makes several calls, and a later one names the result of a step; write {each} instead"
             calls = [ToolCall.from_defect(calls[-1].name, calls[-1].raw, why)]
-        first = len(self.calls)
-        places = range(first, first + len(calls))
+        places = range(len(self.calls), len(self.calls) + len(calls))
         self.calls += calls
         if steps:
             self.deferred += [place for place in places if _has_steps(self.calls[place])]
-        if len(calls) > 1 and self.depth:
-            self._open[-1].items.append(Block("sequential", tuple(places)))
-        else:
-            self._open[-1].items += places
+        self._items += [Block("sequential", tuple(places))] if len(calls) > 1 and self._open else places
 
     def order(self) -> Block | None:
         """Return the order the blocks say, None where there was none; blocks still open end here."""
-        while self.depth:
+        while self._open:
             self.end()
-        items = self._open[0].items
-        if not self._blocks:
-            return None
-        only = items[0]
-        return only if len(items) == 1 and isinstance(only, Block) else Block("sequential", tuple(items))
+        return build_order(self._items)
 
 
 def _has_steps(call: ToolCall) -> bool:

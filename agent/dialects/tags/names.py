@@ -6,13 +6,14 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from foregate.agent.dialects.text.window import RESERVED, is_name
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import Json
 
 _TABLES = ("tags", "services", "tools", "parameters")
+_LISTED = ", ".join(f"`{name}`" for name in _TABLES)
 _POLICYS = "execute_command"
 """The tag of which the policy says whether a shell gets it, so that no table of names can."""
 
@@ -25,20 +26,18 @@ class Names(Struct, frozen=True):
     value is the one item of the list `paths`.
     """
 
-    tags: Mapping[str, str] = field(default_factory=dict)
-    services: Mapping[str, str] = field(default_factory=dict)
-    tools: Mapping[str, str] = field(default_factory=dict)
-    parameters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    tags: Mapping[str, str] = {}
+    services: Mapping[str, str] = {}
+    tools: Mapping[str, str] = {}
+    parameters: Mapping[str, Mapping[str, str]] = {}
 
     @classmethod
     def from_json(cls, data: Json) -> Names:
         """Return the table a configuration holds; raise UsageError with one sentence for what is none."""
         if not isinstance(data, Mapping):
-            raise UsageError(f"the names of a dialect are a table with the keys {_format_names(_TABLES)}")
+            raise UsageError(f"the names of a dialect are a table with the keys {_LISTED}")
         if other := sorted(str(key) for key in data if key not in _TABLES):
-            raise UsageError(
-                f"the names of a dialect have no key `{other[0][:64]}`; there are {_format_names(_TABLES)}"
-            )
+            raise UsageError(f"the names of a dialect have no key `{other[0][:64]}`; there are {_LISTED}")
         for key in ("tags", "services"):
             table = data.get(key)
             if taken := sorted(RESERVED & {str(name).lower() for name in table} if isinstance(table, Mapping) else ()):
@@ -70,10 +69,6 @@ def _read_texts(table: Json, where: str) -> Mapping[str, str]:
     return found
 
 
-def _format_names(names: tuple[str, ...]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
-
-
 _FILES = "read_file list_files search_text analyze_error write_file edit_file search_replace render_template"
 SERVICES: Mapping[str, Sequence[str]] = {
     "files": (*_FILES.split(" "), "create_directory", "delete_path", "move_path"),
@@ -95,9 +90,6 @@ class LookAlikes:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = sorted(set(names))
-        self._by_length: dict[int, list[str]] = {}
-        for name in self._names:
-            self._by_length.setdefault(len(name), []).append(name)
         self._tag = re.compile(rf"<(?:{'|'.join(map(re.escape, self._names))})[\s/>]")
 
     def has_tag(self, text: str) -> bool:
@@ -111,10 +103,9 @@ class LookAlikes:
         differs only in characters beyond ASCII, and in no more than half.
         """
         seen = "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
-        same = self._by_length.get(len(seen), ())
-        return next((name for name in same if _is_alike(seen.lower(), name.lower())), "")
-
-
-def _is_alike(seen: str, name: str) -> bool:
-    other = [char for char, own in zip(seen, name, strict=False) if char != own]
-    return all(not char.isascii() for char in other) and len(other) * 2 <= len(name)
+        for name in self._names:
+            if len(name) == len(seen):
+                other = [char for char, own in zip(seen.lower(), name.lower(), strict=False) if char != own]
+                if len(other) * 2 <= len(name) and not any(char.isascii() for char in other):
+                    return name
+        return ""

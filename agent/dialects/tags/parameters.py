@@ -8,13 +8,12 @@ is no text at all. What stood in CDATA is text as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from foregate.agent.dialects.tags import command_words
-from foregate.agent.dialects.tags.command_words import UnreadableTag
-from foregate.agent.dialects.text.window import Scanner, Tag, Waits, decode_entities
+from foregate.agent.dialects.tags.command_words import UnreadableTag, split_command, split_words
+from foregate.agent.dialects.text.window import Tag, Waits, Window, decode_entities
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json, get_list, get_object
@@ -24,13 +23,13 @@ _SHORT_KEYS = ("enum", "const", "format", "pattern")
 _FIRST_BREAK = re.compile(r"\r?\n")
 _LAST_LINE = re.compile(r"(?<=\n)[ \t]+\Z")
 _PLACE = re.compile(r"\s*\$result_of_step_[0-9]+[^\s]*\s*\Z")
-_PLAIN: Mapping[str, type | tuple[type, ...]] = {
-    "integer": int,
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "integer": (int,),
     "number": (int, float),
-    "boolean": bool,
-    "null": type(None),
-    "object": dict,
-    "array": list,
+    "boolean": (bool,),
+    "null": (type(None),),
+    "object": (dict,),
+    "array": (list,),
 }
 _DEEPEST_SCHEMA = 4
 
@@ -84,33 +83,27 @@ def build_shape(spec: ToolSpec | None, name: str) -> Shape:
         return Shape({}, {})
     kinds = {target.parameter: target.kind for target in spec.targets}
     schema = get_object(spec.parameters, "properties").get(name, {})
-    shape = Shape(schema, spec.parameters, name in kinds)
-    command = kinds.get(name) is ResourceKind.PROCESS and "array" in shape.types
+    command = kinds.get(name) is ResourceKind.PROCESS and "array" in _types(schema, spec.parameters)
     return Shape(schema, spec.parameters, name in kinds, command)
 
 
 def read_value(element: Element, shape: Shape, tag: str) -> Json:
     """Return the argument an element means; raise UnreadableTag with a sentence for the model. `tag` is the call's."""
     if element.children is not None:
-        return _read_children(element, shape, tag)
-    if element.exact:
-        return element.text if shape.may_be_text else _read_typed_value(element.text.strip(), shape, tag)
-    return read_text_value(element.text, shape, tag)
-
-
-def read_text_value(text: str, shape: Shape, tag: str) -> Json:
-    """Return what a text means that did not stand in CDATA."""
-    if shape.is_literal:
-        return strip_first_break(text)
-    text = decode_entities(text.strip())
-    return text if shape.may_be_text else _read_typed_value(text, shape, tag)
+        return _read_children(element, element.children, shape, tag)
+    if shape.is_literal and not element.exact:
+        return strip_first_break(element.text)
+    if shape.may_be_text:
+        return element.text if element.exact else decode_entities(element.text.strip())
+    text = element.text.strip()
+    return _read_typed_value(text if element.exact else decode_entities(text), shape, tag)
 
 
 def read_list(text: str, shape: Shape, tag: str) -> Json:
     """Return the list that words mean; a place for a result stays, which may become one."""
     if _PLACE.match(text):
         return text
-    return command_words.split_command(text, tag) if shape.command else command_words.split_words(text, tag)
+    return split_command(text, tag) if shape.command else split_words(text, tag)
 
 
 def strip_first_break(text: str) -> str:
@@ -131,33 +124,23 @@ def _read_typed_value(text: str, shape: Shape, tag: str) -> Json:
         except InvalidJson as error:
             raise UnreadableTag(f"the JSON in `<{tag}>` cannot be read: {error}") from None
     if "array" in shape.types:
-        return command_words.split_command(text, tag) if shape.command else read_list(text, shape, tag)
-    return _parse_scalar(text, shape.types)
-
-
-def _parse_scalar(text: str, types: set[str]) -> Json:
+        return split_command(text, tag) if shape.command else read_list(text, shape, tag)
     try:
         value = strict_json.parse(text.lower() if text in ("True", "False") else text)
     except InvalidJson:
         return text
-    kinds = tuple(kind for name in types for kind in _classes(name))
-    fits = isinstance(value, kinds) and not (isinstance(value, bool) and "boolean" not in types)
+    kinds = tuple(kind for name in shape.types for kind in _KINDS.get(name, ()))
+    fits = isinstance(value, kinds) and (not isinstance(value, bool) or "boolean" in shape.types)
     return value if fits else text
 
 
-def _classes(name: str) -> tuple[type, ...]:
-    kind = _PLAIN.get(name, ())
-    return kind if isinstance(kind, tuple) else (kind,)
-
-
-def _read_children(element: Element, shape: Shape, tag: str) -> Json:
+def _read_children(element: Element, children: Sequence[Element], shape: Shape, tag: str) -> Json:
     """Return the list or the object that tags in a tag make up."""
-    children = element.children or ()
     if "array" in shape.types:
         return [read_value(child, shape.inner(""), tag) for child in children]
     value: dict[str, Json] = {}
     for child in children:
-        name = dict(child.tag.attributes).get("name", child.tag.name)
+        name = child.tag.key
         if name in value:
             raise UnreadableTag(f"`{name[:64]}` is given twice in `<{element.tag.name}>`; keep one")
         value[name] = read_value(child, shape.inner(name), tag)
@@ -189,10 +172,8 @@ def _types(schema: Json, root: Json, depth: int = 0) -> set[str]:
     return found
 
 
-DEEPEST = 8
+_DEEPEST = 8
 """Tags in the value of a parameter, at most."""
-Shapes = Callable[[str], Shape]
-"""The shape of a call's parameter, by its name in the tag."""
 _STRAY = re.compile(r"<{1,20}[^<>\n]{0,60}>?|[^<\n]{1,60}")
 
 
@@ -207,15 +188,22 @@ class StrayContent(Exception):
 class BodyReader:
     """Reads what tags of calls hold. A tag that breaks the form is read to its end all the same, then refused."""
 
-    def __init__(self, scanner: Scanner) -> None:
-        self._scanner = scanner
+    def __init__(self, window: Window) -> None:
+        self._window = window
 
-    def read_call(self, tag: Tag, shapes: Shapes) -> Waits[Element]:
-        """Read the rest of a call whose opening tag was read; raise UnreadableTag with its defect, or UnclosedTag."""
+    def read_call(self, tag: Tag, shapes: Callable[[str], Shape]) -> Waits[Element]:
+        """Read the rest of a call whose opening tag was read, with the shape of each parameter by its name in the tag.
+
+        Raises UnreadableTag with the call's defect, or UnclosedTag.
+        """
         if tag.kind == "whole":
             return Element(tag, children=())
         try:
-            return (yield from self._read_body(tag, shapes))
+            if (yield from self._window.is_cdata_next()):
+                return (yield from self._read_exact(tag))
+            first = yield from self._peek_first_tag()
+            if first is not None and (first.kind != "close" or first.name == tag.name):
+                return (yield from self._read_tags(tag, lambda child: shapes(child.name), 0))
         except StrayContent as stray:
             found = _STRAY.match((yield from self._read_text(tag)))
             raise UnreadableTag(
@@ -225,82 +213,61 @@ class BodyReader:
         except UnreadableTag:
             yield from self._read_text(tag)
             raise
-
-    def _read_body(self, tag: Tag, shapes: Shapes) -> Waits[Element]:
-        if (yield from self._scanner.is_cdata_next()):
-            return (yield from self._read_exact(tag))
-        skip = yield from self._scanner.peek_past_blanks()
-        first = yield from self._scanner.peek_tag(skip)
-        if first is not None and (first.kind != "close" or first.name == tag.name):
-            return (yield from self._read_parameters(tag, shapes))
         return Element(tag, (yield from self._read_text(tag)))
 
-    def _read_parameters(self, tag: Tag, shapes: Shapes) -> Waits[Element]:
-        """Read parameters, each in a tag, and the closing tag of the call."""
+    def _peek_first_tag(self) -> Waits[Tag | None]:
+        skip = yield from self._window.peek_past_blanks()
+        return (yield from self._window.peek_tag(skip))
+
+    def _read_tags(self, tag: Tag, shape: Callable[[Tag], Shape], depth: int) -> Waits[Element]:
+        """Read the tags in a tag, and its closing tag; those at depth 0 are the parameters of a call."""
+        if depth > _DEEPEST:
+            raise UnreadableTag(f"tags in `<{tag.name}>` nest deeper than {_DEEPEST}; write the value as JSON")
         children: list[Element] = []
         while (child := (yield from self._read_next_tag(tag))) is not None:
-            children.append((yield from self._read_parameter(child, tag, shapes(child.name))))
+            if child.attributes and not depth:
+                raise UnreadableTag(f"the tag `<{child.name}>` in `<{tag.name}>` takes no attributes; leave them out")
+            children.append((yield from self._read_value(child, tag, shape(child), depth)))
         return Element(tag, children=tuple(children))
 
     def _read_next_tag(self, parent: Tag) -> Waits[Tag | None]:
         """Read the next opening tag in a tag, or its closing tag and return None."""
-        window = self._scanner.window
-        window.skip((yield from self._scanner.peek_past_blanks()))
-        tag = yield from self._scanner.peek_tag()
+        window = self._window
+        window.skip((yield from window.peek_past_blanks()))
+        tag = yield from window.peek_tag()
         closing = tag is not None and tag.kind == "close"
         if tag is not None and (not closing or tag.name == parent.name):
             window.skip(len(tag.text))
             return None if closing else tag
-        if not (yield from self._scanner.peek_character()):
+        if not (yield from window.peek_character()):
             raise UnclosedTag(parent.name)
         raise StrayContent(parent.name)
-
-    def _read_parameter(self, tag: Tag, call: Tag, shape: Shape) -> Waits[Element]:
-        """Read what one parameter holds."""
-        if tag.attributes:
-            raise UnreadableTag(f"the tag `<{tag.name}>` in `<{call.name}>` takes no attributes; leave them out")
-        return (yield from self._read_value(tag, call, shape, 0))
 
     def _read_value(self, tag: Tag, parent: Tag, shape: Shape, depth: int) -> Waits[Element]:
         """Read a tag in a tag; where the schema wants a list or an object, there may be tags in it."""
         if tag.kind == "whole":
             return Element(tag)
-        if (yield from self._scanner.is_cdata_next()):
+        if (yield from self._window.is_cdata_next()):
             return (yield from self._read_exact(tag))
-        if not shape.may_be_text:
-            skip = yield from self._scanner.peek_past_blanks()
-            first = yield from self._scanner.peek_tag(skip)
-            if first is not None and first.kind != "close":
-                return (yield from self._read_tree(tag, shape, depth))
+        first = None if shape.may_be_text else (yield from self._peek_first_tag())
+        if first is not None and first.kind != "close":
+            return (yield from self._read_tags(tag, lambda child: shape.inner(child.key), depth + 1))
         return Element(tag, (yield from self._read_text(tag, parent.name if shape.is_literal else "")))
-
-    def _read_tree(self, tag: Tag, shape: Shape, depth: int) -> Waits[Element]:
-        """Read the tags in a parameter's value."""
-        if depth >= DEEPEST:
-            raise UnreadableTag(f"tags in `<{tag.name}>` nest deeper than {DEEPEST}; write the value as JSON")
-        children: list[Element] = []
-        while (child := (yield from self._read_next_tag(tag))) is not None:
-            key = dict(child.attributes).get("name", child.name)
-            children.append((yield from self._read_value(child, tag, shape.inner(key), depth + 1)))
-        return Element(tag, children=tuple(children))
 
     def _read_exact(self, tag: Tag) -> Waits[Element]:
         """Read CDATA and the closing tag after it."""
-        text, closed = yield from self._scanner.read_sections()
+        text, closed = yield from self._window.read_sections()
         if not closed:
             raise UnclosedTag(tag.name)
-        end = yield from self._scanner.peek_tag()
-        if end is not None and end.kind == "close" and end.name == tag.name:
-            window = self._scanner.window
-            window.skip(len(end.text))
-            return Element(tag, text, exact=True)
-        raise UnreadableTag(f"in `<{tag.name}>` text stands beside CDATA; put all of it into CDATA")
+        end = yield from self._window.peek_tag()
+        if end is None or end.kind != "close" or end.name != tag.name:
+            raise UnreadableTag(f"in `<{tag.name}>` text stands beside CDATA; put all of it into CDATA")
+        self._window.skip(len(end.text))
+        return Element(tag, text, exact=True)
 
     def _read_text(self, tag: Tag, parent: str = "") -> Waits[str]:
         """Read up to a tag's closing tag and past it."""
-        if tag.kind == "whole":
-            return ""
-        text, closed = yield from self._scanner.read_inside(tag.name, parent)
+        text, closed = yield from self._window.read_inside(tag.name, parent)
         if not closed:
             raise UnclosedTag(tag.name)
         return text

@@ -1,21 +1,24 @@
-"""The dialect of action tags: each tool is a tag, under the names people and models already use for such actions."""
+"""The dialects of tags: actions, each under the name people and models already use, and tools inside services."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from foregate.agent.dialects.tags import tag_writer
 from foregate.agent.dialects.tags.forms import Arguments, Finish, Form
 from foregate.agent.dialects.tags.names import COMMANDS, SERVICE_OF, SERVICES, Names
 from foregate.agent.dialects.tags.parameters import Shape
-from foregate.agent.dialects.tags.tag_reader import TagReader
+from foregate.agent.dialects.tags.tag_reader import Grammar, TagReader
 from foregate.agent.dialects.tags.tag_writer import Spelling, build_spelling, render_rules
-from foregate.agent.dialects.text.dialect import Reader
+from foregate.agent.dialects.text.dialect import Dialect, Reader
 from foregate.agent.dialects.text.window import RESERVED, is_name
 from foregate.schemas.message import Message
 from foregate.schemas.tool_spec import ToolSpec
 
-_ACTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+_Actions = Mapping[str, tuple[str, Mapping[str, str]]]
+"""Tags with the tools they call, and the tags' names for parameters."""
+_ACTIONS: dict[str, tuple[str, Mapping[str, str]]] = {
     "create_file": ("write_file", {}),
     "modify_file": ("edit_file", {"search": "old", "replace": "new"}),
     "read_file": ("read_file", {}),
@@ -43,6 +46,19 @@ first line
 </create_file>
 
 """
+_SERVICES_INTRODUCTION = """\
+To act, think if you need to in <think>, then write tags: the service, in it the tool, in it each parameter, such as
+
+<files>
+<read_file>
+<path>notes.txt</path>
+</read_file>
+</files>
+<execute_tools />
+
+A tool with one parameter that must be given may hold just its text, and parameters may be one JSON object. End with \
+<execute_tools /> and wait for the results. When the work is done, write `Final Answer:` and then the answer.
+"""
 
 
 def _build_commit(arguments: Arguments) -> Sequence[tuple[str, Arguments]]:
@@ -65,130 +81,97 @@ def _build_test_run(arguments: Arguments) -> Sequence[tuple[str, Arguments]]:
 _FINISH: Mapping[str, Finish] = {"git_commit": _build_commit, "run_tests": _build_test_run}
 
 
-class ActionTags:
-    """The dialect. With `shell` the tag `execute_command` is a line for `run_shell`."""
+class ActionTags(Dialect):
+    """The dialect of actions. With `shell` the tag `execute_command` is a line for `run_shell`.
 
-    name = "action_tags"
-    stop: tuple[str, ...] = ()
-    """None: a model that writes a result of its own cannot be told apart beforehand from a file that holds the tag."""
+    It has no `stop`: a model that writes a result of its own cannot be told apart beforehand from a file that holds the
+    tag.
+    """
+
+    render_answers = staticmethod(tag_writer.render_answers)
 
     def __init__(self, names: Names | None = None, *, shell: bool = False) -> None:
         self._names = names or Names()
-        actions = dict(_ACTIONS)
-        if shell:
-            actions["execute_command"] = ("run_shell", {})
+        actions = _ACTIONS | ({"execute_command": ("run_shell", {})} if shell else {})
         actions |= {tag: (tool, {}) for tag, tool in self._names.tags.items()}
-        self._actions: Mapping[str, tuple[str, Mapping[str, str]]] = {
-            tag: (tool, {**names, **self._names.parameters.get(tool, {})}) for tag, (tool, names) in actions.items()
-        }
+        given = self._names.parameters
+        self._actions = {tag: (tool, {**names, **given.get(tool, {})}) for tag, (tool, names) in actions.items()}
 
     def build_section(self, tools: Sequence[ToolSpec]) -> str:
         """Return what teaches the dialect, with a line for each tag."""
-        return _ACTIONS_INTRODUCTION + render_rules([(form, "") for form in _ActionGrammar(self, tools).list_forms()])
+        forms = _ActionGrammar(self._actions, self._names, tools).list_forms()
+        return _ACTIONS_INTRODUCTION + render_rules([(form, "") for form in forms])
 
     def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
         """Return a reader of one response."""
-        return TagReader(_ActionGrammar(self, tools))
+        return TagReader(_ActionGrammar(self._actions, self._names, tools))
 
     def render_message(self, message: Message) -> str:
         """Return a message in tags."""
         return tag_writer.render_message(message, self.find_spelling)
 
-    def render_answers(self, answers: Sequence[tuple[str, str]]) -> str:
-        """Return answers in tags."""
-        return tag_writer.render_answers(answers)
-
     def find_spelling(self, tool: str) -> Spelling | None:
-        """Return how a tool is written."""
+        """Return how a tool is written: in the tag of its action, or in one of its own name."""
         if tool not in SERVICE_OF:
             return build_spelling(tool)
         tag = next((tag for tag, (ours, _) in self._actions.items() if ours == tool), tool)
         names = self._actions[tag][1] if tag in self._actions else self._names.parameters.get(tool, {})
         return Spelling(tag, "", names, COMMANDS.get(tool, ()))
 
-    def find_form(self, tag: str, specs: Mapping[str, ToolSpec]) -> Form | None:
-        """Return what a tag calls with these tools: an action, or the tool of that name, which goes first.
 
-        Where somebody's own tool stands in for a built-in one, its own names count.
-        """
-        tool, names = self._actions.get(tag, (tag, self._names.parameters.get(tag, {})))
-        if tag not in self._actions and tool not in specs:
-            return None
-        if tag in specs and tool != tag:
-            return Form(tag, tag, specs[tag], self._names.parameters.get(tag, {}))
-        spec = specs.get(tool)
-        if spec is not None and spec.provenance != "builtin":
-            return Form(tag, tool, spec, self._names.parameters.get(tool, {}))
-        return Form(tag, tool, spec, names, _ASIDE.get(tag, {}), _FINISH.get(tag))
+class _ActionGrammar(Grammar):
+    """The tags of actions for some tools."""
 
-    @property
-    def actions(self) -> Sequence[str]:
-        """The tags there are beside those of tools."""
-        return tuple(self._actions)
-
-
-class _ActionGrammar:
-    """The grammar of the dialect for some tools."""
-
-    has_signals = False
-    has_services = False
-
-    def __init__(self, dialect: ActionTags, tools: Sequence[ToolSpec]) -> None:
-        self._dialect = dialect
+    def __init__(self, actions: _Actions, names: Names, tools: Sequence[ToolSpec]) -> None:
+        self._actions, self._parameters = actions, names.parameters
         self._specs = {spec.name: spec for spec in tools}
-        self.tags = tuple(dict.fromkeys((*dialect.actions, *self._specs)))
-        lower: dict[str, list[str]] = {}
-        for tag in self.tags:
-            lower.setdefault(tag.lower(), []).append(tag)
-        self._lower = {low: tags[0] for low, tags in lower.items() if len(tags) == 1}
+        self.tags = tuple(dict.fromkeys((*actions, *self._specs)))
+        cases = Counter(map(str.lower, self.tags))
+        self._lower = {tag.lower(): tag for tag in self.tags if cases[tag.lower()] == 1}
 
     def find_form(self, name: str, service: str) -> Form | None:
         """Return what a tag calls, however its letters are cased."""
-        return self._dialect.find_form(name, self._specs) or self._dialect.find_form(
-            self._lower.get(name.lower(), ""), self._specs
-        )
+        return self._find_form(name) or self._find_form(self._lower.get(name.lower(), ""))
 
-    def is_service(self, name: str) -> bool:
-        """Whether a tag is a service; there are none."""
-        return False
+    def _find_form(self, tag: str) -> Form | None:
+        """Return what a tag calls: an action, or the tool of that name, which goes first.
+
+        Where somebody's own tool stands in for a built-in one, its own names count.
+        """
+        own, action = self._specs.get(tag), self._actions.get(tag)
+        if own is not None and (action is None or action[0] != tag):
+            return Form(tag, tag, own, self._parameters.get(tag, {}))
+        if action is None:
+            return None
+        tool, names = action
+        spec = self._specs.get(tool)
+        if spec is not None and spec.provenance != "builtin":
+            return Form(tag, tool, spec, self._parameters.get(tool, {}))
+        return Form(tag, tool, spec, names, _ASIDE.get(tag, {}), _FINISH.get(tag))
 
     def list_forms(self) -> list[Form]:
         """Return the tag each tool is taught by: the action, or that of its own name."""
-        forms = [form for tag in self.tags if (form := self._dialect.find_form(tag, self._specs)) and form.spec]
+        forms = [form for tag in self.tags if (form := self._find_form(tag)) and form.spec]
         first = {form.tool: form for form in reversed(forms)}
         return [first[name] for name in self._specs if name in first]
 
 
-_SERVICES_INTRODUCTION = """\
-To act, think if you need to in <think>, then write tags: the service, in it the tool, in it each parameter, such as
+class ServiceTags(Dialect):
+    """The dialect of services. An MCP server is a service of its own name; `names` leads from other names to these."""
 
-<files>
-<read_file>
-<path>notes.txt</path>
-</read_file>
-</files>
-<execute_tools />
-
-A tool with one parameter that must be given may hold just its text, and parameters may be one JSON object. End with \
-<execute_tools /> and wait for the results. When the work is done, write `Final Answer:` and then the answer.
-"""
-
-
-class ServiceTags:
-    """The dialect. An MCP server is a service of its own name; `names` leads from other names to these."""
-
-    name = "service_tags"
     stop = ("<execute_tools />", "<execute_tools/>", "</execute_tools>")
     """Not among them: `Final Answer:`, before whose answer generation would end, and tags that a file may hold."""
+    render_answers = staticmethod(tag_writer.render_answers)
 
     def __init__(self, names: Names | None = None) -> None:
         self._names = names or Names()
 
     def build_section(self, tools: Sequence[ToolSpec]) -> str:
         """Return what teaches the dialect, with a line for each tool."""
-        forms = [(self.build_form(spec), self._find_service(spec.name)) for spec in tools]
+        forms = [(self._build_form(spec), self._find_service(spec.name)) for spec in tools]
         order = {service: place for place, service in enumerate(dict.fromkeys(service for _, service in forms))}
-        return f"{_SERVICES_INTRODUCTION}\n{render_rules(sorted(forms, key=lambda one: (not one[1], order[one[1]])))}"
+        rules = render_rules(sorted(forms, key=lambda one: (not one[1], order[one[1]])))
+        return f"{_SERVICES_INTRODUCTION}\n{rules}"
 
     def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
         """Return a reader of one response."""
@@ -198,21 +181,14 @@ class ServiceTags:
         """Return a message in tags."""
         return tag_writer.render_message(message, self.find_spelling)
 
-    def render_answers(self, answers: Sequence[tuple[str, str]]) -> str:
-        """Return answers in tags, each a sibling of the calls."""
-        return tag_writer.render_answers(answers)
-
     def find_spelling(self, tool: str) -> Spelling | None:
         """Return how a tool is written: in its service, or alone in a tag of its own name."""
         service = self._find_service(tool)
         if tool in SERVICE_OF:
             return Spelling(tool, service, self._names.parameters.get(tool, {}), COMMANDS.get(tool, ()))
-        inner = tool.removeprefix(f"{service}.")
-        if service and inner == tool:
-            return None
-        return Spelling(inner, service, known=False) if service else build_spelling(tool)
+        return Spelling(tool.removeprefix(f"{service}."), service, known=False) if service else build_spelling(tool)
 
-    def build_form(self, spec: ToolSpec) -> Form:
+    def _build_form(self, spec: ToolSpec) -> Form:
         """Return the tag a tool is taught by."""
         spelling = self.find_spelling(spec.name)
         return Form(spelling.tag if spelling else spec.name, spec.name, spec, self._names.parameters.get(spec.name, {}))
@@ -229,37 +205,28 @@ class ServiceTags:
         return server if dot and usable and server not in self._names.services and "." not in inner else ""
 
 
-class _ServiceGrammar:
-    """The grammar of the dialect for some tools."""
+class _ServiceGrammar(Grammar):
+    """The tags of services and of the tools in them, for some tools."""
 
-    has_signals = True
-    has_services = True
+    has_signals = has_services = True
 
     def __init__(self, names: Names, tools: Sequence[ToolSpec]) -> None:
         self._names = names
         self._specs = {spec.name: spec for spec in tools}
         servers = {name.partition(".")[0] for name in (*self._specs, *names.tools) if "." in name}
-        self._services = {*SERVICES, *names.services, *servers}
-        self.tags = tuple(dict.fromkeys((*self._specs, *names.tags, *self._services)))
+        self.services = {*SERVICES, *names.services, *servers}
+        self.tags = tuple(dict.fromkeys((*self._specs, *names.tags, *self.services)))
 
     def find_form(self, name: str, service: str) -> Form | None:
         """Return what a tag calls: in a service always something, alone the tool of that name."""
-        if service:
-            return self._build_form(name, self._find_tool(service, name))
-        tool = self._names.tags.get(name, name)
-        return self._build_form(name, tool) if tool in self._specs or name in self._names.tags else None
-
-    def is_service(self, name: str) -> bool:
-        """Whether a tag is a service."""
-        return name in self._services
-
-    def _build_form(self, tag: str, tool: str) -> Form:
-        return Form(tag, tool, self._specs.get(tool), self._names.parameters.get(tool, {}))
+        tool = self._find_tool(service, name) if service else self._names.tags.get(name, name)
+        if not service and tool not in self._specs and name not in self._names.tags:
+            return None
+        return Form(name, tool, self._specs.get(tool), self._names.parameters.get(tool, {}))
 
     def _find_tool(self, service: str, name: str) -> str:
         """Return the tool of a service; where there is none, a name that says what was wanted, to be refused."""
-        mapped = self._names.tools.get(f"{service}.{name}")
-        if mapped is not None:
+        if mapped := self._names.tools.get(f"{service}.{name}"):
             return mapped
         ours = self._names.services.get(service, service)
         for tool in (name, f"{ours}_{name}"):

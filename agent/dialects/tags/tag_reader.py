@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Collection, Sequence
 
 from foregate.agent.dialects.tags.command_words import UnreadableTag
 from foregate.agent.dialects.tags.forms import CallCollector, Form
 from foregate.agent.dialects.tags.names import LookAlikes
 from foregate.agent.dialects.tags.parameters import BodyReader, UnclosedTag, describe_unclosed
+from foregate.agent.dialects.text import prose
 from foregate.agent.dialects.text.dialect import ParsedResponse
-from foregate.agent.dialects.text.prose import (
-    NO_RESULTS,
-    Prose,
-    Words,
-    note_cut,
-    note_missing_end,
-    note_only_thought,
-    note_open_thought,
-)
 from foregate.agent.dialects.text.window import (
     BLOCKS,
     CDATA,
@@ -30,7 +21,6 @@ from foregate.agent.dialects.text.window import (
     RESERVED,
     RESULT,
     THOUGHTS,
-    Scanner,
     Tag,
     Waits,
     Window,
@@ -39,36 +29,32 @@ from foregate.schemas import strict_json
 from foregate.schemas.model_response import BlockKind
 from foregate.schemas.tool_call import ToolCall
 
-DEEPEST = 8
+_DEEPEST = 8
 """Blocks in blocks, at most."""
 _SIGNAL = re.compile(r"</?(?:ex[ce]{1,4}u?te?|exec|run)[ _-]?tools?\s*/?>", re.IGNORECASE)
 _CUT_NAME = 3
 """Letters of a tag's name after which a text that ends within a line was cut in it."""
 _FINAL = ("final_answer", "finalanswer", "final-answer")
-_BROKEN_TAG = re.compile(r"<([A-Za-z_][A-Za-z0-9_.:-]*+)\s[^<>]*+(>?)")
+_BEGUN = r"<([A-Za-z_][A-Za-z0-9_.:-]*+)\s[^<>]*+"
+_BROKEN_TAG, _MAYBE_BROKEN = re.compile(f"{_BEGUN}>"), re.compile(rf"{_BEGUN}\Z")
 _ODD_TAG = re.compile(r"<(/?)([^\s<>/=\"'`]{1,100})")
 
 
-class Grammar(Protocol):
+class Grammar:
     """The tags of a dialect for the tools of a request."""
 
-    @property
-    def has_signals(self) -> bool:
-        """Whether `<execute_tools />` and `Final Answer:` mean something."""
-
-    @property
-    def tags(self) -> Sequence[str]:
-        """Every name of a tag that calls something or holds calls."""
+    has_signals = False
+    """Whether `<execute_tools />` and `Final Answer:` mean something."""
+    has_services = False
+    """Whether an unknown tag that holds tags is an unknown service."""
+    tags: Collection[str] = ()
+    """Every name of a tag that calls something or holds calls."""
+    services: Collection[str] = ()
+    """The tags in which the tags of tools stand."""
 
     def find_form(self, name: str, service: str) -> Form | None:
         """Return what a tag calls within a service, "" outside one; None where it calls nothing."""
-
-    def is_service(self, name: str) -> bool:
-        """Whether a tag is a service: the tags in it are its tools."""
-
-    @property
-    def has_services(self) -> bool:
-        """Whether an unknown tag that holds tags is an unknown service."""
+        raise NotImplementedError
 
 
 class TagReader:
@@ -76,12 +62,9 @@ class TagReader:
 
     def __init__(self, grammar: Grammar) -> None:
         self._grammar = grammar
-        self._window = Window()
-        self._scanner = Scanner(self._window)
-        self._bodies = BodyReader(self._scanner)
-        self._words = Words()
-        self._prose = Prose(self._window, self._words, self._read_example)
-        self._gathered = CallCollector()
+        self._window, self._words, self._gathered = Window(), prose.Words(), CallCollector()
+        self._bodies = BodyReader(self._window)
+        self._prose = prose.Prose(self._window, self._words, self._read_example)
         self._containers: list[str] = []
         self._before: list[int] = []
         self._reasoning: list[str] = []
@@ -135,19 +118,23 @@ class TagReader:
 
     def _read_at_tag(self) -> Waits[None]:
         """Read what begins with `<`: a tag, CDATA, a comment, or a character like any other."""
-        if (yield from self._scanner.is_next(CDATA)):
-            text, closed = yield from self._scanner.read_sections()
+        if (yield from self._window.is_next(CDATA)):
+            text, closed = yield from self._window.read_sections()
             self._words.add_exact(text)
             if not closed:
                 self._notes.append("CDATA was not closed; what stands after it was taken as words")
             return
-        if (yield from self._scanner.is_next(COMMENT)):
+        if (yield from self._window.is_next(COMMENT)):
             yield from self._read_inert(COMMENT_END)
             return
-        tag = yield from self._scanner.peek_tag()
+        tag = yield from self._window.peek_tag()
         signal = _SIGNAL.match(self._window.text, self._window.at) if self._grammar.has_signals else None
         if signal is not None and self._find_form(signal[0].strip("</ >")) is None:
-            yield from self._end_at_signal(signal[0])
+            # The calls are to be made now; what stands after it is cut. Before any call it means nothing.
+            self._window.skip(len(signal[0]))
+            self._words.end_piece()
+            if self._gathered.calls:
+                yield from self._cut_at_mark(f"`{signal[0]}`", "the calls come first")
         elif tag is None:
             yield from self._read_no_tag()
         elif not (yield from self._read_known_tag(tag)):
@@ -160,7 +147,7 @@ class TagReader:
             yield from self._read_thought(tag)
         elif name == RESULT and tag.kind != "close":
             self._skip(tag)
-            yield from self._cut_at_mark(f"`{tag.text[:40]}`", NO_RESULTS)
+            yield from self._cut_at_mark(f"`{tag.text[:40]}`", prose.NO_RESULTS)
         elif self._grammar.has_signals and name in _FINAL and tag.kind == "open":
             self._skip(tag)
             yield from self._read_answer(tag.name)
@@ -180,7 +167,7 @@ class TagReader:
         if form is not None:
             yield from self._read_call(tag, form)
             return True
-        if self._grammar.is_service(tag.name):
+        if tag.name in self._grammar.services:
             self._open_container(tag)
             return True
         held = yield from self._detect_call_content(tag)
@@ -206,10 +193,10 @@ class TagReader:
             return ""
         if tag.kind == "whole":
             return "{" if among or (tag.attributes and "_" in tag.name) else ""
-        skip = yield from self._scanner.peek_past_blanks(len(tag.text))
-        first = yield from self._scanner.peek_character(skip)
+        skip = yield from self._window.peek_past_blanks(len(tag.text))
+        first = yield from self._window.peek_character(skip)
         if first == "<":
-            inner = yield from self._scanner.peek_tag(skip)
+            inner = yield from self._window.peek_tag(skip)
             return "<" if inner is not None and inner.kind != "close" else "{" if among else ""
         return "{" if among or first == "{" else ""
 
@@ -218,31 +205,33 @@ class TagReader:
         self._window.record = []
         self._skip(tag)
         try:
-            calls = form.build_calls((yield from self._bodies.read_call(tag, form.shape)))
+            self._gathered.add(form.build_calls((yield from self._bodies.read_call(tag, form.shape))))
         except UnreadableTag as defect:
-            calls = [ToolCall.from_defect(form.tool, "".join(self._window.record), str(defect))]
+            self._refuse(form.tool, self._window.end_record(), str(defect))
         except UnclosedTag as cut:
-            raw = "".join(self._window.record)
-            calls = [ToolCall.from_defect(form.tool, raw, describe_unclosed(tag.name, str(cut), raw))]
-            self._cut = True
+            raw, self._cut = self._window.end_record(), True
+            self._refuse(form.tool, raw, describe_unclosed(tag.name, str(cut), raw))
         self._window.record = None
-        self._gathered.add(calls)
+
+    def _refuse(self, name: str, raw: str, why: str) -> None:
+        """Take in a call that was begun and cannot be read."""
+        self._gathered.add([ToolCall.from_defect(name, raw, why)])
 
     def _read_generic_call(self, tag: Tag) -> Waits[None]:
         """Read a call that names its tool in an attribute, for names that cannot be tags."""
         given = dict(tag.attributes)
         self._skip(tag)
         if tag.kind == "open":
-            text, closed = yield from self._scanner.read_inside(tag.name)
+            text, closed = yield from self._window.read_inside(tag.name)
             self._cut = not closed
             if text.strip() or not closed:
                 given = {}
         name, raw = given.get("name"), given.get("arguments", "{}")
         if name is None or given.keys() - {"name", "arguments", "defect"}:
             why = f'write it as `<{GENERIC} name="..." arguments="..."/>`, the arguments being JSON'
-            self._gathered.add([ToolCall.from_defect(name or GENERIC, raw, why)])
+            self._refuse(name or GENERIC, raw, why)
         elif given.get("defect"):
-            self._gathered.add([ToolCall.from_defect(name, raw, given["defect"])])
+            self._refuse(name, raw, given["defect"])
         else:
             self._gathered.add([ToolCall.parse(name, raw)])
 
@@ -250,15 +239,15 @@ class TagReader:
         """Open a block; one that is nested too deep is read to its end and refused as a whole."""
         if tag.kind == "whole":
             self._skip(tag)
-        elif self._gathered.depth < DEEPEST:
+        elif self._gathered.depth < _DEEPEST:
             self._open_container(tag)
             self._gathered.begin(kind)
         else:
             self._skip(tag)
-            self._cut = not (yield from self._scanner.read_inside(tag.name))[1]
-            why = f"blocks nest deeper than {DEEPEST}, so nothing in this one was done; flatten them"
-            self._gathered.add([ToolCall.from_defect(kind, tag.text, why)])
-            self._notes.append(f"blocks nest deeper than {DEEPEST}; the innermost were refused")
+            self._cut = not (yield from self._window.read_inside(tag.name))[1]
+            why = f"blocks nest deeper than {_DEEPEST}, so nothing in this one was done; flatten them"
+            self._refuse(kind, tag.text, why)
+            self._notes.append(f"blocks nest deeper than {_DEEPEST}; the innermost were refused")
 
     def _open_container(self, tag: Tag) -> None:
         """A block or a service begins."""
@@ -272,7 +261,7 @@ class TagReader:
     def _note_empty_service(self, service: str) -> None:
         """Say of a service that held no tool that nothing was called."""
         why = f"`<{service}>` names no tool; put the tag of one of its tools into it"
-        self._gathered.add([ToolCall.from_defect(service, f"<{service}>", why)])
+        self._refuse(service, f"<{service}>", why)
 
     def _close_container(self, tag: Tag) -> bool:
         """Close a block or a service, with those that stand open in it; return whether there was one of that name."""
@@ -299,22 +288,15 @@ class TagReader:
         """Read a thought. A closing tag alone says that everything so far was one: what it called is dropped."""
         self._skip(tag)
         if tag.kind == "open":
-            text, closed = yield from self._scanner.read_inside(tag.name)
+            text, closed = yield from self._window.read_inside(tag.name)
             self._reasoning.append(text)
             if not closed:
-                self._notes.append(note_open_thought(tag.name))
+                self._notes.append(prose.OPEN_THOUGHT.format(tag.name))
         elif tag.kind == "close" and not self._reasoning and not self._containers:
             if self._gathered.calls:
-                self._notes.append(note_only_thought(tag.text))
+                self._notes.append(prose.ONLY_THOUGHT.format(tag.text))
             self._reasoning.append(self._words.take_all())
             self._gathered = CallCollector()
-
-    def _end_at_signal(self, text: str) -> Waits[None]:
-        """The calls are to be made now; what stands after it is cut. Before any call it means nothing."""
-        self._window.skip(len(text))
-        self._words.end_piece()
-        if self._gathered.calls:
-            yield from self._cut_at_mark(f"`{text}`", "the calls come first")
 
     def _read_answer(self, tag: str = "") -> Waits[None]:
         """Read the answer, all words, to the end; one that stands after calls is premature and cut."""
@@ -329,7 +311,7 @@ class TagReader:
         """End the response at a mark: drop what follows it, and say so where that is more than blanks."""
         self._note_unclosed()
         self._cut = True
-        self._notes += note_cut(mark, (yield from self._window.read_rest()), why)
+        self._notes += prose.note_cut(mark, (yield from self._window.read_rest()), why)
 
     def _note_unclosed(self) -> None:
         """Say of a block or service that is still open that it was not closed."""
@@ -338,31 +320,23 @@ class TagReader:
             why = (
                 f"the response ended before `<{name}>` was closed; close it after the last of its calls, by `</{name}>`"
             )
-            self._gathered.add([ToolCall.from_defect(name, f"<{name}>", why)])
+            self._refuse(name, f"<{name}>", why)
 
     def _read_no_tag(self) -> Waits[None]:
         """Read a `<` that begins no tag; one that was meant as a call, or looks like a tag, is not passed over."""
         window = self._window
-        while True:
-            broken = _BROKEN_TAG.match(window.text, window.at)
-            if (
-                broken is None
-                or broken[2]
-                or broken.end() < len(window.text)
-                or not (yield from window.wait_for_more())
-            ):
-                break
-        if broken is not None and broken[2] and (form := self._find_form(broken[1])) is not None:
+        broken = yield from window.peek(_BROKEN_TAG, _MAYBE_BROKEN, to_end=False)
+        if broken is not None and (form := self._find_form(broken[1])) is not None:
             yield from self._refuse_malformed(broken, form)
             return
-        if (name := self._scanner.find_cut_tag()) and (self._has_meaning(name) or self._may_be_cut_name(name)):
+        if (name := window.find_cut_tag()) and self._is_cut_call(name):
             self._cut = True
             form = self._find_form(name)
             why = f"the response ended in the tag `<{name}`; send it again, whole"
-            self._gathered.add([ToolCall.from_defect(form.tool if form else name, window.take(len(window.text)), why)])
+            self._refuse(form.tool if form else name, window.take(len(window.text)), why)
             return
-        odd = yield from self._peek_odd_tag()
-        if odd is None or not (close := self._alike.find_like(odd[2])):
+        odd = yield from window.peek(_ODD_TAG)
+        if odd is None or odd[2].isascii() or not (close := self._alike.find_like(odd[2])):
             self._words.add(window.skip(1))
             return
         self._notes.append(f"`{odd[2][:60]}` is not `{close}`: it has other letters that look alike; it stayed text")
@@ -371,39 +345,30 @@ class TagReader:
         else:
             yield from self._read_inert(f"</{odd[2]}>")
 
-    def _has_meaning(self, name: str) -> bool:
-        """Whether a tag of that name calls something or holds calls."""
-        return self._find_form(name) is not None or name in BLOCKS or name == GENERIC or self._grammar.is_service(name)
-
-    def _may_be_cut_name(self, name: str) -> bool:
-        """Whether the text, being at its end, may have been cut in the name of a tag that means something."""
-        if len(self._window.remaining) > len(name) + 1 or (len(name) < _CUT_NAME and not self._window.opens_line):
+    def _is_cut_call(self, name: str) -> bool:
+        """Whether a tag that the text ends in calls something or holds calls, or may if it was cut in its name."""
+        window, marks = self._window, (*BLOCKS, GENERIC)
+        if self._find_form(name) is not None or name in marks or name in self._grammar.services:
+            return True
+        if len(window.text) - window.at > len(name) + 1 or (len(name) < _CUT_NAME and not window.opens_line):
             return False
-        return any(tag.startswith(name) for tag in (*self._grammar.tags, *BLOCKS, GENERIC))
-
-    def _peek_odd_tag(self) -> Waits[re.Match[str] | None]:
-        """Return the name after `<` where it is not all ASCII."""
-        while True:
-            odd = _ODD_TAG.match(self._window.text, self._window.at)
-            if odd is None or odd.end() < len(self._window.text) or not (yield from self._window.wait_for_more()):
-                return odd if odd is not None and not odd[2].isascii() else None
+        return any(tag.startswith(name) for tag in (*self._grammar.tags, *marks))
 
     def _refuse_malformed(self, tag: re.Match[str], form: Form) -> Waits[None]:
         """Refuse a call whose opening tag cannot be read, and pass over what it holds."""
         self._window.record = []
         self._window.skip(len(tag[0]))
-        why = f'the tag `<{tag[1]}>` cannot be read: attributes are written as name="value"'
         if not tag[0].endswith("/>"):
-            self._cut = not (yield from self._scanner.read_inside(tag[1]))[1]
-        self._gathered.add([ToolCall.from_defect(form.tool, "".join(self._window.record), why)])
-        self._window.record = None
+            self._cut = not (yield from self._window.read_inside(tag[1]))[1]
+        why = f'the tag `<{tag[1]}>` cannot be read: attributes are written as name="value"'
+        self._refuse(form.tool, self._window.end_record(), why)
 
     def _read_inert(self, end: str) -> Waits[None]:
         """Read words up to a literal and past it; what looks like a tag in them is none."""
-        text, closed = yield from self._scanner.read_until(end)
+        text, closed = yield from self._window.read_until(end)
         self._words.add(text + end if closed else text)
         if not closed:
-            self._notes.append(note_missing_end(end))
+            self._notes.append(prose.NO_END.format(end[:60]))
 
     def _skip(self, tag: Tag) -> None:
         """Read the tag itself; the words before and after it are two pieces."""

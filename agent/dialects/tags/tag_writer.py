@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeGuard
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TypeGuard
 
 from msgspec import Struct
 
-from foregate.agent.dialects.tags import command_words
-from foregate.agent.dialects.tags.command_words import UnreadableTag
+from foregate.agent.dialects.tags.command_words import UnreadableTag, split_command
 from foregate.agent.dialects.tags.forms import Form
 from foregate.agent.dialects.tags.names import LINES
 from foregate.agent.dialects.tags.parameters import Shape, strip_first_break
-from foregate.agent.dialects.tags.tag_reader import TagReader
+from foregate.agent.dialects.tags.tag_reader import Grammar, TagReader
 from foregate.agent.dialects.text.window import (
     CDATA,
     CDATA_END,
@@ -53,27 +53,18 @@ class Spelling(Struct, frozen=True):
     known: bool = True
 
 
-class FindSpelling(Protocol):
-    """How a dialect writes the tools it knows."""
-
-    def __call__(self, tool: str) -> Spelling | None:
-        """Return how a tool is written; None for one that no tag can name."""
+FindSpelling = Callable[[str], Spelling | None]
+"""How a dialect writes a tool; None for one that no tag can name."""
 
 
-class _AnyTag:
+class _AnyTag(Grammar):
     """A grammar in which every tag calls something, but for those of HTML."""
 
     has_signals = True
-    has_services = False
-    tags = ()
 
     def find_form(self, name: str, service: str) -> Form | None:
         """Return what a tag would call."""
         return None if name.lower() in MARKUP else Form(name, name)
-
-    def is_service(self, name: str) -> bool:
-        """Whether a tag is a service."""
-        return False
 
 
 def render_message(message: Message, spell: FindSpelling) -> str:
@@ -115,8 +106,7 @@ def _render_block(block: Block, calls: Sequence[str]) -> str:
 def _render_call(call: ToolCall, spell: FindSpelling) -> str:
     """Return a call in the tag of its tool, or in the one that names its tool in an attribute."""
     spelling = spell(call.name)
-    usable = spelling is not None and not {spelling.tag, spelling.service} & RESERVED
-    if call.arguments is None or spelling is None or not usable:
+    if call.arguments is None or spelling is None or {spelling.tag, spelling.service} & RESERVED:
         defect = f' defect="{encode_entities(call.defect)}"' if call.arguments is None else ""
         return f'<{GENERIC} name="{encode_entities(call.name)}" arguments="{encode_entities(call.raw)}"{defect}/>'
     body = _render_parameters(call.arguments, spelling)
@@ -126,20 +116,11 @@ def _render_call(call: ToolCall, spell: FindSpelling) -> str:
 
 def _render_parameters(arguments: Mapping[str, Json], spelling: Spelling) -> str:
     """Return what stands in a call's tag: a tag for each argument, or JSON."""
-    names = [_spell_parameter(name, value, spelling) for name, value in arguments.items()]
-    if not spelling.known or not names or len(set(names)) < len(names) or not all(map(_can_be_parameter, names)):
+    names = {_spell_parameter(name, value, spelling): name for name, value in arguments.items()}
+    if not spelling.known or not names or len(names) < len(arguments) or not all(map(is_name, names)):
         return _escape_tags(strict_json.canonical(dict(arguments)).decode())
-    values = (
-        _render_value(
-            theirs, value, command=name in spelling.commands, single=theirs in spelling.names, lines=name in LINES
-        )
-        for theirs, (name, value) in zip(names, arguments.items(), strict=True)
-    )
+    values = (_render_value(theirs, name, arguments[name], spelling) for theirs, name in names.items())
     return "\n".join(("", *values, ""))
-
-
-def _can_be_parameter(name: str) -> bool:
-    return is_name(name)
 
 
 def _spell_parameter(name: str, value: Json, spelling: Spelling) -> str:
@@ -154,15 +135,15 @@ def _is_one_text(value: Json) -> TypeGuard[list[str]]:
     return isinstance(value, list) and len(value) == 1 and isinstance(value[0], str)
 
 
-def _render_value(name: str, value: Json, *, command: bool, single: bool, lines: bool) -> str:
+def _render_value(theirs: str, name: str, value: Json, spelling: Spelling) -> str:
     """Return one argument in its tag."""
-    if single and _is_one_text(value) and not command:
+    command = name in spelling.commands
+    if theirs in spelling.names and _is_one_text(value) and not command:
         value = value[0]
     if isinstance(value, str):
-        return f"<{name}>{_render_text(value, name, lines=lines)}</{name}>"
-    line = _render_command_line(value) if command else ""
-    text = line or strict_json.canonical(value).decode()
-    return f"<{name}>{encode_entities(text).replace('&quot;', chr(34))}</{name}>"
+        return f"<{theirs}>{_render_text(value, theirs, lines=name in LINES)}</{theirs}>"
+    text = (_render_command_line(value) if command else "") or strict_json.canonical(value).decode()
+    return f"<{theirs}>{encode_entities(text).replace('&quot;', chr(34))}</{theirs}>"
 
 
 def _render_command_line(words: Json) -> str:
@@ -170,10 +151,9 @@ def _render_command_line(words: Json) -> str:
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         return ""
     line = shlex.join(words)
-    try:
-        return line if command_words.split_command(line, "") == words and line[:1] not in "[{" else ""
-    except UnreadableTag:
-        return ""
+    with suppress(UnreadableTag):
+        return line if split_command(line, "") == words and line[:1] not in "[{" else ""
+    return ""
 
 
 def _render_text(value: str, name: str, *, lines: bool) -> str:

@@ -30,6 +30,14 @@ class ParsedResponse(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+def build_order(items: Sequence[int | Block]) -> Block | None:
+    """Return the order that places of calls and blocks of a response say, None where no block is among them."""
+    if not any(isinstance(item, Block) for item in items):
+        return None
+    only = items[0]
+    return only if len(items) == 1 and isinstance(only, Block) else Block("sequential", tuple(items))
+
+
 class Reader(Protocol):
     """Reads one response as it arrives. However the text is split, `close` returns the same."""
 
@@ -47,13 +55,8 @@ class Reader(Protocol):
 class Dialect(Protocol):
     """A way for a model to write calls into its text. Pure: it reads and writes texts, and knows nothing of effects."""
 
-    @property
-    def name(self) -> str:
-        """The dialect's name, as on the command line."""
-
-    @property
-    def stop(self) -> tuple[str, ...]:
-        """Texts before which generation may end; at most four."""
+    stop: tuple[str, ...] = ()
+    """Texts before which generation may end; at most four."""
 
     def build_section(self, tools: Sequence[ToolSpec]) -> str:
         """Return the part of the system prompt that teaches the dialect for these tools."""

@@ -11,8 +11,29 @@ from typing import Literal
 
 from foregate.agent.dialects.text.window import Waits, Window
 
+Mark = Literal["tag", "answer", "end"]
+NO_RESULTS = "results come from the tools, never from the model"
+NO_END = "`{}` never came; what stands before it was taken as words"
+OPEN_THOUGHT = "`<{}>` was not closed; what stands after it was taken as a thought"
+ONLY_THOUGHT = "calls before `{}` stood in a thought; they were not made"
 _RUN = re.compile(r"`+")
 _RUN_OR_LINE = re.compile(r"`+|\n")
+_SPECIAL = re.compile(r"`|<(?:(?=[A-Za-z_/!]|[^\x00-\x7f])|\Z)|\n(?=[ \t>#*_+0-9.)-]*+(?:[`~ft]|\Z))", re.IGNORECASE)
+"""What is to be looked at: a backtick, a `<` that may begin a tag, a line that may be a fence or announce an answer."""
+_FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?+(`{3,}+|~{3,}+)([^\n]*+)")
+_MAYBE_FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)]?+)[ \t]*+)?+(?:`*+|~*+)\Z")
+_FENCE_END = re.compile(r"^[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+\r?$", re.MULTILINE)
+_ANSWER = re.compile(
+    r"[ \t>#*_]{0,16}+(?:the )?(?:final|finial|finall|fianl|finla|fnal)[ \t_-]{0,4}+"
+    r"(?:answers?|answe|answer?e|anwser|anser|awnser|asnwer|answear|ansewr|answr)\b[ \t*_]{0,8}+[:\uff1a][*_]{0,8}+",
+    re.IGNORECASE,
+)
+_MAYBE_ANSWER = re.compile(r"(?=[^\n]{0,63}\Z)[ \t>#*_]*+(?:\Z|[ft])", re.IGNORECASE)
+
+
+def note_cut(mark: str, rest: str, why: str) -> list[str]:
+    """Return the note that the rest of a response was cut behind a mark; none where it was blank."""
+    return [f"what stood after {mark} was cut ({len(rest)} characters): {why}"] if rest.strip() else []
 
 
 class InlineCode:
@@ -20,15 +41,11 @@ class InlineCode:
 
     def __init__(self, window: Window) -> None:
         self._window = window
+        self.run = ""
+        """The backticks that were looked at."""
         self._runs: dict[int, int] = {}
         """The last place of each size of run in the line that was looked through to its end."""
         self._end = -1
-
-    @property
-    def run(self) -> str:
-        """The backticks that stand here."""
-        match = _RUN.match(self._window.text, self._window.at)
-        return match[0] if match else ""
 
     @property
     def is_last_run(self) -> bool:
@@ -46,69 +63,25 @@ class InlineCode:
         while True:
             run = _RUN.match(window.text, window.at)
             assert run is not None
-            size = run.end() - run.start()
+            self.run, before = run[0], window.position - window.at
             known = run.end() < len(window.text) and window.position < self._end
-            if known and self._runs.get(size, -1) <= window.position:
+            if known and self._runs.get(len(run[0]), -1) <= window.position:
                 return 0
             runs: dict[int, int] = {}
-            line = closing = None
-            for found in _RUN_OR_LINE.finditer(window.text, run.end()):
-                if found[0] == "\n":
-                    line = found
+            for stop in _RUN_OR_LINE.finditer(window.text, run.end()):
+                if stop[0] == "\n" or len(stop[0]) == len(run[0]):
                     break
-                if len(found[0]) == size:
-                    closing = found
-                    break
-                runs[len(found[0])] = window.position + found.start() - window.at
-            if closing is not None and run.end() < len(window.text) and closing.end() < len(window.text):
-                return closing.end() - window.at
-            if closing is None and line is not None:
-                self._runs, self._end = runs, window.position + line.start() - window.at
-                return 0
-            if not (yield from window.wait_for_more()):
-                if closing is not None:
-                    return closing.end() - window.at
-                self._runs, self._end = runs, window.position + len(window.text) - window.at
-                return 0
-
-
-NO_RESULTS = "results come from the tools, never from the model"
-
-
-def note_cut(mark: str, rest: str, why: str) -> list[str]:
-    """Return the note that the rest of a response was cut behind a mark; none where it was blank."""
-    return [f"what stood after {mark} was cut ({len(rest)} characters): {why}"] if rest.strip() else []
-
-
-def note_missing_end(end: str) -> str:
-    """Return the note that something was taken for words because its end is missing."""
-    return f"`{end[:60]}` never came; what stands before it was taken as words"
-
-
-def note_open_thought(name: str) -> str:
-    """Return the note that a thought went on to the end."""
-    return f"`<{name}>` was not closed; what stands after it was taken as a thought"
-
-
-def note_only_thought(closing: str) -> str:
-    """Return the note that calls were dropped, since they turned out to stand in a thought."""
-    return f"calls before `{closing}` stood in a thought; they were not made"
-
-
-Mark = Literal["tag", "answer", "end"]
-_SPECIAL = re.compile(r"`|<(?:(?=[A-Za-z_/!]|[^\x00-\x7f])|\Z)|\n(?=[ \t>#*_+0-9.)-]*+(?:[`~ft]|\Z))", re.IGNORECASE)
-"""What is to be looked at: a backtick, a `<` that may begin a tag, a line that may be a fence or announce an answer."""
-_FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?+(`{3,}+|~{3,}+)([^\n]*+)")
-_MAYBE_FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)]?+)[ \t]*+)?+(?:`*+|~*+)\Z")
-_FENCE_END = re.compile(r"^[ \t>]*+(`{3,}+|~{3,}+)[ \t]*+\r?$", re.MULTILINE)
-_ANSWER = re.compile(
-    r"[ \t>#*_]{0,16}+(?:the )?(?:final|finial|finall|fianl|finla|fnal)[ \t_-]{0,4}+"
-    r"(?:answers?|answe|answer?e|anwser|anser|awnser|asnwer|answear|ansewr|answr)\b[ \t*_]{0,8}+[:\uff1a][*_]{0,8}+",
-    re.IGNORECASE,
-)
-_MAYBE_ANSWER = re.compile(r"[ \t>#*_]*+(?:\Z|[ft])", re.IGNORECASE)
-_LONGEST_ANSWER = 64
-_FENCE_SIZE = 3
+                runs[len(stop[0])] = before + stop.start()
+            else:
+                stop = None
+            closed = stop is not None and stop[0] != "\n"
+            settled = stop is not None and (not closed or stop.end() < len(window.text))
+            if not settled and (yield from window.wait_for_more()):
+                continue
+            if stop is not None and closed:
+                return stop.end() - window.at
+            self._runs, self._end = runs, before + (stop.start() if stop else len(window.text))
+            return 0
 
 
 class Words:
@@ -205,33 +178,19 @@ class Prose:
                 yield from self._read_code()
 
     def _read_answer_mark(self) -> Waits[bool]:
-        window = self._window
-        while True:
-            match = _ANSWER.match(window.text, window.at)
-            line = window.text.find("\n", window.at, window.at + _LONGEST_ANSWER)
-            short = line < 0 and len(window.text) - window.at < _LONGEST_ANSWER
-            undecided = match.end() == len(window.text) if match else short and self._may_answer()
-            if undecided and (yield from window.wait_for_more()):
-                continue
-            if match:
-                self._words.end_piece()
-                window.take(match.end())
-            return match is not None
-
-    def _may_answer(self) -> bool:
-        return _MAYBE_ANSWER.match(self._window.text, self._window.at) is not None
+        match = yield from self._window.peek(_ANSWER, _MAYBE_ANSWER)
+        if match:
+            self._words.end_piece()
+            self._window.take(match.end())
+        return match is not None
 
     def _read_fence(self) -> Waits[bool]:
         """Read a fence that opens here, up to the end of its closing line or of the text."""
         window = self._window
-        while True:
-            fence = _FENCE.match(window.text, window.at)
-            undecided = fence.end() == len(window.text) if fence else _MAYBE_FENCE.match(window.text, window.at)
-            if not undecided or not (yield from window.wait_for_more()):
-                break
+        fence = yield from window.peek(_FENCE, _MAYBE_FENCE)
         if fence is None or (fence[1][0] == "`" and "`" in fence[2]):
             return False
-        self._words.add(window.take(min(fence.end() + 1, len(window.text))))
+        self._words.add(window.take(fence.end() + 1))
         yield from self._read_fenced(fence[1])
         return True
 
@@ -239,13 +198,13 @@ class Prose:
         """Read what stands in a fence, and its closing line."""
         window = self._window
         while True:
-            ends = (end for end in _FENCE_END.finditer(window.text, window.at) if _is_closing(end[1], mark))
-            end = next(ends, None)
+            ends = _FENCE_END.finditer(window.text, window.at)
+            end = next((end for end in ends if end[1][0] == mark[0] and len(end[1]) >= len(mark)), None)
             if end is not None and end.end() < len(window.text):
                 self._read_example(end.end())
                 return
             if end is None:
-                self._read_example(max(window.at, window.text.rfind("\n", window.at) + 1))
+                self._read_example(window.text.rfind("\n", window.at) + 1)
             if not (yield from window.wait_for_more()):
                 self.unclosed_fence = end is None
                 self._read_example(len(window.text))
@@ -266,13 +225,8 @@ class Prose:
             self._words.add(window.skip(length))
             return
         run = inline.run
-        if len(run) < _FENCE_SIZE or not inline.is_last_run:
+        if len(run) < 3 or not inline.is_last_run:
             self._words.add(window.skip(len(run)))
             return
-        self._words.add(window.take(min(window.at + inline.line + 1, len(window.text))))
+        self._words.add(window.skip(inline.line + 1))
         yield from self._read_fenced(run)
-
-
-def _is_closing(mark: str, opening: str) -> bool:
-    """Whether a line's mark closes a fence: of the same kind, and no shorter."""
-    return mark[0] == opening[0] and len(mark) >= len(opening)

@@ -13,7 +13,7 @@ from foregate.schemas.message import Message
 from tests.agent.dialects.conformance import CASES, Case
 from tests.agent.dialects.specs import TOOLS
 
-DIALECTS: Mapping[str, Dialect] = {one.name: one for one in (JsonDialect(), ActionTags(), ServiceTags())}
+DIALECTS: Mapping[str, Dialect] = {"json": JsonDialect(), "action_tags": ActionTags(), "service_tags": ServiceTags()}
 PAIRS = [(case, name) for case in CASES for name in case.written]
 
 

@@ -57,7 +57,7 @@ def read_in_pieces(dialect: Dialect, text: str, cuts: Sequence[int]) -> tuple[Pa
     return reader.close(), "".join(shown)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: type(dialect).__name__)
 @given(text=SOUP, cuts=st.lists(st.integers(0, 1000), max_size=6))
 @example(text="**Final Answer:** yes", cuts=[])
 @example(text="\u2028Final Answer: yes", cuts=[1])
@@ -72,7 +72,7 @@ def test_a_text_says_the_same_however_it_is_split(dialect: Dialect, text: str, c
         assert whole.text.startswith(shown)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: type(dialect).__name__)
 @given(text=SOUP)
 def test_calls_known_early_are_those_known_at_the_end(dialect: Dialect, text: str) -> None:
     reader = dialect.build_reader(TOOLS)
@@ -89,7 +89,7 @@ def test_calls_known_early_are_those_known_at_the_end(dialect: Dialect, text: st
         assert Block.from_json(parsed.order.to_json()) == parsed.order
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: type(dialect).__name__)
 @given(answers=st.lists(st.tuples(SOUP, SOUP), max_size=3))
 def test_nothing_in_an_answer_is_a_call(dialect: Dialect, answers: list[tuple[str, str]]) -> None:
     text = dialect.render_answers(answers)
@@ -149,7 +149,7 @@ def blocks(draw: st.DrawFn, start: int, end: int, depth: int) -> Block:
     return Block(draw(st.sampled_from(["parallel", "sequential"])), tuple(items))
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: type(dialect).__name__)
 @given(message=messages())
 @example(message=Message("assistant", "```\nopen"))
 @example(message=Message("assistant", "see <read_fi"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foregate.agent.dialects.text.window import Scanner, T, Waits, Window, decode_entities, encode_entities, is_name
+from foregate.agent.dialects.text.window import T, Waits, Window, decode_entities, encode_entities, is_name
 
 
 def finished(window: Window, reading: Waits[T], text: str, piece: int) -> T:
@@ -55,7 +55,7 @@ def test_a_tag_of_any_length_is_found_however_it_arrives() -> None:
     text = f"<a{' ' * 1000} b = 'x{'>' * 1000}<y/>' c=\"&lt;&amp;lt;\"/>"
     for piece in (1, 7, 300, len(text)):
         window = Window()
-        tag = finished(window, Scanner(window).peek_tag(), text, piece)
+        tag = finished(window, window.peek_tag(), text, piece)
         assert tag is not None
         assert (tag.kind, tag.name, tag.text) == ("whole", "a", text)
         assert tag.attributes == (("b", f"x{'>' * 1000}<y/>"), ("c", "<&lt;"))
@@ -64,7 +64,7 @@ def test_a_tag_of_any_length_is_found_however_it_arrives() -> None:
 def test_what_is_no_tag_is_decided_at_the_first_character_that_says_so() -> None:
     for text in ("<1", "< a", "<a b>", "<a b=c>", "<a <", "<a/ >", "<a b='x'c", "<\u0430>", "x", ""):
         window = Window()
-        assert finished(window, Scanner(window).peek_tag(), text, 1) is None
+        assert finished(window, window.peek_tag(), text, 1) is None
 
 
 def test_the_five_entities_are_decoded_once_and_no_other() -> None:
