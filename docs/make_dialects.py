@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import foregate
-from foregate.agent.dialects.dialect_model import build_dialect, parse_response
+from foregate.agent.dialects.dialect_model import build_dialects, parse_response
 from foregate.agent.dialects.tags.names import SERVICES, Names
 from foregate.agent.testing.model import ScriptedModel, says
 from foregate.agent.tools.builtin.builtin import builtin_tools
@@ -268,7 +268,7 @@ def fenced(text: str) -> str:
 
 def read(example: Example, specs: Sequence[ToolSpec]) -> str:
     """Return the calls of a text, and their order."""
-    dialect = build_dialect(example.dialect, example.names)
+    dialect = build_dialects(example.names)[example.dialect]
     response = parse_response(ModelResponse(text=example.text), dialect, specs)
     lines = [
         f"{number}  {call.name} {json.dumps(call.arguments)}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import SEEK_END, StringIO
+from itertools import groupby
 from typing import get_args
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.dialects.json.dialect import JsonDialect
@@ -24,7 +26,7 @@ from foregate.schemas.tool_spec import ToolSpec
 
 
 class ModelWrapper:
-    """What stands in front of a model and goes by its name."""
+    """A `Model` over another one, by whose name it goes. Requests for strict JSON (planner, critic) pass through."""
 
     def __init__(self, inner: Model) -> None:
         self.inner = inner
@@ -34,25 +36,31 @@ class ModelWrapper:
         """The name of the model behind it."""
         return self.inner.name
 
+    async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
+        """Answer; only words are handed to `on_text`, never tags. Raises ModelError as the model behind it does."""
+        if request.schema is not None or request.purpose != "chat":
+            return await self.inner.respond(request, on_text)
+        return await self._respond(request, on_text)
+
+    async def _respond(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> ModelResponse:
+        raise NotImplementedError
+
 
 class DialectModel(ModelWrapper):
-    """A `Model` over another one. Requests for strict JSON (planner, critic) pass through as they are."""
+    """A model that is taught a dialect."""
 
     def __init__(self, inner: Model, dialect: Dialect) -> None:
         super().__init__(inner)
         self.dialect = dialect
 
-    async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
-        """Answer; only words are handed to `on_text`, never tags. Raises ModelError as the model behind it does."""
-        if request.schema is not None or request.purpose != "chat":
-            return await self.inner.respond(request, on_text)
+    async def _respond(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> ModelResponse:
         shown = DialectFollower(lambda: self.dialect.build_reader(request.tools), on_text)
-        said = await self.inner.respond(self.build_text_request(request), shown if on_text is not None else None)
+        said = await self.inner.respond(self._build_text_request(request), shown if on_text is not None else None)
         response = parse_response(said, self.dialect, request.tools)
         shown.end(response.text)
         return response
 
-    def build_text_request(self, request: ModelRequest) -> ModelRequest:
+    def _build_text_request(self, request: ModelRequest) -> ModelRequest:
         """Return the request without tools: they are taught in words, and past calls and answers are texts."""
         taught = () if request.words_only else request.tools
         section = self.dialect.build_section(taught) if taught else ""
@@ -60,17 +68,12 @@ class DialectModel(ModelWrapper):
         return replace(request, messages=messages, tools=(), stop=self.dialect.stop if taught else ())
 
 
-class RoundTripModel(ModelWrapper):
+class RoundTripModel(DialectModel):
     """A model that answers by rules, made to say its calls in a dialect, which is then read as any other text."""
 
-    def __init__(self, inner: Model, dialect: Dialect) -> None:
-        super().__init__(inner)
-        self.dialect = dialect
-
-    async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
-        """Answer; raises ModelError as the model behind it does."""
+    async def _respond(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> ModelResponse:
         response = await self.inner.respond(request, on_text)
-        if request.schema is not None or request.purpose != "chat" or not response.calls:
+        if not response.calls:
             return response
         text = self.dialect.render_message(Message("assistant", response.text, response.calls, order=response.order))
         return parse_response(replace(response, text=text, calls=(), order=None), self.dialect, request.tools)
@@ -126,31 +129,28 @@ def parse_response(response: ModelResponse, dialect: Dialect, tools: Sequence[To
 def render_messages(messages: Sequence[Message], dialect: Dialect, section: str) -> Iterator[Message]:
     """Yield a conversation as texts: the section joins the first system message, answers of one response are one."""
     names: dict[str, str] = {}
-    answers: list[tuple[str, str]] = []
     taught = not section
-    for message in messages:
-        if message.role == "tool":
-            answers.append((names.get(message.call, ""), message.text))
-            continue
-        if answers:
+    for are_answers, group in groupby(messages, lambda message: message.role == "tool"):
+        if are_answers:
+            answers = [(names.get(message.call, ""), message.text) for message in group]
             yield Message("user", dialect.render_answers(answers))
-            answers = []
-        names.update((call.id, call.name) for call in message.calls)
-        if message.role == "system" and not taught:
-            taught = True
-            yield Message("system", f"{message.text}\n\n{section}")
-        elif message.calls:
-            yield Message("assistant", dialect.render_message(message))
-        else:
-            yield message
-    if answers:
-        yield Message("user", dialect.render_answers(answers))
+            continue
+        for message in group:
+            names.update((call.id, call.name) for call in message.calls)
+            if message.role == "system" and not taught:
+                taught = True
+                yield Message("system", f"{message.text}\n\n{section}")
+            elif message.calls:
+                yield Message("assistant", dialect.render_message(message))
+            else:
+                yield message
     if not taught:
         raise AssertionError("a conversation begins with a system message")
 
 
 class AutoModel(ModelWrapper):
-    """A `Model` over another one. It is offered the tools natively; calls found in a text without such are taken.
+    """A model of which nobody knows how it makes its calls. It is offered the tools natively; calls found in a text
+    without such are taken.
 
     An endpoint that refuses tools is taught the first of `dialects` from then on; else words are shown as they come, as
     far as none of the dialects reads anything else. Among dialects that read a text equally well, the first is taken.
@@ -161,10 +161,7 @@ class AutoModel(ModelWrapper):
         self._dialects = dialects
         self._taught: DialectModel | None = None
 
-    async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
-        """Answer; raises ModelError as the model behind it does."""
-        if request.schema is not None or request.purpose != "chat":
-            return await self.inner.respond(request, on_text)
+    async def _respond(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> ModelResponse:
         if self._taught is None:
             shown = DialectFollower(
                 lambda: ConsensusReader([dialect.build_reader(request.tools) for dialect in self._dialects]), on_text
@@ -174,12 +171,12 @@ class AutoModel(ModelWrapper):
             except ToolsRefused:
                 self._taught = DialectModel(self.inner, self._dialects[0])
             else:
-                response = self.read_calls(strip_thoughts(response), request)
+                response = self._read_calls(strip_thoughts(response), request)
                 shown.end(response.text.lstrip())
                 return response
         return await self._taught.respond(request, on_text)
 
-    def read_calls(self, response: ModelResponse, request: ModelRequest) -> ModelResponse:
+    def _read_calls(self, response: ModelResponse, request: ModelRequest) -> ModelResponse:
         """Return the response with the calls of its text where it made none natively and may make some.
 
         What one dialect wrote into an argument may look like a call of another, so the text is taken in the one whose
@@ -192,18 +189,15 @@ class AutoModel(ModelWrapper):
         if len(found) < 2:
             return found[0][1] if found else response
 
-        def outside(one: ModelResponse) -> int:
-            left = ModelResponse(text=one.text)
-            return sum(
-                bool(parse_response(left, dialect, request.tools).calls) for dialect, other in found if other != one
-            )
+        def rate(one: ModelResponse) -> tuple[int, bool]:
+            left, others = ModelResponse(text=one.text), [dialect for dialect, other in found if other != one]
+            outside = sum(bool(parse_response(left, dialect, request.tools).calls) for dialect in others)
+            return outside, not _has_only_known_calls(one, request.tools)
 
-        return min(
-            (one for _, one in found), key=lambda one: (outside(one), not has_only_known_calls(one, request.tools))
-        )
+        return min((one for _, one in found), key=rate)
 
 
-def has_only_known_calls(response: ModelResponse, tools: Sequence[ToolSpec]) -> bool:
+def _has_only_known_calls(response: ModelResponse, tools: Sequence[ToolSpec]) -> bool:
     """Whether all calls name tools there are and arguments these know."""
     known = {spec.name: get_object(spec.parameters, "properties").keys() for spec in tools}
     read = [(call.name, call.arguments) for call in response.calls]
@@ -242,28 +236,24 @@ class ConsensusReader:
         return ParsedResponse(self._text.getvalue())
 
 
-class _ReaderProgress:
+class _ReaderProgress(Struct):
     """A reader, and how much of a text it has shown as it is."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._same = 0
-        self._parted = False
+    reader: Reader
+    same: int = 0
+    parted: bool = False
 
     def follow(self, piece: str, text: StringIO) -> int:
         """Read the next piece of `text`, and return how many of its characters were shown."""
-        words = self._reader.feed(piece)
-        if words and not self._parted:
-            text.seek(self._same)
+        words = self.reader.feed(piece)
+        if words and not self.parted:
+            text.seek(self.same)
             there = text.read(len(words))
-            parts = (at for at, (one, other) in enumerate(zip(words, there, strict=False)) if one != other)
-            size = next(parts, len(there))
-            self._same += size
-            self._parted = size < len(words)
-        return self._same
-
-
-DIALECTS: tuple[str, ...] = get_args(DialectName)
+            pairs = enumerate(zip(words, there, strict=False))
+            size = next((at for at, (one, other) in pairs if one != other), len(there))
+            self.same += size
+            self.parted = size < len(words)
+        return self.same
 
 
 def build_dialect_model(model: Model, name: str, names: Names | None = None, *, shell: bool = False) -> Model:
@@ -272,22 +262,18 @@ def build_dialect_model(model: Model, name: str, names: Names | None = None, *, 
     `names` are those of the configuration; with `shell`, the policy's word, `execute_command` is a line for a shell.
     The rehearsal model, which reads no prompt, is interpreted. Raises UsageError for a dialect nobody knows.
     """
-    if name not in DIALECTS:
-        raise UsageError(f"there is no dialect `{name[:40]}`; choose one of {', '.join(DIALECTS)}")
+    known = get_args(DialectName)
+    if name not in known:
+        raise UsageError(f"there is no dialect `{name[:40]}`; choose one of {', '.join(known)}")
     if name == "native":
         return model
+    dialects = build_dialects(names, shell=shell)
     if name == "auto":
-        return AutoModel(model, (JsonDialect(), ServiceTags(names), ActionTags(names, shell=shell)))
-    dialect = build_dialect(name, names, shell=shell)
-    return RoundTripModel(model, dialect) if isinstance(model, RehearsalModel) else DialectModel(model, dialect)
+        return AutoModel(model, tuple(dialects.values()))
+    speaking = RoundTripModel if isinstance(model, RehearsalModel) else DialectModel
+    return speaking(model, dialects[name])
 
 
-def build_dialect(name: str, names: Names | None = None, *, shell: bool = False) -> Dialect:
-    """Return the dialect of a name, of those that are written into text."""
-    match name:
-        case "json":
-            return JsonDialect()
-        case "action_tags":
-            return ActionTags(names, shell=shell)
-        case _:
-            return ServiceTags(names)
+def build_dialects(names: Names | None = None, *, shell: bool = False) -> Mapping[str, Dialect]:
+    """Return the dialects that are written into text, by name; those taken first are first."""
+    return {"json": JsonDialect(), "service_tags": ServiceTags(names), "action_tags": ActionTags(names, shell=shell)}
