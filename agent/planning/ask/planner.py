@@ -9,10 +9,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.loop.internal_calls import run_observation
-from foregate.agent.planning.ask.asking import Conclusion, Question, ask_model, sentence
-from foregate.agent.planning.ask.prompts import PLANNER, PLANNER_AGAIN, SIMPLER
+from foregate.agent.planning.ask.asking import (
+    MODEL,
+    PLANNER,
+    PLANNER_AGAIN,
+    SIMPLER,
+    Conclusion,
+    Question,
+    ask_model,
+    sentence,
+    suggest_rewording,
+)
 from foregate.agent.planning.ask.proposal import record_proposal
-from foregate.agent.planning.ask.rewording import MODEL, suggest_rewording
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.reader import Reading, read_plan
 from foregate.agent.planning.format.validator import validate_reading

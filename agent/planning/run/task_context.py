@@ -10,7 +10,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from foregate.agent.planning.ask.prompts import AGAIN, FILL_IN
+from foregate.agent.planning.ask.asking import AGAIN, FILL_IN
 from foregate.agent.planning.format.configuration import Configuration, FormattingSection
 from foregate.agent.session.compression import plan_compression
 from foregate.agent.session.elide_results import build_result, format_errors, format_result

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.planning.ask.asking import PLANNER, SIMPLER, suggest_rewording
 from foregate.agent.planning.ask.planner import GATE, Planning, make_plan
-from foregate.agent.planning.ask.prompts import PLANNER, SIMPLER
-from foregate.agent.planning.ask.rewording import suggest_rewording
 from foregate.agent.planning.format.configuration import Configuration, default_configuration
 from foregate.agent.planning.format.wire import build_wire_schema
 from foregate.agent.testing.person import ScriptedPerson
