@@ -187,7 +187,7 @@ class Agent:
         `confirmed`, and for a plan that is not sound.
         """
         from foregate.agent.planning.ask.asking import sentence
-        from foregate.agent.planning.ask.proposal import record_proposal
+        from foregate.agent.planning.ask.planner import record_proposal
         from foregate.agent.planning.confirm.plan_desk import PlanController, follow_session
         from foregate.agent.planning.format.validator import validate
 

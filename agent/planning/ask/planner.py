@@ -20,14 +20,17 @@ from foregate.agent.planning.ask.asking import (
     sentence,
     suggest_rewording,
 )
-from foregate.agent.planning.ask.proposal import record_proposal
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.reader import Reading, read_plan
 from foregate.agent.planning.format.validator import validate_reading
 from foregate.agent.planning.format.wire import NAME, build_wire_schema, parse_wire_plan
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
+from foregate.evidence.state.truncate import truncate_text
 from foregate.schemas import strict_json
+from foregate.schemas.event import Actor, Draft, ModelResponded
+from foregate.schemas.event_body import CallAnswered, TaskStarted, ToolFinished, UserMessage
+from foregate.schemas.plan_events import PlanProposed
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.task_plan import PlanDefect, TaskPlan
@@ -166,3 +169,52 @@ async def ask_for_plan(
     )
     reading = found.reading or Reading(None, (), found.defects)
     return replace(reading, notes=(*reading.notes, *found.notes)), text
+
+
+FROM_FILE = "Carry out the plan I confirm."
+"""What the person says who runs a plan from a file: nothing in the file counts as their words."""
+
+
+async def record_proposal(
+    session: Session, plan: TaskPlan, *, actor: Actor = "planner", notes: Sequence[str] = (), number: int = 1
+) -> None:
+    """Record a plan, the how-manieth for its request; nothing of it runs before it is confirmed."""
+    proposed = PlanProposed(proposal=plan, digest=plan.digest, number=number, notes=tuple(notes))
+    await session.record(Draft(proposed, actor))
+    await session.log.settle()
+
+
+_NEWEST = 12
+"""Outputs, changes and held calls that are told, the newest of each."""
+
+
+async def collect_prior_work(session: Session, configuration: Configuration) -> Json:
+    """Return what the open task did so far, None where it did nothing."""
+    most = configuration.formatting.max_content_length
+    calls: dict[str, dict[str, Json]] = {}
+    said: list[Json] = []
+    looked: list[Json] = []
+    done: list[Json] = []
+    held: list[Json] = []
+    for event in await session.log.read():
+        match event.body:
+            case TaskStarted():
+                calls, said, looked, done, held = {}, [], [], [], []
+            case UserMessage(text=text):
+                said.append(text)
+            case ModelResponded(calls=made):
+                calls |= {
+                    one.id: {"tool": one.name, "arguments": truncate_text(one.arguments, most)[0]} for one in made
+                }
+            case ToolFinished(call=call, ok=True) as body if call in calls:
+                spec = session.catalogue.get(body.tool)
+                if body.changes or spec is None or spec.effect.changes:
+                    done.append(calls[call])
+                else:
+                    looked.append({**calls[call], "output": truncate_text(body.content, most)[0]})
+            case CallAnswered(call=call, code="plan_required") if call in calls:
+                held.append(calls[call])
+            case _:
+                pass
+    told = {"said_before": said[:-1], "looked_at": looked[-_NEWEST:], "done": done[-_NEWEST:], "held": held[-_NEWEST:]}
+    return {name: entries for name, entries in told.items() if entries} or None

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.planning.ask.already import collect_prior_work
-from foregate.agent.planning.ask.planner import Planning, assess_plan, propose_plan
-from foregate.agent.planning.ask.proposal import record_proposal
+from foregate.agent.planning.ask.planner import Planning, assess_plan, collect_prior_work, propose_plan, record_proposal
 from foregate.agent.planning.confirm.confirming import (
     ask_and_record,
     build_failure_need,

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from foregate.agent.loop import runner
 from foregate.agent.planning.ask.asking import MODEL, RESULTS, RESULTS_AGAIN, Conclusion, Question, ask_model, sentence
-from foregate.agent.planning.ask.planner import Planning, assess_plan, describe_tools
-from foregate.agent.planning.ask.proposal import FROM_FILE, record_proposal
+from foregate.agent.planning.ask.planner import FROM_FILE, Planning, assess_plan, describe_tools, record_proposal
 from foregate.agent.planning.format.configuration import Configuration, ModelConfiguration
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.wire_answer import NAME, build_results_schema, parse_conclusion

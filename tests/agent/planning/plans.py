@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foregate.agent.planning.ask.proposal import record_proposal
+from foregate.agent.planning.ask.planner import record_proposal
 from foregate.agent.planning.confirm.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.format.configuration import Configuration, load_configuration
 from foregate.agent.planning.run.plan_report import PlanReport

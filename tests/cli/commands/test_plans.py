@@ -12,8 +12,7 @@ from rich.console import Console
 
 from foregate import Agent
 from foregate.agent.models.rehearsal.model import RehearsalModel
-from foregate.agent.planning.ask.planner import make_plan
-from foregate.agent.planning.ask.proposal import record_proposal
+from foregate.agent.planning.ask.planner import make_plan, record_proposal
 from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.testing.model import ScriptedModel, says

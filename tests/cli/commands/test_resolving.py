@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from foregate.agent.models.rehearsal.model import RehearsalModel
-from foregate.agent.planning.ask.proposal import record_proposal
+from foregate.agent.planning.ask.planner import record_proposal
 from foregate.agent.planning.confirm.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.run_plan import PlanRun

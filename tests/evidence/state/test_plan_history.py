@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foregate.agent.effects.undo import undo
-from foregate.agent.planning.ask.proposal import record_proposal
+from foregate.agent.planning.ask.planner import record_proposal
 from foregate.agent.planning.confirm.control import (
     end_declined,
     follow_plan,

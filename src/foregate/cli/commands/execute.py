@@ -78,7 +78,7 @@ def execute(
 async def _execute_plan(
     setting: SessionOptions, source: PlanSource | None, yes: bool, step: bool, as_json: bool
 ) -> int:
-    from foregate.agent.planning.ask.proposal import record_proposal
+    from foregate.agent.planning.ask.planner import record_proposal
     from foregate.cli.plan.plan_work import dump_findings, go_on
     from foregate.cli.terminal.scripting import to_json_line
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.planning.ask.proposal import record_proposal
+from foregate.agent.planning.ask.planner import record_proposal
 from foregate.agent.planning.confirm.control import follow_plan, preview_open_tasks
 from foregate.agent.planning.confirm.filled_scope import list_likely_calls
 from foregate.agent.session.turn_builder import build_own_turn

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.planning.ask.planner import make_plan
-from foregate.agent.planning.ask.proposal import FROM_FILE, record_proposal
+from foregate.agent.planning.ask.planner import FROM_FILE, make_plan, record_proposal
 from foregate.agent.planning.confirm.control import follow_plan, get_plan_state, preview_open_tasks, record_confirmation
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.run.plan_report import PlanReport
