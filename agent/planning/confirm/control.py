@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.planning.ask.planner import FROM_FILE
-from foregate.agent.planning.confirm.outlook import PlanPreview, build_scope, iter_open_calls, preview_plan
+from foregate.agent.planning.run.outlook import PlanPreview, build_scope, iter_open_calls, preview_plan
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.rollback import undo_plan
 from foregate.agent.planning.run.step_change import change_back

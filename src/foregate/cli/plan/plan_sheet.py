@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from foregate.agent.planning.ask.asking import sentence
-from foregate.agent.planning.confirm.outlook import CallPreview, PlanPreview
+from foregate.agent.planning.run.outlook import CallPreview, PlanPreview
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.cli.terminal.colours import BAD, CARE, GOOD
 from foregate.cli.terminal.layout import format_labelled

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from foregate.agent.planning.ask.planner import record_proposal
 from foregate.agent.planning.confirm.control import follow_plan, preview_open_tasks
-from foregate.agent.planning.confirm.filled_scope import list_likely_calls
+from foregate.agent.planning.run.outlook import list_likely_calls
 from foregate.agent.session.turn_builder import build_own_turn
 from foregate.agent.testing.model import calls
 from foregate.agent.tools.builtin.commands import run_command

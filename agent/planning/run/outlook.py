@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from foregate.agent.planning.confirm.filled_scope import build_scope_item, list_likely_calls
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import build_own_turn
 from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.task import name_step
-from foregate.gates.plan_scope import name_exact_call
+from foregate.gates.plan_scope import find_changed_resources, find_effect_on, is_exact_only, is_wide, name_exact_call
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.task_plan import PlannedCall, PlanTask
 from foregate.schemas.tool_call import CallFacts, ToolCall
-from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind
 
 
 class CallPreview(Struct, frozen=True):
@@ -113,3 +113,35 @@ def build_scope(goal: str, looked: PlanPreview, revision: int) -> PlanInForce:
         flags = ("external", "irreversible", "high_impact", "broad")
         classes |= {facts.effect.value, *(name for name in flags if getattr(facts, name))}
     return PlanInForce(revision, goal, tuple(items), classes=tuple(sorted(classes)))
+
+
+_PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
+_SEEN_AT_A_GLANCE = (Effect.CREATE, Effect.EDIT, Effect.DELETE)
+"""Effects of which tool and target say enough; of a command, a message or a move they do not."""
+
+
+def list_likely_calls(tasks: Sequence[PlanTask], catalogue: Catalogue) -> Iterator[tuple[PlanTask, ToolCall]]:
+    """Yield the tasks without calls that name a built-in tool and the one file it changes, with that much of a call."""
+    for task in tasks:
+        spec = catalogue.get(task.action)
+        if task.calls or not task.target or is_wide(task.target) or spec is None or spec.provenance != "builtin":
+            continue
+        if len(spec.targets) == 1 and spec.targets[0].kind in _PATHS and spec.targets[0].access.changes:
+            yield task, ToolCall.of(spec.name, {spec.targets[0].parameter: task.target}, id=f"plan.{task.id}.target")
+
+
+def build_scope_item(task: PlanTask, facts: CallFacts, uses: int) -> ScopeItem | None:
+    """Return the leave a yes to the task gives, None where it gives none.
+
+    Only for one file of the workspace, neither protected nor beyond taking back, changed by nothing but the tool the
+    task names, and only while the task runs, `uses` times.
+    """
+    resources = find_changed_resources(facts)
+    if not uses or facts.risky or facts.survey.problem or len(resources) != 1 or is_exact_only(facts):
+        return None
+    (resource,) = resources
+    effect, name = find_effect_on(resource, facts), name_step(task.id)
+    if resource.kind is not ResourceKind.FILE or resource.protected or effect not in _SEEN_AT_A_GLANCE:
+        return None
+    item = ScopeItem(effect, resource.kind, resource.id, uses, step=name, tool=facts.call.name)
+    return replace(item, approved=True, exact=True, during=name)
