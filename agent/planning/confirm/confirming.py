@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from foregate.agent.planning.ask.asking import sentence
 from foregate.agent.planning.ask.planner import GATE, Planning
-from foregate.agent.planning.confirm.control import find_unknown_call
 from foregate.agent.planning.format.configuration import Configuration
+from foregate.agent.planning.run.control import find_unknown_call
 from foregate.agent.planning.run.outlook import CallPreview, PlanPreview
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState, StepState

@@ -19,15 +19,15 @@ from foregate.agent.planning.confirm.confirming import (
     failure_choices,
     should_confirm,
 )
-from foregate.agent.planning.confirm.control import (
+from foregate.agent.planning.format.configuration import Configuration, Role
+from foregate.agent.planning.format.reader import read_plan
+from foregate.agent.planning.run.control import (
     end_declined,
     end_unconfirmed,
     get_plan_state,
     preview_open_tasks,
     record_confirmation,
 )
-from foregate.agent.planning.format.configuration import Configuration, Role
-from foregate.agent.planning.format.reader import read_plan
 from foregate.agent.planning.run.plan_report import PlanReport, build_report
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.result import RunResult

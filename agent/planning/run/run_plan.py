@@ -15,6 +15,7 @@ from foregate.agent.loop.internal_calls import build_remark
 from foregate.agent.loop.runner import take_step
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.run.answering import answer_results
+from foregate.agent.planning.run.control import decide, record_change, undo_plan
 from foregate.agent.planning.run.filling import ENDING, FILLED_IN, ask_for_calls, lacking, may_go_again
 from foregate.agent.planning.run.next_step import (
     Place,
@@ -26,8 +27,6 @@ from foregate.agent.planning.run.next_step import (
     next_places,
 )
 from foregate.agent.planning.run.plan_report import PlanReport, build_report
-from foregate.agent.planning.run.rollback import undo_plan
-from foregate.agent.planning.run.step_change import decide, record_change
 from foregate.agent.planning.run.task_context import build_fill_request, render_task_heading
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from foregate.agent.planning.ask.planner import record_proposal
-from foregate.agent.planning.confirm.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.format.configuration import Configuration, load_configuration
+from foregate.agent.planning.run.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.session import Session

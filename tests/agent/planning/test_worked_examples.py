@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from foregate.agent.planning.ask.planner import make_plan
-from foregate.agent.planning.confirm.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.format.configuration import default_configuration
+from foregate.agent.planning.run.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.testing.person import ScriptedPerson

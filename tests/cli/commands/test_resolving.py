@@ -11,8 +11,8 @@ from rich.console import Console
 
 from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.agent.planning.ask.planner import record_proposal
-from foregate.agent.planning.confirm.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.format.configuration import default_configuration
+from foregate.agent.planning.run.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.tools.tool import WrappedToolSource
 from foregate.assembly.open import open_session

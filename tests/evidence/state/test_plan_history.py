@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foregate.agent.effects.undo import undo
 from foregate.agent.planning.ask.planner import record_proposal
-from foregate.agent.planning.confirm.control import (
+from foregate.agent.planning.run.control import (
     end_declined,
     follow_plan,
     get_plan_state,

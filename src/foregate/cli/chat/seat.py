@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foregate.agent.effects.preview import preview_calls
-from foregate.agent.planning.confirm.control import get_plan_state
+from foregate.agent.planning.run.control import get_plan_state
 from foregate.assembly.open import open_session
 from foregate.cli.chat.conversation import ChatSession
 from foregate.cli.plan.plan_progress import PlanProgress

@@ -46,7 +46,7 @@ def plan(
 
 async def _make_plan(setting: SessionOptions, request: str, save: Path | None, as_json: bool) -> int:
     from foregate.agent.planning.ask.planner import make_plan
-    from foregate.agent.planning.confirm.control import end_declined, preview_open_tasks
+    from foregate.agent.planning.run.control import end_declined, preview_open_tasks
     from foregate.cli.plan.plan_file import save_plan
     from foregate.cli.plan.plan_sheet import format_plan_sheet
     from foregate.cli.plan.plan_work import dump_findings, open_plan_work

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from foregate.agent.planning.confirm.control import find_unknown_call, get_plan_state
+from foregate.agent.planning.run.control import find_unknown_call, get_plan_state
 from foregate.agent.planning.run.outlook import PlanPreview, preview_plan
 from foregate.cli.plan.plan_file import edit_plan
 from foregate.cli.plan.plan_sheet import FAILURE_KEYS, KEYS, format_failure, format_plan_sheet, format_task, is_plan_cut

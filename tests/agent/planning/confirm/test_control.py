@@ -12,7 +12,7 @@ from hypothesis.strategies import integers, sampled_from
 from foregate.agent.effects.reconcile import list_open_calls, record_outcome
 from foregate.agent.loop.runner import run_to_outcome
 from foregate.agent.planning.ask.planner import record_proposal
-from foregate.agent.planning.confirm.control import (
+from foregate.agent.planning.run.control import (
     follow_plan,
     preview_open_tasks,
     record_confirmation,

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.planning.ask.planner import record_proposal
-from foregate.agent.planning.confirm.control import follow_plan, preview_open_tasks
+from foregate.agent.planning.run.control import follow_plan, preview_open_tasks
 from foregate.agent.planning.run.outlook import list_likely_calls
 from foregate.agent.session.turn_builder import build_own_turn
 from foregate.agent.testing.model import calls

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foregate.agent.planning.confirm.control import follow_plan
+from foregate.agent.planning.run.control import decide, follow_plan
 from foregate.agent.planning.run.next_step import list_undecided
-from foregate.agent.planning.run.step_change import decide
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas.plan_events import PlanStepChanged
 from foregate.schemas.task_plan import FailureChoice

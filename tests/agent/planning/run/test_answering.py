@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from foregate.agent.planning.ask.planner import FROM_FILE, make_plan, record_proposal
-from foregate.agent.planning.confirm.control import follow_plan, get_plan_state, preview_open_tasks, record_confirmation
 from foregate.agent.planning.format.configuration import Configuration
+from foregate.agent.planning.run.control import follow_plan, get_plan_state, preview_open_tasks, record_confirmation
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.testing.model import ScriptedModel, answers, says

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.agent.planning.confirm.control import (
+from foregate.agent.planning.format.configuration import Configuration
+from foregate.agent.planning.run.control import (
     follow_plan,
     preview_open_tasks,
     record_confirmation,
     reset_failed_tasks,
 )
-from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.thinking import split_thoughts

@@ -17,7 +17,7 @@ from foregate.agent.effects.reconcile import (
     resolve_outcomes,
 )
 from foregate.agent.effects.undo import undo
-from foregate.agent.planning.confirm.control import follow_plan, reset_failed_tasks, roll_back_plans
+from foregate.agent.planning.run.control import follow_plan, reset_failed_tasks, roll_back_plans
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.evidence.state.session import SessionState
 from foregate.schemas import strict_json

@@ -5,18 +5,18 @@ from __future__ import annotations
 from contextlib import suppress
 
 from foregate.agent.effects.reconcile import reconcile_calls
+from foregate.agent.effects.undo import undo
 from foregate.agent.planning.ask.planner import FROM_FILE
 from foregate.agent.planning.run.outlook import PlanPreview, build_scope, iter_open_calls, preview_plan
 from foregate.agent.planning.run.plan_report import PlanReport
-from foregate.agent.planning.run.rollback import undo_plan
-from foregate.agent.planning.run.step_change import change_back
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState, describe_unknown_call
 from foregate.schemas.errors import RuntimeLost, UsageError
-from foregate.schemas.event import Draft
-from foregate.schemas.event_body import STATUSES
-from foregate.schemas.plan_events import PlanConfirmed
+from foregate.schemas.event import Actor, Draft
+from foregate.schemas.event_body import STATUSES, ToolStarted
+from foregate.schemas.plan_events import FillRequest, PlanConfirmed, PlanStepChanged
+from foregate.schemas.task_plan import FailureChoice, TaskStatus
 
 
 async def follow_plan(session: Session) -> PlanState:
@@ -132,3 +132,97 @@ async def roll_back_plans(session: Session, state: PlanState) -> list[str]:
             await change_back(session, state, step, "aborted", ROLLED_BACK)
         await session.end_task("cancelled", blocker="the plan is rolled back")
     return await undo_plan(session, state, whole=True)
+
+
+async def undo_plan(session: Session, state: PlanState, *, whole: bool = False) -> list[str]:
+    """Undo every call of the plan that changed something, in reverse; return what could not be undone.
+
+    With `whole` that goes for the plans before it that were for the same request, too.
+
+    A task of which something was undone is `aborted`, so that a retry may do that again, and only that; one of which
+    everything stays keeps its status.
+    """
+    await reconcile_calls(session)
+    changed = await list_effective_calls(session)
+    left: list[str] = []
+    steps = [*(state.earlier if whole else ()), *state.steps.values()]
+    for step in sorted(steps, key=lambda step: find_newest_event(step), reverse=True):
+        if step.status not in ("done", "failed", "aborted"):
+            continue
+        stays: list[str] = []
+        effects = [call for call in step.calls if call.id in changed]
+        for call in reversed(effects):
+            if call.status not in ("done", "unknown"):
+                continue
+            report = await undo(session, call.id)
+            if not report.done:
+                stays.append(f"{call.tool} {call.target}".strip() + f" ({report.reason})")
+        left += stays
+        undone = any(call.status == "undone" for call in effects)
+        of_this_plan = any(step is mine for mine in state.steps.values())
+        if of_this_plan and (stays or (undone and step.status == "done")):
+            status: TaskStatus = "aborted" if undone and step.status == "done" else step.status
+            begin = f"{ROLLED_BACK}, except" if undone else "not undone"
+            why = f"{begin}: {'; '.join(stays)}" if stays else ROLLED_BACK
+            await change_back(session, state, step, status, why[:400])
+    return left
+
+
+async def list_effective_calls(session: Session) -> set[str]:
+    """Return the calls of the session that had an effect, or may have had one."""
+    events = await session.log.read()
+    bodies = (event.body for event in events)
+    return {body.call for body in bodies if isinstance(body, ToolStarted) and body.side_effect != "pure"}
+
+
+def find_newest_event(step: StepState) -> int:
+    """Return where in the log the newest call of a task stands: calls are named by the event that holds them."""
+    places = [call.id.removeprefix("c").partition(".")[0] for call in step.calls]
+    return max((int(place) for place in places if place.isdecimal()), default=0)
+
+
+async def record_change(
+    session: Session,
+    state: PlanState,
+    status: TaskStatus,
+    *steps: StepState,
+    why: str = "",
+    anew: bool = False,
+    ask: FillRequest | None = None,
+    final: str = "",
+    choice: str = "",
+    actor: Actor = "foregate",
+) -> None:
+    """Record where tasks stand, all at once; `anew` begins their next attempt. See PlanStepChanged for the rest."""
+    bodies = [
+        PlanStepChanged(
+            plan=state.digest,
+            step=step.task.id,
+            status=status,
+            reason=why or None,
+            attempt=step.attempt + 1 if anew else 0,
+            ask=ask,
+            final=final,
+            choice=choice,
+        )
+        for step in steps
+    ]
+    await session.record(*(Draft(body, actor) for body in bodies))
+
+
+async def change_back(session: Session, state: PlanState, step: StepState, status: TaskStatus, why: str) -> None:
+    """Record where a task stands after its changes were taken back, or before it is tried again.
+
+    Why its failure ended the plan, and what a person chose then, stays.
+    """
+    await record_change(session, state, status, step, why=why, final=step.final, choice=step.choice)
+
+
+async def decide(session: Session, state: PlanState, step: StepState, choice: FailureChoice) -> None:
+    """Record what a person chose after a task failed; the plan then does it, also in another process."""
+    final = ""
+    if choice in ("stop", "roll_back"):
+        final = f"task {step.task.id} failed ({step.reason}), and the person ended the plan"
+    status: TaskStatus = "pending" if choice == "retry" else "failed"
+    why = "retried" if choice == "retry" else step.reason
+    await record_change(session, state, status, step, why=why, final=final, choice=choice, actor="person")
