@@ -11,7 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.planning.ask.planner import Planning, assess_plan, collect_prior_work, propose_plan, record_proposal
-from foregate.agent.planning.confirm.confirming import (
+from foregate.agent.planning.format.configuration import Configuration, Role
+from foregate.agent.planning.format.reader import read_plan
+from foregate.agent.planning.run.confirming import (
     ask_and_record,
     build_failure_need,
     build_plan_need,
@@ -19,8 +21,6 @@ from foregate.agent.planning.confirm.confirming import (
     failure_choices,
     should_confirm,
 )
-from foregate.agent.planning.format.configuration import Configuration, Role
-from foregate.agent.planning.format.reader import read_plan
 from foregate.agent.planning.run.control import (
     end_declined,
     end_unconfirmed,
