@@ -188,8 +188,8 @@ class Agent:
         """
         from foregate.agent.planning.ask.asking import sentence
         from foregate.agent.planning.ask.planner import record_proposal
-        from foregate.agent.planning.confirm.plan_desk import PlanController, follow_session
         from foregate.agent.planning.format.validator import validate
+        from foregate.agent.planning.run.plan_desk import PlanController, follow_session
 
         if not confirmed and self._setting.person is None:
             raise UsageError("show the plan to somebody, then pass confirmed=True")

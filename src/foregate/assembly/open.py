@@ -100,7 +100,7 @@ async def _open_session(
 ) -> OpenSession:
     from foregate.agent.effects.reconcile import reconcile_remote_calls
     from foregate.agent.loop.delegate import run_child_task
-    from foregate.agent.planning.confirm.plan_desk import PlanController
+    from foregate.agent.planning.run.plan_desk import PlanController
     from foregate.agent.serving.served_policy import narrow_policy
     from foregate.agent.session.resume import fold_session, resume
     from foregate.agent.session.session import Session

@@ -15,7 +15,7 @@ from foregate.cli.terminal.waiting import run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from foregate.agent.planning.confirm.plan_desk import Course
+    from foregate.agent.planning.run.plan_desk import Course
     from foregate.assembly.setting import SessionOptions
     from foregate.cli.plan.plan_work import PlanWork
     from foregate.schemas.event import Actor

@@ -17,7 +17,7 @@ from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.agent.effects.reconcile import ReconciledCall
-    from foregate.agent.planning.confirm.plan_desk import Course
+    from foregate.agent.planning.run.plan_desk import Course
     from foregate.assembly.setting import SessionOptions
     from foregate.cli.plan.plan_work import PlanWork
     from foregate.evidence.state.plan_history import PlanEntry

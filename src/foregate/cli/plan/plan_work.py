@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from foregate.agent.planning.ask.planner import Planning
-from foregate.agent.planning.confirm.plan_desk import Course, PlanController
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.other_values import describe_new_values, read_settings, with_values
 from foregate.agent.planning.format.reader import Reading, read_plan
 from foregate.agent.planning.format.validator import Validation, validate_reading
 from foregate.agent.planning.run.control import follow_plan, get_plan_state
+from foregate.agent.planning.run.plan_desk import Course, PlanController
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.plan.plan_progress import PlanProgress
