@@ -56,8 +56,7 @@ def execute(
     as_json: options.AsJson = False,
 ) -> None:
     """Show a plan, ask for a yes, and run it task by task; every call is judged. Ctrl-C pauses, twice cancels."""
-    from foregate.cli.plan.plan_file import plan_text
-    from foregate.cli.plan.plan_finding import find_plan, read_folder
+    from foregate.cli.plan.plan_finding import find_plan, plan_text, read_folder
 
     if yes and step:
         raise UsageError("--yes and --step exclude each other; choose one")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from foregate.agent.planning.run.control import find_unknown_call, get_plan_state
 from foregate.agent.planning.run.outlook import PlanPreview, preview_plan
-from foregate.cli.plan.plan_file import edit_plan
+from foregate.cli.plan.plan_finding import edit_plan
 from foregate.cli.plan.plan_sheet import FAILURE_KEYS, KEYS, format_failure, format_plan_sheet, format_task, is_plan_cut
 from foregate.cli.terminal.colours import BAD, CARE
 from foregate.cli.terminal.layout import format_labelled
