@@ -12,7 +12,7 @@ from foregate.agent.effects.preview import preview_calls
 from foregate.agent.planning.run.control import get_plan_state
 from foregate.assembly.open import open_session
 from foregate.cli.chat.conversation import ChatSession
-from foregate.cli.plan.plan_progress import PlanProgress
+from foregate.cli.plan.plan_sheet import PlanProgress
 from foregate.cli.terminal.colours import build_console
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen

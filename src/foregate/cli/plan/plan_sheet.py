@@ -9,13 +9,19 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from foregate.agent.planning.ask.asking import sentence
+from foregate.agent.planning.format.configuration import FormattingSection
 from foregate.agent.planning.run.outlook import CallPreview, PlanPreview
-from foregate.agent.planning.run.plan_report import PlanReport
+from foregate.agent.planning.run.plan_report import PlanReport, build_report
 from foregate.cli.terminal.colours import BAD, CARE, GOOD
 from foregate.cli.terminal.layout import format_labelled
+from foregate.cli.terminal.rows import describe_compression
+from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import SHOWN, format_argument
 from foregate.evidence.state.plan import PlanState, StepState, shorten_reason
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import TaskEnded, ToolStarted
 from foregate.schemas.plan import ScopeItem
+from foregate.schemas.plan_events import PlanProposed, PlanStepChanged
 from foregate.schemas.task_plan import PlanDefect, PlanTask, TaskPlan, TaskResult
 
 KEYS = "y yes, exactly this   n no   d details   e edit   s yes, but ask before each task"
@@ -169,3 +175,44 @@ def format_defects(defects: Sequence[PlanDefect], label: str, width: int) -> Ite
     colour = BAD if label == "defect" else CARE
     for defect in defects:
         yield from format_labelled(label, sentence(defect), width, label_style=colour)
+
+
+class PlanProgress:
+    """Listens to a session and follows its plan. With `ends` it also says how a run of the plan ended."""
+
+    def __init__(
+        self, screen: Screen, formatting: FormattingSection, state: PlanState | None = None, *, ends: bool = False
+    ) -> None:
+        self.screen, self.formatting, self.ends = screen, formatting, ends
+        self.state = state or PlanState()
+
+    def show_event(self, event: Event) -> None:
+        """Take in an event, and show what it says of a task."""
+        ran = self.state.running
+        self.state.apply(event)
+        if event.session != self.state.session:
+            return
+        match event.body:
+            case PlanProposed(notes=notes):
+                for note in notes:
+                    self.screen.row(f"  note: {note}", "dim")
+            case ToolStarted(tool=tool, target=target) if ran:
+                self.screen.busy(f"{tool} {target}".strip())
+            case PlanStepChanged() as body if body.plan == self.state.digest:
+                self._show_step(body)
+            case TaskEnded(note=note) if self.ends and ran:
+                self.screen.idle()
+                report = build_report(self.state, self.formatting, self.state.status, note)
+                self.screen.rows(format_report(report, self.screen.console.width))
+            case _:
+                pass
+
+    def _show_step(self, body: PlanStepChanged) -> None:
+        step = self.state.steps[body.step]
+        if step.status == "running":
+            if body.ask is not None and body.ask.context is not None:
+                self.screen.row(f"  context {describe_compression(body.ask.context)}", "dim")
+            self.screen.busy(f"{step.task.id}. {build_title(step.task)}")
+        elif step.status != "pending":
+            self.screen.idle()
+            self.screen.rows(format_step(step, step.result, self.screen.console.width))

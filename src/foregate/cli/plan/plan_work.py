@@ -21,8 +21,7 @@ from foregate.agent.planning.run.control import follow_plan, get_plan_state
 from foregate.agent.planning.run.plan_desk import Course, PlanController
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.cli.plan.plan_person import PlanPerson
-from foregate.cli.plan.plan_progress import PlanProgress
-from foregate.cli.plan.plan_sheet import format_defects, format_report
+from foregate.cli.plan.plan_sheet import PlanProgress, format_defects, format_report
 from foregate.cli.terminal.colours import CARE
 from foregate.cli.terminal.exit_codes import STATUS, USAGE
 from foregate.cli.terminal.interrupting import interruptible, pause
