@@ -31,8 +31,8 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need
 from foregate.schemas.model_response import Block, ModelResponse, Usage
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import RecordedCall, record_calls
 from foregate.schemas.turn import TurnRecord
 

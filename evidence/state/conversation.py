@@ -26,8 +26,8 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.message import Message
-from foregate.schemas.plan_events import FillRequest, PlanStepChanged
 from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import FillRequest, PlanStepChanged
 
 CAME: Mapping[KnownOutcome, str] = {"done": "took effect", "not_done": "did not take effect"}
 """What came of a call whose outcome was unknown, in words."""

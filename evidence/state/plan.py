@@ -19,9 +19,17 @@ from foregate.schemas.event_body import (
     ToolFinished,
     ToolStarted,
 )
-from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.strict_json import get_text
-from foregate.schemas.task_plan import PlanTask, TaskCallResult, TaskPlan, TaskResult, TaskStatus
+from foregate.schemas.task_plan import (
+    PlanConfirmed,
+    PlanProposed,
+    PlanStepChanged,
+    PlanTask,
+    TaskCallResult,
+    TaskPlan,
+    TaskResult,
+    TaskStatus,
+)
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Effect
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from foregate.evidence.state.plan import ROLLED_BACK, PlanState
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import EffectUndone, Kind, TaskPaused
-from foregate.schemas.plan_events import PlanProposed
+from foregate.schemas.task_plan import PlanProposed
 
 STANDING: tuple[Kind, ...] = (
     "plan_proposed",

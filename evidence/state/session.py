@@ -34,7 +34,7 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Grant, Standing
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse, Usage
-from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import EvidenceKind, Origin
 from foregate.schemas.tool_spec import Resource
 from foregate.schemas.turn import Said

@@ -17,7 +17,7 @@ from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, TaskPaused
 from foregate.schemas.judgement import Answer, Consequence, Decision, Grant, Judgement, Need, Standing, Verdict
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import Criterion, PlanInForce
-from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import EvidenceKind, Origin, ToolCall
 from foregate.schemas.tool_spec import Resource
 from foregate.schemas.turn import Check, CheckResult, Counters, HoldCount, Refusal, Said

@@ -75,7 +75,6 @@ if TYPE_CHECKING:
     )
     from foregate.schemas.message import Message, ModelRequest
     from foregate.schemas.model_response import Follower, ModelResponse, Usage
-    from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
     from foregate.schemas.protocols import (
         Blobs,
         FileChange,
@@ -91,7 +90,16 @@ if TYPE_CHECKING:
         ToolSource,
     )
     from foregate.schemas.strict_json import Json
-    from foregate.schemas.task_plan import PlanDefect, PlannedCall, PlanTask, TaskPlan, TaskResult
+    from foregate.schemas.task_plan import (
+        PlanConfirmed,
+        PlanDefect,
+        PlannedCall,
+        PlanProposed,
+        PlanStepChanged,
+        PlanTask,
+        TaskPlan,
+        TaskResult,
+    )
     from foregate.schemas.tool_call import (
         Change,
         EvidenceKind,
@@ -301,7 +309,7 @@ _HOMES = (
     ("foregate.schemas.model_response", "ModelResponse Usage"),
     ("foregate.schemas.judgement", "Answer Need"),
     ("foregate.schemas.tool_call", "Permit"),
-    ("foregate.schemas.plan_events", "PlanConfirmed PlanProposed PlanStepChanged"),
+    ("foregate.schemas.task_plan", "PlanConfirmed PlanProposed PlanStepChanged"),
     ("foregate.schemas.protocols", "Blobs Head Lease Log Model Person Reply"),
     ("foregate.schemas.tool_spec", "Resource ResourceKind"),
     ("foregate.schemas.event", "ModelResponded"),

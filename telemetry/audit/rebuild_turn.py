@@ -21,9 +21,9 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.plan_events import PlanConfirmed
 from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import PlanConfirmed
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import PlanUse, Said, Turn, TurnRecord, read_basis
 

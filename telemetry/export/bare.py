@@ -28,8 +28,7 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Need, Ruling, Verdict
-from foregate.schemas.plan_events import FillRequest, PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.task_plan import TaskPlan
+from foregate.schemas.task_plan import FillRequest, PlanConfirmed, PlanProposed, PlanStepChanged, TaskPlan
 from foregate.schemas.tool_call import Permit, RecordedCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import TurnRecord

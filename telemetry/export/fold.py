@@ -31,7 +31,7 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.judgement import Answer, Need, Verdict
 from foregate.schemas.model_response import Usage
-from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import RecordedCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions

@@ -14,7 +14,7 @@ from foregate.schemas.event_body import (
     SessionStarted,
     TaskEnded,
 )
-from foregate.schemas.plan_events import PlanConfirmed, PlanProposed, PlanStepChanged
+from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 
 InWords: TypeAlias = (
     OutcomeResolved

@@ -17,8 +17,8 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.message import Message, read_messages
-from foregate.schemas.plan_events import FillRequest, PlanStepChanged
 from foregate.schemas.protocols import Blobs
+from foregate.schemas.task_plan import FillRequest, PlanStepChanged
 
 Hide = Callable[[bytes], bytes]
 """Masks what a blob holds before it is read."""

@@ -13,8 +13,7 @@ from foregate.agent.testing.person import ScriptedPerson
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import NeedAnswered
-from foregate.schemas.plan_events import PlanConfirmed
-from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
+from foregate.schemas.task_plan import PlanConfirmed, PlannedCall, PlanTask, TaskPlan
 from foregate.telemetry.log.memory_log import MemoryLog
 
 NAMES = ("a.txt", "b.txt")

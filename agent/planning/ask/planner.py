@@ -30,10 +30,9 @@ from foregate.evidence.state.truncate import truncate_text
 from foregate.schemas import strict_json
 from foregate.schemas.event import Actor, Draft, ModelResponded
 from foregate.schemas.event_body import CallAnswered, TaskStarted, ToolFinished, UserMessage
-from foregate.schemas.plan_events import PlanProposed
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json, get_text
-from foregate.schemas.task_plan import PlanDefect, TaskPlan
+from foregate.schemas.task_plan import PlanDefect, PlanProposed, TaskPlan
 from foregate.schemas.tool_call import ToolCall
 
 GATE: Final = "task_plan"

@@ -15,8 +15,7 @@ from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState, desc
 from foregate.schemas.errors import RuntimeLost, UsageError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import STATUSES, ToolStarted
-from foregate.schemas.plan_events import FillRequest, PlanConfirmed, PlanStepChanged
-from foregate.schemas.task_plan import FailureChoice, TaskStatus
+from foregate.schemas.task_plan import FailureChoice, FillRequest, PlanConfirmed, PlanStepChanged, TaskStatus
 
 
 async def follow_plan(session: Session) -> PlanState:

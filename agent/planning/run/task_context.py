@@ -28,9 +28,8 @@ from foregate.evidence.state.truncate import truncate_text
 from foregate.policy.policy import Context
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.message import Message, write_messages
-from foregate.schemas.plan_events import FillRequest
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_plan import PlanTask
+from foregate.schemas.task_plan import FillRequest, PlanTask
 from foregate.schemas.tool_spec import ToolSpec
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from foregate.schemas.errors import InvalidJson, TamperedLog
 from foregate.schemas.event import GENESIS, Draft
-from foregate.schemas.plan_events import FillRequest, PlanStepChanged
+from foregate.schemas.task_plan import FillRequest, PlanStepChanged
 from foregate.telemetry.log import chain
 from tests.telemetry.made import CHECKPOINT, NOW, said
 

@@ -21,8 +21,7 @@ from foregate.evidence.state.plan import PlanState, StepState, shorten_reason
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import TaskEnded, ToolStarted
 from foregate.schemas.plan import ScopeItem
-from foregate.schemas.plan_events import PlanProposed, PlanStepChanged
-from foregate.schemas.task_plan import PlanDefect, PlanTask, TaskPlan, TaskResult
+from foregate.schemas.task_plan import PlanDefect, PlanProposed, PlanStepChanged, PlanTask, TaskPlan, TaskResult
 
 KEYS = "y yes, exactly this   n no   d details   e edit   s yes, but ask before each task"
 FAILURE_KEYS = "g go on with what does not depend on it   r retry it   b roll back   s stop   Ctrl-D later"

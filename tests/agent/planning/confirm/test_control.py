@@ -28,8 +28,7 @@ from foregate.schemas.event import Draft
 from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.plan_events import PlanProposed
-from foregate.schemas.task_plan import TaskPlan
+from foregate.schemas.task_plan import PlanProposed, TaskPlan
 from tests.agent.planning.deadly import Deadly, Died
 from tests.agent.planning.plans import CONFIGURATION, call, confirmed, edit, plan, statuses, task
 from tests.agent.world import World

@@ -26,8 +26,8 @@ from foregate.schemas import strict_json
 from foregate.schemas.event import Draft, Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, PolicyChanged, TaskEnded, TaskStarted, ToolStarted
 from foregate.schemas.judgement import Judgement, Need
-from foregate.schemas.plan_events import PlanConfirmed, PlanProposed
 from foregate.schemas.protocols import Reply
+from foregate.schemas.task_plan import PlanConfirmed, PlanProposed
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.audit.rebuild_turn import rebuild_turn
 from foregate.telemetry.log.memory_log import MemoryLog

@@ -7,8 +7,7 @@ import pytest
 from foregate.agent.planning.run.control import decide, follow_plan
 from foregate.agent.planning.run.next_step import list_undecided
 from foregate.evidence.state.plan import PlanState, StepState
-from foregate.schemas.plan_events import PlanStepChanged
-from foregate.schemas.task_plan import FailureChoice
+from foregate.schemas.task_plan import FailureChoice, PlanStepChanged
 from tests.agent.corpus import rules
 from tests.agent.planning.confirm.test_control import gone_on
 from tests.agent.planning.plans import call, carried_out, confirmed, edit, plan, statuses, task

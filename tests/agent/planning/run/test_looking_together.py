@@ -12,8 +12,8 @@ from foregate.gates.prelude import judge
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.judgement import Judgement
-from foregate.schemas.plan_events import PlanStepChanged
 from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import PlanStepChanged
 from foregate.schemas.tool_call import ToolResult
 from foregate.telemetry.audit.rebuild_turn import JUDGING, read_judged_turns
 from foregate.telemetry.audit.verify import InvariantChecker

@@ -25,9 +25,8 @@ from foregate.agent.testing.model import calls, says
 from foregate.schemas.event import ModelResponded
 from foregate.schemas.message import Message, ModelRequest, WireNames, format_messages, read_messages
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.plan_events import FillRequest, PlanStepChanged
 from foregate.schemas.strict_json import Json, get_object
-from foregate.schemas.task_plan import PlanTask
+from foregate.schemas.task_plan import FillRequest, PlanStepChanged, PlanTask
 from foregate.schemas.tool_call import ToolResult
 from tests.agent.planning.plans import CONFIGURATION, call, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
