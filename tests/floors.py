@@ -28,7 +28,6 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "agent.loop agent.planning.format",
         "agent.planning.ask agent.serving",
         "agent.planning.run",
-        "agent.planning.confirm",
         "assembly",
         "audit cli.terminal",
         "cli.demo cli.plan",

@@ -1,1 +1,1 @@
-"""Runs a confirmed plan task by task, fills in what was left open, rolls back, and reports."""
+"""Takes a task through its plan: shown, confirmed, run task by task, rolled back and reported."""

@@ -9,8 +9,8 @@ from foregate.agent.planning.run.next_step import list_undecided
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas.task_plan import FailureChoice, PlanStepChanged
 from tests.agent.corpus import rules
-from tests.agent.planning.confirm.test_control import gone_on
 from tests.agent.planning.plans import call, carried_out, confirmed, edit, plan, statuses, task
+from tests.agent.planning.run.test_control import gone_on
 from tests.agent.world import World
 from tests.events import bodies
 

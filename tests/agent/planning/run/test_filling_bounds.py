@@ -76,7 +76,7 @@ async def test_an_endpoint_that_fails_once_is_asked_once_more() -> None:
 
 async def test_a_retry_that_looks_first_still_has_to_make_the_change() -> None:
     from foregate.agent.planning.run.control import follow_plan, reset_failed_tasks
-    from tests.agent.planning.confirm.test_control import gone_on
+    from tests.agent.planning.run.test_control import gone_on
 
     world = World()
     answers = [

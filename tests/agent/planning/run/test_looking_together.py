@@ -162,7 +162,7 @@ async def test_pausing_pauses_every_task_in_hand_and_all_go_on() -> None:
         report = await run.run()
     assert (report.status, statuses(report)) == ("paused", ["paused", "paused"])
     await world.kill(session)
-    from tests.agent.planning.confirm.test_control import gone_on
+    from tests.agent.planning.run.test_control import gone_on
 
     report = await (await gone_on(world, await world.open([], resume=True))).run()
     assert (report.status, len(world.effects)) == ("completed", 2)

@@ -27,6 +27,7 @@ from foregate.telemetry.audit.verify import InvariantChecker
 from tests.agent.planning.confirm.test_control import gone_on
 from tests.agent.planning.deadly import Deadly, Died
 from tests.agent.planning.plans import call, confirmed, edit, plan, statuses, task
+from tests.agent.planning.run.test_control import gone_on
 from tests.agent.world import World
 from tests.events import bodies
 

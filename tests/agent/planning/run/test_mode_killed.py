@@ -10,7 +10,7 @@ from foregate.schemas.event import Event
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_call import ToolCall
-from tests.agent.planning.confirm.test_mode import ANSWER, ASKED, EDIT, PLAN, READ, TALK, opened
+from tests.agent.planning.run.test_mode import ANSWER, ASKED, EDIT, PLAN, READ, TALK, opened
 from tests.agent.world import World
 
 

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from foregate.agent.planning.ask.planner import record_proposal
 from foregate.agent.planning.run.control import follow_plan, preview_open_tasks
 from foregate.agent.planning.run.outlook import list_likely_calls
-from foregate.agent.session.turn_builder import build_own_turn
 from foregate.agent.testing.model import calls
 from foregate.agent.tools.builtin.commands import run_command
 from foregate.gates.plan_scope import find_covering_items
@@ -82,7 +81,7 @@ async def test_a_leave_counts_during_its_task_for_its_tool_and_for_nothing_risky
     in_force = session.state.task.plan
     assert in_force is not None
     wanted = ToolCall.of("edit_file", {"path": "a.txt", "old": "teh", "new": "the"}, id="c1.1")
-    facts = build_own_turn(session, 1, (wanted,), "runner", 1).facts["c1.1"]
+    facts = session.turns.build_own_turn(1, (wanted,), "runner", 1).facts["c1.1"]
     write = replace(facts, call=replace(wanted, name="write_file"))
     for one, during, uses in (
         (facts, "task-1", (0,)),
@@ -158,7 +157,7 @@ async def test_a_leave_holds_in_the_process_that_resumes_the_task() -> None:
     run.pause()
     assert (await run.run()).status == "paused"
     await world.kill(session)
-    from tests.agent.planning.confirm.test_control import gone_on
+    from tests.agent.planning.run.test_control import gone_on
 
     session = await world.open([edits(("a.txt", "teh", "the"))], [], resume=True)
     report = await (await gone_on(world, session)).run()
