@@ -125,8 +125,7 @@ def verify(
 @app.command("explain", short_help="Explain one decision, and what would have changed it.")
 def explain(
     decision: Annotated[
-        str,
-        typer.Argument(metavar="DECISION", help="SESSION/SEQ.GATE, or SEQ.GATE of the newest session."),
+        str, typer.Argument(metavar="DECISION", help="SESSION/SEQ.GATE, or SEQ.GATE of the newest session.")
     ],
     as_json: options.AsJson = False,
 ) -> None:
@@ -149,10 +148,7 @@ def explain(
 
 
 @app.command("stats", short_help="Count what the gates did, and what that cost.")
-def stats(
-    sessions: options.SessionNames = None,
-    as_json: options.AsJson = False,
-) -> None:
+def stats(sessions: options.SessionNames = None, as_json: options.AsJson = False) -> None:
     """Count over sessions how often gates were asked, fired and were overridden, what advice cost, who said yes."""
     from foregate.assembly.home import find_sessions
     from foregate.cli.commands.stats import format_statistics

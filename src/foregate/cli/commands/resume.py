@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 @opens_session(without=("workspace",))
-def resume(
-    setting: SessionOptions,
-    session: options.SessionName,
-) -> None:
+def resume(setting: SessionOptions, session: options.SessionName) -> None:
     """Answer what a session waits for, and see its task through; `foregate chat --resume` goes on talking."""
 
     setting.resume = session

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from foregate.schemas.errors import (
-    ForegateError,
-    PolicyError,
-    SessionHeld,
-    TamperedLog,
-    UsageError,
-    WorkspaceError,
-)
+from foregate.schemas.errors import ForegateError, PolicyError, SessionHeld, TamperedLog, UsageError, WorkspaceError
 
 COMPLETED = 0
 ERROR = 1
