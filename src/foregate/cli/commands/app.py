@@ -13,7 +13,6 @@ from foregate.cli.commands import (
     audit,
     chat,
     config,
-    demo_command,
     execute,
     plan,
     plans,
@@ -25,6 +24,7 @@ from foregate.cli.commands import (
     undo,
 )
 from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of
+from foregate.cli.terminal.waiting import run_async
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import get_diagnostics
@@ -46,10 +46,17 @@ app.add_typer(plans.app, name="plans")
 app.command("undo", short_help="Undo a change of a session.")(undo.undo)
 app.add_typer(audit.app, name="audit")
 app.add_typer(policy.app, name="policy")
-app.add_typer(config.app, name="config")
+app.add_typer(config.config_app, name="config")
 app.add_typer(tools.app, name="tools")
 app.add_typer(trajectories.app, name="trajectories")
-app.command("demo", short_help="Show a session with every ruling.")(demo_command.demo)
+
+
+@app.command("demo", short_help="Show a session with every ruling.")
+def demo() -> None:
+    """Show a session in a temporary workspace, with every ruling; needs no model and no network."""
+    from foregate.cli.demo.demo import run_demo
+
+    run_async(run_demo())
 
 
 def _print_version(wanted: bool) -> None:

@@ -13,13 +13,13 @@ from foregate.cli.commands import options
 if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import LoadedConfiguration
 
-app = typer.Typer(
+config_app = typer.Typer(
     help="Show the configuration of plan mode, or check a file of it.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
-@app.command("show", short_help="Show what holds and where it comes from.")
-def show(
+@config_app.command("show", short_help="Show what holds and where it comes from.")
+def show_configuration(
     effective: Annotated[
         bool, typer.Option("--effective", help="Every value in force, explained, and not only yours.")
     ] = False,
@@ -43,8 +43,8 @@ def show(
         typer.echo("nothing differs from the default configuration")
 
 
-@app.command("check", short_help="Check a configuration file.")
-def check(
+@config_app.command("check", short_help="Check a configuration file.")
+def check_file(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="A configuration file; else the one a session would read.")
     ] = None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +19,7 @@ def open_new_file(path: Path, *, replacing: bool = False) -> Iterator[TextIO]:
     """
     if os.path.lexists(path) and not (replacing and path.is_file()):
         raise UsageError(f"there is a `{path}` already; name another file, or write `--overwrite` for a file")
-    part = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}")
+    part = path.with_name(f".{path.name[:200]}.{os.urandom(4).hex()}")
     try:
         handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     except OSError as error:

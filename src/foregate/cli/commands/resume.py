@@ -23,7 +23,7 @@ def resume(setting: SessionOptions, session: options.SessionName) -> None:
 
 
 async def _resume_session(setting: SessionOptions) -> int:
-    from foregate.agent.loop.runner import run
+    from foregate.agent.loop.runner import run as run_task
     from foregate.cli.chat.seat import open_terminal_session
     from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
 
@@ -42,5 +42,5 @@ async def _resume_session(setting: SessionOptions) -> int:
             if text is None:
                 return STATUS["needs_input"]
             if text.strip():
-                await chat.run_steps(run(session, text))
+                await chat.run_steps(run_task(session, text))
         return STATUS[chat.outcome.status] if chat.outcome is not None else COMPLETED

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from foregate.assembly.open import OpenSession
     from foregate.assembly.setting import SessionOptions
     from foregate.cli.terminal.screen import Screen
+    from foregate.schemas.strict_json import Json
 
 
 @opens_session()
@@ -76,13 +77,19 @@ async def print_report(opened: OpenSession, outcome: RunResult, screen: Screen, 
 
     Bars tell the model's words from Foregate's on a terminal; into a file or a pipe goes the bare text.
     """
+    from msgspec.structs import asdict
+
     from foregate.cli.terminal.colours import build_console
     from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.scripting import format_outcome
+    from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.visible import make_visible
+    from foregate.telemetry.audit.decisions import read_decisions
 
     if as_json:
-        typer.echo(await format_outcome(opened, outcome))
+        told: dict[str, Json] = {"status": outcome.status, "text": outcome.text, "report": asdict(outcome.report)}
+        told |= {"session": opened.name, "notes": list(opened.notes)}
+        decisions = [point.to_json() for point in read_decisions(await opened.session.log.read())]
+        typer.echo(to_json_line({**told, "decisions": decisions}))
     elif not events:
         if sys.stdout.isatty():
             answer = Screen(build_console())

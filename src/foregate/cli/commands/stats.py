@@ -11,7 +11,7 @@ from foregate.cli.terminal.layout import format_labelled
 if TYPE_CHECKING:
     from foregate.telemetry.audit.statistics import Statistics
 
-_WIDTH = 80
+_COLUMNS = 80
 
 
 def format_statistics(found: Statistics) -> Iterator[str]:
@@ -55,5 +55,5 @@ def _format_approvals(found: Statistics) -> str:
 
 
 def _format_row(label: str, value: str) -> Iterator[str]:
-    for line in format_labelled(label, value, _WIDTH):
+    for line in format_labelled(label, value, _COLUMNS):
         yield line.plain[2:]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foregate.cli.commands import options, tools_serve
+from foregate.cli.commands import options
 from foregate.cli.commands.session_options import opens_session
+from foregate.cli.commands.tools_serve import serve
 from foregate.cli.terminal.waiting import run_async
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _OTHERS = (*_TALKING, "runtime", "insecure_runtime", "tools")
 FLAGS = ("external_side_effect", "needs_approval", "high_impact_write", "idempotent", "reversible", "personal_memory")
 ServerName = Annotated[str, typer.Argument(metavar="SERVER", help="An MCP server by its name.", show_default=False)]
 
-app.command("serve", short_help="Let other agents use the tools.")(tools_serve.serve)
+app.command("serve", short_help="Let other agents use the tools.")(serve)
 
 
 @app.callback()

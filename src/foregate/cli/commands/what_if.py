@@ -45,7 +45,7 @@ def format_changes(rows: Iterable[Row], tally: WhatIfTally, file: str) -> Iterat
         if row.session != session:
             session = row.session
             yield shorten_text(session, _WIDTH)
-        yield from _format_call(row, tally)
+        yield from _format_changed_call(row, tally)
         listed += 1
     if left:
         yield f"... and {left} more; --json lists them all"
@@ -73,7 +73,7 @@ def _count_changes(changes: Counter[str]) -> dict[str, int]:
     return {name: changes[name] for name in _WORDS}
 
 
-def _format_call(row: Row, tally: WhatIfTally) -> Iterator[str]:
+def _format_changed_call(row: Row, tally: WhatIfTally) -> Iterator[str]:
     call = row.call
     what = f"{call.tool} {call.target}".strip() or "the answer in words"
     mark = "  <- first divergence" if row.diverges else ""

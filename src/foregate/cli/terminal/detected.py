@@ -13,7 +13,7 @@ from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 
-LONGEST = 200
+LONGEST_PART = 200
 """Characters of a target or a reason that are shown; what runs is shown whole where it is asked about."""
 SHORT = 40
 """Characters up to which a text a call carries stands there itself, and not its size."""
@@ -77,4 +77,4 @@ def _join_words(value: object) -> str:
 
 
 def _cut_text(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return text if len(text) <= LONGEST_PART else f"{text[:LONGEST_PART]}…"

@@ -20,8 +20,7 @@ from foregate.schemas.event_body import (
     ToolFinished,
     UserMessage,
 )
-from foregate.schemas.strict_json import Json
-from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
+from foregate.telemetry.audit.decisions import DecisionPoint
 from foregate.telemetry.export.sentences import describe_switches
 
 _COLOURS = {"info": "dim", "warning": CARE, "error": BAD}
@@ -83,11 +82,6 @@ def format_aside(event: Event, width: int) -> Iterator[Text]:
         row = format_line(f"{event.seq:<{_ADDRESS}}", "", said, width)
         row.stylize("dim")
         yield row
-
-
-def dump_decisions(events: Iterable[Event]) -> list[Json]:
-    """Return the decision points as JSON rows."""
-    return [point.to_json() for point in read_decisions(events)]
 
 
 def format_conversation(events: Iterable[Event], width: int) -> Iterator[Text]:

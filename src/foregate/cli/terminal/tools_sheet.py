@@ -11,8 +11,8 @@ from foregate.cli.terminal.diff import LINES, DiffLine, diff_lines, format_diff
 from foregate.cli.terminal.layout import format_labelled, pack_parts
 from foregate.schemas.strict_json import Json, as_object, get_list, get_text
 
-KEYS = ("y offer them, as they are now", "n not in this session", "d details")
-_STYLE = {"changed": CARE, "new": "bold", "unusable": "dim"}
+TOOL_KEYS = ("y offer them, as they are now", "n not in this session", "d details")
+_STATE_STYLE = {"changed": CARE, "new": "bold", "unusable": "dim"}
 
 
 def format_tools(
@@ -24,7 +24,7 @@ def format_tools(
     for tool in get_list(request, "tools"):
         lines += format_tool(as_object(tool), width, details=details)
     if keys:
-        lines += pack_parts(KEYS, width, "dim")
+        lines += pack_parts(TOOL_KEYS, width, "dim")
     return lines
 
 
@@ -37,7 +37,7 @@ def is_tools_cut(request: Mapping[str, Json]) -> bool:
 def format_tool(tool: Mapping[str, Json], width: int, *, details: bool = False) -> Iterator[Text]:
     """Yield the rows of one tool; of one that has changed how it differs from what was pinned."""
     state, problem = get_text(tool, "state"), get_text(tool, "problem")
-    name, style = get_text(tool, "tool"), _STYLE.get(state, "")
+    name, style = get_text(tool, "tool"), _STATE_STYLE.get(state, "")
     yield from format_labelled(state, name, width, style, label_style=style or "dim")
     if problem:
         yield from format_labelled("", problem, width)

@@ -6,13 +6,13 @@ from foregate.cli.terminal.columns import chop_text, count_columns
 from foregate.schemas.visible import is_hidden as is_hidden
 from foregate.schemas.visible import make_visible as make_visible
 
-_TAB = "\u2192   "
+_ARROW = "\u2192   "
 
 
 def expand_tabs(text: str) -> str:
     """Return `text` visible, with an arrow and three spaces for each tab; an arrow of the text itself is escaped."""
-    arrow = f"\\u{{{ord(_TAB[0]):X}}}"
-    return _TAB.join(make_visible(part).replace(_TAB[0], arrow) for part in text.split("\t"))
+    arrow = f"\\u{{{ord(_ARROW[0]):X}}}"
+    return _ARROW.join(make_visible(part).replace(_ARROW[0], arrow) for part in text.split("\t"))
 
 
 def shorten_text(text: str, width: int) -> str:
