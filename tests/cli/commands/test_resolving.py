@@ -18,8 +18,8 @@ from foregate.agent.tools.tool import WrappedToolSource
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
+from foregate.cli.terminal.exit_codes import run_async
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.waiting import run_async
 from foregate.schemas.protocols import RunContext
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_call import ToolCall, ToolResult

@@ -23,8 +23,7 @@ from foregate.cli.commands import (
     trajectories,
     undo,
 )
-from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of
-from foregate.cli.terminal.waiting import run_async
+from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of, run_async
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import get_diagnostics

@@ -8,7 +8,7 @@ import typer
 
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
-from foregate.cli.terminal.waiting import run_async
+from foregate.cli.terminal.exit_codes import run_async
 
 if TYPE_CHECKING:
     from foregate.schemas.event import Event

@@ -11,8 +11,7 @@ import typer
 from foregate.cli.commands import options
 from foregate.cli.commands.execute import Step, Yes
 from foregate.cli.commands.session_options import opens_session
-from foregate.cli.terminal.exit_codes import COMPLETED, ERROR
-from foregate.cli.terminal.waiting import run_async
+from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:

@@ -76,10 +76,9 @@ def what_if(
     from foregate.assembly.home import Home, find_sessions
     from foregate.audit.what_if import WhatIf
     from foregate.cli.commands.what_if import build_summary_json, format_changes
-    from foregate.cli.terminal.exit_codes import USAGE
+    from foregate.cli.terminal.exit_codes import USAGE, run_async
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.visible import make_visible
-    from foregate.cli.terminal.waiting import run_async
     from foregate.policy.source.layers import read_layer
     from foregate.policy.source.load import check_policy_file, resolve_policy_file
 

@@ -10,7 +10,7 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.session_options import opens_session
-from foregate.cli.terminal.waiting import run_async
+from foregate.cli.terminal.exit_codes import run_async
 
 if TYPE_CHECKING:
     from foregate.agent.session.result import RunResult

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from foregate.cli.commands import options
-from foregate.cli.terminal.waiting import run_async
+from foregate.cli.terminal.exit_codes import run_async
 
 
 def serve(

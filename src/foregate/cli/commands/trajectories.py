@@ -55,8 +55,7 @@ def export(
     from foregate.assembly.home import Home, find_session
     from foregate.cli.commands.new_file import open_new_file
     from foregate.cli.commands.since import parse_moment
-    from foregate.cli.terminal.exit_codes import ERROR, NOT_VERIFIED
-    from foregate.cli.terminal.waiting import run_async
+    from foregate.cli.terminal.exit_codes import ERROR, NOT_VERIFIED, run_async
     from foregate.telemetry.export.export import Export, Family
 
     moment_wanted = parse_moment(since) if since is not None else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foregate.cli.commands import options
-from foregate.cli.terminal.waiting import run_async
+from foregate.cli.terminal.exit_codes import run_async
 
 if TYPE_CHECKING:
     from foregate.agent.effects.undo import UndoReport

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
 from foregate.schemas.errors import ForegateError, PolicyError, SessionHeld, TamperedLog, UsageError, WorkspaceError
 
 COMPLETED = 0
@@ -34,3 +37,13 @@ _ERRORS: tuple[tuple[type[ForegateError], int], ...] = (
 def exit_code_of(error: ForegateError) -> int:
     """Return the exit code for an error a person is shown."""
     return next((code for kind, code in _ERRORS if isinstance(error, kind)), ERROR)
+
+
+T = TypeVar("T")
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` to its end and return what it returns."""
+    import asyncio
+
+    return asyncio.run(work)
