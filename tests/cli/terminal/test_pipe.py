@@ -8,7 +8,7 @@ from io import FileIO
 
 import pytest
 
-from foregate.cli.terminal.pipe import InputLine, Pipe
+from foregate.cli.terminal.terminal import InputLine, Pipe
 
 
 @pytest.fixture

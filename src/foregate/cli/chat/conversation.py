@@ -10,9 +10,8 @@ from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.cli.chat.slash import COMMANDS, SlashCommands, is_command
 from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.terminal.colours import BAD, CARE
-from foregate.cli.terminal.interrupting import interruptible, pause
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.terminal import Terminal, suppress_echo
+from foregate.cli.terminal.terminal import Terminal, interruptible, pause, suppress_echo
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.version import __version__
 from foregate.telemetry.log.masking import mask_value

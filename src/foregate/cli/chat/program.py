@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from foregate.cli.chat.utterance import Misheard, Utterance, parse_utterance
 from foregate.cli.terminal.diff import diff_lines, format_unified
-from foregate.cli.terminal.pipe import InputLine, Pipe
 from foregate.cli.terminal.scripting import format_event_line, to_json_line
+from foregate.cli.terminal.terminal import InputLine, Pipe
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
 from foregate.schemas.judgement import Need

@@ -13,7 +13,7 @@ from foregate.cli.chat.program import ChatProgram
 from foregate.cli.chat.slash import COMMANDS
 from foregate.cli.chat.utterance import Misheard, Utterance, parse_utterance
 from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
-from foregate.cli.terminal.interrupting import interruptible
+from foregate.cli.terminal.terminal import interruptible
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged

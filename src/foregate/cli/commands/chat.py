@@ -39,7 +39,7 @@ def chat(
 async def _run_stream(setting: SessionOptions) -> int:
     from foregate.cli.chat.program import ChatProgram
     from foregate.cli.chat.stream import run_stream
-    from foregate.cli.terminal.pipe import Pipe
+    from foregate.cli.terminal.terminal import Pipe
 
     program = ChatProgram(Pipe())
     with redirect_stdout(sys.stderr):  # what a tool prints is no line of ours

@@ -48,9 +48,9 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
     from foregate.agent.loop.runner import run as run_task
     from foregate.assembly.open import open_session
     from foregate.cli.terminal.colours import CARE, build_console
-    from foregate.cli.terminal.interrupting import interruptible
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.scripting import format_event_line
+    from foregate.cli.terminal.terminal import interruptible
 
     screen, out = Screen(build_console(stderr=True), narrate=False), sys.stdout
     if events:

@@ -24,8 +24,8 @@ from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.plan.plan_sheet import PlanProgress, format_defects, format_report
 from foregate.cli.terminal.colours import CARE
 from foregate.cli.terminal.exit_codes import STATUS, USAGE
-from foregate.cli.terminal.interrupting import interruptible, pause
 from foregate.cli.terminal.scripting import to_json_line
+from foregate.cli.terminal.terminal import interruptible, pause
 from foregate.evidence.state.plan import PlanState
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
