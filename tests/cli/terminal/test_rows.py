@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from foregate.cli.terminal.columns import count_columns
 from foregate.cli.terminal.layout import fold_text, format_hanging, format_labelled, pack_parts
-from foregate.cli.terminal.rows import LONGEST, format_event, format_ruling, is_notable
+from foregate.cli.terminal.screen import LONGEST, format_event, format_ruling, is_notable
 from foregate.cli.terminal.sheet import KEYS_WITH_GRANT
 from foregate.cli.terminal.timeline import format_aside, format_conversation, format_decision_rows
 from foregate.cli.terminal.visible import is_hidden, make_visible

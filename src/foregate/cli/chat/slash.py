@@ -187,7 +187,7 @@ class SlashCommands:
         self._say(f"/mode is {rest}", "dim")
 
     async def _decisions(self, rest: str) -> None:
-        from foregate.cli.terminal.rows import is_notable
+        from foregate.cli.terminal.screen import is_notable
         from foregate.cli.terminal.timeline import format_decision_rows
         from foregate.telemetry.audit.decisions import read_decisions
 

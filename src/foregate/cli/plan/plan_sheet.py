@@ -14,8 +14,7 @@ from foregate.agent.planning.run.outlook import CallPreview, PlanPreview
 from foregate.agent.planning.run.plan_report import PlanReport, build_report
 from foregate.cli.terminal.colours import BAD, CARE, GOOD
 from foregate.cli.terminal.layout import format_labelled
-from foregate.cli.terminal.rows import describe_compression
-from foregate.cli.terminal.screen import Screen
+from foregate.cli.terminal.screen import Screen, describe_compression
 from foregate.cli.terminal.sheet import SHOWN, format_argument
 from foregate.evidence.state.plan import PlanState, StepState, shorten_reason
 from foregate.schemas.event import Event

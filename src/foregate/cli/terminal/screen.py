@@ -2,30 +2,220 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from foregate.cli.terminal.colours import CARE
-from foregate.cli.terminal.detected import format_detected_calls
+from foregate.cli.terminal.colours import BAD, CARE, GOOD
 from foregate.cli.terminal.flow import BarredText, format_barred
 from foregate.cli.terminal.layout import format_hanging, format_labelled
-from foregate.cli.terminal.rows import format_event
 from foregate.cli.terminal.visible import shorten_text
-from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
-from foregate.schemas.event_body import CallAnswered, TaskEnded, TaskPaused, ToolFinished, ToolStarted, UserMessage
+from foregate.evidence.state.conversation import CAME
+from foregate.schemas.event import Actor, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.event_body import (
+    CallAnswered,
+    ContextCompressed,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    TaskEnded,
+    TaskPaused,
+    ToolFinished,
+    ToolStarted,
+    UserMessage,
+)
+from foregate.schemas.judgement import Decision, Standing
 from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.strict_json import get_text
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from foregate.agent.session.result import RunResult
     from foregate.schemas.tool_spec import ToolSpec
+    from foregate.telemetry.audit.decisions import DecisionPoint
+
+
+QUIET = ("prelude_ready_for_execution", "critique_not_required", "verification_passed", "approval_granted")
+"""Codes of gates that let everything pass, beside `<gate>_passed`: nobody needs a line for them."""
+
+_WORD = {
+    Standing.ALLOW: ("passed", GOOD),
+    Standing.ASK: ("asks", CARE),
+    Standing.HOLD: ("held", CARE),
+    Standing.DENY: ("denied", BAD),
+}
+_INDENT = "  "
+_HEAD = 7
+LONGEST = 320
+"""Characters of a row's text that are shown; the log has all of it."""
+
+
+def format_event(event: Event, width: int) -> list[Text]:
+    """Return the lines to show for `event`, none for most kinds; each fits in `width` columns unless width is 0."""
+    match event.body:
+        case TurnJudged(judgement=judgement):
+            shown = filter(is_notable, judgement.decisions)
+            return [row for decision in shown for row in format_ruling(decision, width)]
+        case ToolFinished() as body:
+            return format_run(body, event.actor, width)
+        case CallAnswered(ruling="not_run") as body:
+            return format_row("not run", CARE, f"{_name_call(body.tool, body.target)}: {body.message}", width)
+        case OutcomeUnknown() as body:
+            what = _name_call(body.tool, body.target)
+            return format_row("unknown", BAD, f"{what}: nobody can say whether it took effect ({body.reason})", width)
+        case ContextCompressed() as body:
+            row = format_line("context", "", f"{describe_compression(body)}; /history has all of it", width)
+            row.stylize("dim")
+            return [row]
+        case OutcomeResolved() as body:
+            return format_row("settled", GOOD, f"{_name_call(body.tool, body.target)}: it {CAME[body.outcome]}", width)
+        case EffectUndone() as body:
+            return format_row("undone", GOOD, f"{body.tool} {', '.join(body.resources)}", width)
+        case _:
+            return []
+
+
+def describe_compression(body: ContextCompressed) -> str:
+    """Return what the model is not sent any more."""
+    gone, cut = sum(end - start for start, end in body.left_out), len(body.shortened)
+    told = [f"{gone} older message{'s' if gone != 1 else ''} left out"] if gone else []
+    told += [f"{cut} long answer{'s' if cut != 1 else ''} shortened"] if cut else []
+    return f"for the model {' and '.join(told)}"
+
+
+def is_notable(decision: Decision | DecisionPoint) -> bool:
+    """Whether a decision deserves a line: everything but a pass."""
+    return not (decision.code.endswith("_passed") or decision.code in QUIET) or decision.consequence is not None
+
+
+def format_ruling(decision: Decision, width: int) -> list[Text]:
+    """Return how a decision stands: gate, code and call on a line, and why; below it where one line is too short.
+
+    What was accepted takes one line in any case.
+    """
+    standing = max((r.standing for r in decision.rulings), default=Standing.ALLOW)
+    word, colour = _WORD[standing]
+    if decision.mode == "shadow":
+        word, colour = "shadow", "dim"
+    elif standing is Standing.ALLOW:
+        word, colour = ("asks", CARE) if decision.consequence else ("passed", "dim")
+    where = _name_call(decision.tool, decision.target)
+    head = f"{decision.gate}: {decision.code}"
+    why = decision.summary or (decision.consequence.question if decision.consequence else "")
+    why = ": ".join(part for part in (where if not why.startswith(where) else "", why) if part)
+    whole = f"{head}, {why}" if why else head
+    accepted = word == "passed"
+    if accepted or not width or len(_INDENT) + _HEAD + 1 + len(whole) <= width:
+        return [format_line(word, colour, whole, width)]
+    return [*format_row(word, colour, head, width), *format_row("", "", why, width)]
+
+
+def format_run(body: ToolFinished, actor: Actor, width: int) -> list[Text]:
+    """Return what a call that ran has to show for it; `actor` made it."""
+    what = _name_call(body.tool, body.target)
+    note = {"runner": " (looked at for the model)", "postlude": " (checked)"}.get(actor, "")
+    seconds = f", {body.duration / 1000:.1f} s" if body.duration >= 1000 else ""
+    if body.ok:
+        return format_row("ran", GOOD, f"{what}{note}{seconds}", width)
+    return format_row("failed", BAD, f"{what}{note}{seconds}: {body.content.strip()}", width)
+
+
+def format_row(word: str, colour: str, rest: str, width: int) -> list[Text]:
+    """Return `  word    rest` in as many lines as it takes, cut to LONGEST characters; on one, uncut, where width is 0.
+
+    Further lines stand behind the word, so that nothing in them can pose as a row.
+    """
+    if not width:
+        return [format_line(word, colour, rest, width)]
+    text = rest.replace("\n", " ").strip()
+    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return list(format_labelled(word, text, width, label_style=colour, room=_HEAD))
+
+
+def format_line(word: str, colour: str, rest: str, width: int) -> Text:
+    """Return `  word    rest`, made visible and cut to `width`."""
+    text = Text(_INDENT)
+    text.append(f"{word:<{_HEAD}} ", style=colour)
+    return text.append(shorten_text(rest, max(1, width - len(text)) if width else 0))
+
+
+def _name_call(tool: str, target: str) -> str:
+    return f"{tool} {target}".strip()
+
+
+LONGEST_PART = 200
+"""Characters of a target or a reason that are shown; what runs is shown whole where it is asked about."""
+SHORT = 40
+"""Characters up to which a text a call carries stands there itself, and not its size."""
+MOST = 100
+"""Calls that are listed; further ones are counted."""
+
+
+def format_detected_calls(response: ModelResponse, specs: Mapping[str, ToolSpec], width: int) -> Iterator[Text]:
+    """Yield the lines that list the calls of a text, none for a response without such.
+
+    One call a row: number, tool, target and what else it carries, or the size of that; one that cannot be read says
+    why. Below stands the order the model asked for, where it asked for one.
+    """
+    if not any(call.wire_id in ("", call.id) for call in response.calls):
+        return
+    count, broken = len(response.calls), sum(call.arguments is None for call in response.calls)
+    head = f"{count} call{'s' if count != 1 else ''} in the text"
+    if broken:
+        head += f", {broken} of them cannot be read"
+    yield from format_labelled("detected", head, width, "bold")
+    for number, call in enumerate(response.calls[:MOST], start=1):
+        style = "" if call.arguments is not None else CARE
+        what = describe_call(call, specs.get(call.name))
+        later = ", with results of calls before it" if number - 1 in response.deferred else ""
+        yield from format_labelled(str(number), what + later, width, style)
+    if count > MOST:
+        yield from format_labelled("", f"and {count - MOST} more", width, CARE)
+    if response.order is not None:
+        yield from format_labelled("order", _cut_text(describe_order(response.order)), width)
+
+
+def describe_call(call: ToolCall, spec: ToolSpec | None) -> str:
+    """Return a call on a line: its tool, what it is about, and what text it carries; or why it cannot be read."""
+    if call.arguments is None:
+        return f"{_cut_text(call.name)} cannot be read: {_cut_text(call.defect)}"
+    about = [target.parameter for target in spec.targets] if spec is not None else []
+    shown = [name for name in dict.fromkeys((*about, "argv")) if name in call.arguments]
+    target = " ".join(_join_words(call.arguments[name]) for name in shown)
+    carried = ", ".join(
+        f"{name}: {value}" if len(value) <= SHORT and value.isprintable() else f"{name}: {len(value)} characters"
+        for name, value in call.arguments.items()
+        if isinstance(value, str) and name not in shown
+    )
+    what = f"{_cut_text(call.name)} {_cut_text(target)}".rstrip()
+    return f"{what} ({_cut_text(carried)})" if carried else what
+
+
+def describe_order(block: Block, *, inside: bool = False) -> str:
+    """Return the order of calls as a sentence names it, by their numbers from 1."""
+    parts = [str(item + 1) if isinstance(item, int) else describe_order(item, inside=True) for item in block.items]
+    if len(parts) < 2:
+        return "".join(parts)
+    words = " and ".join(parts) + " together" if block.kind == "parallel" else ", then ".join(parts)
+    return f"({words})" if inside else words
+
+
+def _join_words(value: object) -> str:
+    if isinstance(value, list):
+        return shlex.join(str(part) for part in value)
+    return value if isinstance(value, str) else ""
+
+
+def _cut_text(text: str) -> str:
+    return text if len(text) <= LONGEST_PART else f"{text[:LONGEST_PART]}…"
 
 
 class Screen:
