@@ -215,8 +215,8 @@ async def _pin_tools(setting: SessionOptions, name: str, tool: str, yes: bool, a
     from foregate.cli.terminal.person import PersonAtTerminal
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.scripting import to_json_line
+    from foregate.cli.terminal.sheet import format_tools
     from foregate.cli.terminal.terminal import Terminal
-    from foregate.cli.terminal.tools_sheet import format_tools
     from foregate.schemas.errors import UsageError
 
     screen, terminal = Screen(build_console(stderr=as_json)), Terminal()
@@ -253,7 +253,7 @@ async def _print_differences(setting: SessionOptions, name: str, as_json: bool) 
     from foregate.cli.terminal.diff import format_unified
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.cli.terminal.tools_sheet import diff_tool, format_tool
+    from foregate.cli.terminal.sheet import diff_tool, format_tool
     from foregate.schemas.strict_json import as_object
 
     screen = Screen(build_console())

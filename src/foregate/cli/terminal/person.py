@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from foregate.cli.terminal.colours import CARE
 from foregate.cli.terminal.layout import pack_parts
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.sheet import NOTHING, Prospects, format_approval, is_approval_cut
+from foregate.cli.terminal.sheet import NOTHING, Prospects, format_approval, format_tools, is_approval_cut, is_tools_cut
 from foregate.cli.terminal.terminal import Terminal
-from foregate.cli.terminal.tools_sheet import format_tools, is_tools_cut
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json, get_list, get_text

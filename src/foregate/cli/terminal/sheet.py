@@ -10,7 +10,7 @@ from rich.text import Text
 from foregate.agent.effects.preview import Preview
 from foregate.cli.terminal.colours import CARE, NAME
 from foregate.cli.terminal.columns import chop_text
-from foregate.cli.terminal.diff import LINES, diff_lines, format_change
+from foregate.cli.terminal.diff import LINES, DiffLine, diff_lines, format_change, format_diff
 from foregate.cli.terminal.layout import format_labelled, pack_parts
 from foregate.cli.terminal.visible import expand_tabs
 from foregate.schemas import strict_json
@@ -230,3 +230,55 @@ def _describe_grant(grant: Mapping[str, Json]) -> str:
     if grant.get("digest"):
         on = "by exactly this call"
     return f"{grant.get('effect', '')} {on}".strip() + f"  (gate {grant.get('gate', '')}, {grant.get('code', '')})"
+
+
+TOOL_KEYS = ("y offer them, as they are now", "n not in this session", "d details")
+_STATE_STYLE = {"changed": CARE, "new": "bold", "unusable": "dim"}
+
+
+def format_tools(
+    request: Mapping[str, Json], *, details: bool = False, keys: bool = True, width: int = 80
+) -> list[Text]:
+    """Return the lines of the sheet in `width` columns; with `details` everything the server says of its tools."""
+    lines = list(format_labelled("tools", get_text(request, "question"), width, "bold", label_style=f"bold {CARE}"))
+    lines += format_labelled("runs", get_text(request, "launch"), width)
+    for tool in get_list(request, "tools"):
+        lines += format_tool(as_object(tool), width, details=details)
+    if keys:
+        lines += pack_parts(TOOL_KEYS, width, "dim")
+    return lines
+
+
+def is_tools_cut(request: Mapping[str, Json]) -> bool:
+    """Whether the first view leaves out a part of how a pinned tool has changed."""
+    tools = map(as_object, get_list(request, "tools"))
+    return any(tool["state"] == "changed" and len(diff_tool(tool)) > LINES for tool in tools)
+
+
+def format_tool(tool: Mapping[str, Json], width: int, *, details: bool = False) -> Iterator[Text]:
+    """Yield the rows of one tool; of one that has changed how it differs from what was pinned."""
+    state, problem = get_text(tool, "state"), get_text(tool, "problem")
+    name, style = get_text(tool, "tool"), _STATE_STYLE.get(state, "")
+    yield from format_labelled(state, name, width, style, label_style=style or "dim")
+    if problem:
+        yield from format_labelled("", problem, width)
+        return
+    if state == "pinned":
+        return
+    yield from format_labelled("claims", get_text(tool, "claims"), width)
+    lines = diff_tool(tool)
+    if state == "new" and not details:
+        yield from format_labelled("says", get_text(tool, "first_line") or "nothing", width)
+        return
+    most = None if details else LINES
+    yield from format_diff(lines[:most], width)
+    if most is not None and most < len(lines):
+        yield from format_labelled(
+            "cut", f"{len(lines) - most} lines more; d shows them, and only then y counts", width, CARE
+        )
+
+
+def diff_tool(tool: Mapping[str, Json]) -> Sequence[DiffLine]:
+    """Return what a tool's server says of it now, against what was pinned."""
+    before, after = (get_text(tool, side).encode("utf-8", "replace") for side in ("before", "after"))
+    return diff_lines(before, after)
