@@ -7,7 +7,7 @@ import re
 from rich.text import Text
 
 from foregate.cli.terminal.columns import chop_text, count_columns
-from foregate.cli.terminal.visible import make_visible
+from foregate.schemas.visible import make_visible as make_visible
 
 BAR = "|"
 """Stands before every line that is not Foregate's own, and before no other."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 
 from foregate.cli.terminal.columns import chop_text, count_columns
-from foregate.cli.terminal.visible import make_visible
+from foregate.schemas.visible import make_visible as make_visible
 
 LABEL = 9
 _HANGING = 10
