@@ -21,7 +21,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
-from foregate.cli.terminal.columns import count_columns
+from foregate.cli.terminal.layout import count_columns
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
 from foregate.policy.policy import Policy

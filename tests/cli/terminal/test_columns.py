@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 from rich.cells import cell_len
 
-from foregate.cli.terminal.columns import chop_text, count_columns
-from foregate.cli.terminal.visible import make_visible
+from foregate.cli.terminal.layout import chop_text, count_columns, make_visible
 
 TEXT = st.text(st.characters() | st.sampled_from("a漢🇩🏽\u0301\u0903☰"), max_size=60)
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from foregate.agent.tools.builtin import files
 from foregate.cli.terminal import diff
-from foregate.cli.terminal.columns import count_columns
 from foregate.cli.terminal.diff import describe_counts, diff_lines, format_diff, format_unified
-from foregate.cli.terminal.visible import is_hidden
+from foregate.cli.terminal.layout import count_columns, is_hidden
 
 FILES = st.lists(st.sampled_from(["a", "b", "c", "", "+ d", "- e", "@@ -1,1 +1,1 @@", "\r"]), max_size=40).map(
     "\n".join

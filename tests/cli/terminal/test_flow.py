@@ -7,9 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.cli.terminal.columns import count_columns
-from foregate.cli.terminal.flow import BarredText, format_barred
-from foregate.cli.terminal.visible import make_visible
+from foregate.cli.terminal.layout import BarredText, count_columns, format_barred, make_visible
 
 TEXT = st.text(st.sampled_from("ab漢🇩🏽\u0301\\u{} \t\r\n\x1b\u200b"), max_size=120)
 CUTS = st.lists(st.integers(0, 200), max_size=6)

@@ -7,12 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.cli.terminal.columns import count_columns
-from foregate.cli.terminal.layout import fold_text, format_hanging, format_labelled, pack_parts
+from foregate.cli.terminal.layout import (
+    count_columns,
+    fold_text,
+    format_hanging,
+    format_labelled,
+    is_hidden,
+    make_visible,
+    pack_parts,
+)
 from foregate.cli.terminal.screen import LONGEST, format_event, format_ruling, is_notable
 from foregate.cli.terminal.sheet import KEYS_WITH_GRANT
 from foregate.cli.terminal.timeline import format_aside, format_conversation, format_decision_rows
-from foregate.cli.terminal.visible import is_hidden, make_visible
 from foregate.schemas.event import Actor, Body, Event, ModelResponded, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foregate.cli.terminal.columns import count_columns
-from foregate.cli.terminal.visible import expand_tabs, is_hidden, make_visible, shorten_text
+from foregate.cli.terminal.layout import count_columns, expand_tabs, is_hidden, make_visible, shorten_text
 
 ESCAPE = re.compile(r"\\u\{([0-9A-F]+)\}")
 TEXT = st.text(st.characters() | st.sampled_from("\\u{}202E\u202e\u200b\x1b\x07\ue000\ufe0f\U000e0041"), max_size=80)

@@ -11,7 +11,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from foregate.agent.workspace.workspace import Workspace
-from foregate.cli.terminal.visible import is_hidden, shorten_text
+from foregate.cli.terminal.layout import is_hidden, shorten_text
 from foregate.schemas.errors import ForegateError
 
 LOOKED_AT = 2000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.cli.chat.slash import COMMANDS, SlashCommands, is_command
 from foregate.cli.plan.plan_person import PlanPerson
-from foregate.cli.terminal.colours import BAD, CARE
+from foregate.cli.terminal.layout import BAD, CARE
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.terminal import Terminal, interruptible, pause, suppress_echo
 from foregate.schemas.errors import ForegateError

@@ -13,7 +13,7 @@ from foregate.agent.planning.run.control import get_plan_state
 from foregate.assembly.open import open_session
 from foregate.cli.chat.conversation import ChatSession
 from foregate.cli.plan.plan_sheet import PlanProgress
-from foregate.cli.terminal.colours import build_console
+from foregate.cli.terminal.layout import build_console
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.terminal import Terminal

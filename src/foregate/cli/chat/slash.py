@@ -10,9 +10,7 @@ from msgspec import Struct
 from rich.text import Text
 
 from foregate.agent.effects.undo import read_undo_history
-from foregate.cli.terminal.colours import CARE, NAME
-from foregate.cli.terminal.layout import format_labelled
-from foregate.cli.terminal.visible import make_visible
+from foregate.cli.terminal.layout import CARE, NAME, format_labelled, make_visible
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged

@@ -99,7 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _print_failure(message: str, code: int) -> int:
-    from foregate.cli.terminal.visible import make_visible
+    from foregate.cli.terminal.layout import make_visible
 
     typer.echo(f"foregate: {make_visible(message)}", err=True)
     return code

@@ -25,8 +25,8 @@ Names = list[str]
 @app.command("list")
 def list_sessions(as_json: options.AsJson = False) -> None:
     """List the sessions of the log, newest first."""
+    from foregate.cli.terminal.layout import make_visible, shorten_text
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.cli.terminal.visible import make_visible, shorten_text
 
     with open_home_log() as log:
         names = run_async(log.sessions())
@@ -194,6 +194,6 @@ def _summarise_session(log: SqliteLog, name: str) -> dict[str, Json]:
 
 
 def _make_plain(text: str) -> str:
-    from foregate.cli.terminal.visible import make_visible
+    from foregate.cli.terminal.layout import make_visible
 
     return make_visible(text)

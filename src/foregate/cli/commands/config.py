@@ -28,8 +28,8 @@ def show_configuration(
 ) -> None:
     """Show what your file changes in the default configuration, or with --effective everything."""
     from foregate.agent.planning.format.configuration import find_configuration_file, lay_over_defaults
+    from foregate.cli.terminal.layout import make_visible
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.cli.terminal.visible import make_visible
     from foregate.policy.source.values import build_rows
 
     loaded = lay_over_defaults(find_configuration_file(config))
@@ -53,8 +53,8 @@ def check_file(
     """Name the problems of a configuration file, one sentence each; exit code 2 where it cannot be used."""
     from foregate.agent.planning.format.configuration import check_configuration, find_configuration_file
     from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
+    from foregate.cli.terminal.layout import make_visible
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.cli.terminal.visible import make_visible
 
     named = find_configuration_file(file)
     problems = check_configuration(named) if named is not None else []

@@ -58,7 +58,7 @@ def list_plans(as_json: options.AsJson = False) -> None:
 
 def format_plans(plans: Sequence[PlanEntry], width: int) -> Iterator[str]:
     """Yield a line for each plan below one that names the columns; goals end at `width` columns, with 0 at 48."""
-    from foregate.cli.terminal.visible import make_visible, shorten_text
+    from foregate.cli.terminal.layout import make_visible, shorten_text
 
     rows = [
         (
@@ -85,8 +85,7 @@ def show(plan: PlanName, as_json: options.AsJson = False) -> None:
 
     from foregate.cli.plan.plan_finding import find_plan, summarise_plan
     from foregate.cli.plan.plan_sheet import format_step_outcome
-    from foregate.cli.terminal.flow import format_barred
-    from foregate.cli.terminal.layout import format_labelled
+    from foregate.cli.terminal.layout import format_barred, format_labelled
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.schemas import strict_json
 
@@ -197,8 +196,8 @@ def resolve(
 ) -> None:
     """Record the outcome of a call that is unknown. Without --done or --not-done Foregate only tries to find it out."""
     from foregate.cli.plan.plan_finding import newest_plan
+    from foregate.cli.terminal.layout import make_visible
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.cli.terminal.visible import make_visible
     from foregate.evidence.state.conversation import CAME
 
     if done and not_done:
@@ -233,8 +232,8 @@ async def _resolve_call(name: str, call: str, said: KnownOutcome | None) -> tupl
 def rollback(plan: PlanName, config: options.ConfigFile = None, as_json: options.AsJson = False) -> None:
     """Undo what a plan did, newest first; what cannot be undone is named, and the exit code is 1."""
     from foregate.cli.plan.plan_finding import newest_plan
+    from foregate.cli.terminal.layout import make_visible
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.cli.terminal.visible import make_visible
 
     entry = newest_plan(plan)
     if not entry.state.confirmed:

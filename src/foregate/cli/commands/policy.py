@@ -25,8 +25,8 @@ def show(
     import os
 
     from foregate.assembly.open import find_policy_file
+    from foregate.cli.terminal.layout import make_visible
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.cli.terminal.visible import make_visible
     from foregate.policy.source.load import load_policy_layers
     from foregate.policy.source.values import build_policy_rows, format_policy
 
@@ -49,8 +49,8 @@ def check(
     Warnings, about what may not mean what it looks like, change nothing.
     """
     from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
+    from foregate.cli.terminal.layout import make_visible
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.cli.terminal.visible import make_visible
     from foregate.policy.source.load import check_policy_file, list_surprises, resolve_policy_file
 
     named = resolve_policy_file(file)
@@ -77,8 +77,8 @@ def what_if(
     from foregate.audit.what_if import WhatIf
     from foregate.cli.commands.what_if import build_summary_json, format_changes
     from foregate.cli.terminal.exit_codes import USAGE, run_async
+    from foregate.cli.terminal.layout import make_visible
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.cli.terminal.visible import make_visible
     from foregate.policy.source.layers import read_layer
     from foregate.policy.source.load import check_policy_file, resolve_policy_file
 

@@ -47,7 +47,7 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
 
     from foregate.agent.loop.runner import run as run_task
     from foregate.assembly.open import open_session
-    from foregate.cli.terminal.colours import CARE, build_console
+    from foregate.cli.terminal.layout import CARE, build_console
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.scripting import format_event_line
     from foregate.cli.terminal.terminal import interruptible
@@ -79,10 +79,9 @@ async def print_report(opened: OpenSession, outcome: RunResult, screen: Screen, 
     """
     from msgspec.structs import asdict
 
-    from foregate.cli.terminal.colours import build_console
+    from foregate.cli.terminal.layout import build_console, make_visible
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.cli.terminal.visible import make_visible
     from foregate.telemetry.audit.decisions import read_decisions
 
     if as_json:

@@ -134,8 +134,8 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
 
 
 async def _print_tools(setting: SessionOptions, as_json: bool) -> None:
+    from foregate.cli.terminal.layout import make_visible
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.cli.terminal.visible import make_visible
     from foregate.schemas import strict_json
 
     async with open_session_tools(setting) as offer:
@@ -190,7 +190,7 @@ def apply_policy(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
 
 def format_tool_row(spec: ToolSpec, policy: Policy, state: str = "") -> str:
     """Return the row of a tool: name, effect and capabilities as the policy has them, whose it is, and who says so."""
-    from foregate.cli.terminal.visible import make_visible
+    from foregate.cli.terminal.layout import make_visible
     from foregate.policy.risk.facts import is_believed
     from foregate.schemas.strict_json import get_object
 
@@ -211,7 +211,7 @@ async def _pin_tools(setting: SessionOptions, name: str, tool: str, yes: bool, a
     from foregate.agent.session.session import utc_now
     from foregate.agent.tools.mcp.pins import build_review, get_pin_state
     from foregate.assembly.home import Home
-    from foregate.cli.terminal.colours import build_console
+    from foregate.cli.terminal.layout import build_console
     from foregate.cli.terminal.person import PersonAtTerminal
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.scripting import to_json_line
@@ -249,8 +249,8 @@ async def _pin_tools(setting: SessionOptions, name: str, tool: str, yes: bool, a
 
 async def _print_differences(setting: SessionOptions, name: str, as_json: bool) -> int:
     from foregate.agent.tools.mcp.pins import describe_unlisted
-    from foregate.cli.terminal.colours import build_console
     from foregate.cli.terminal.diff import format_unified
+    from foregate.cli.terminal.layout import build_console
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.sheet import diff_tool, format_tool

@@ -89,8 +89,8 @@ def import_(
     Exit code 8 where something is not as it was recorded: masked at the export, changed since, or cut.
     """
     from foregate.cli.terminal.exit_codes import NOT_VERIFIED
+    from foregate.cli.terminal.layout import make_visible
     from foregate.cli.terminal.scripting import format_event_line, to_json_line
-    from foregate.cli.terminal.visible import make_visible
     from foregate.schemas import strict_json
     from foregate.schemas.turn import export_turn
 
@@ -167,8 +167,8 @@ def _print_tally(task: Export, output: Path | None, as_json: bool) -> None:
     from dataclasses import asdict
 
     from foregate.cli.commands.what_if import pluralise
+    from foregate.cli.terminal.layout import make_visible
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.cli.terminal.visible import make_visible
 
     tally, aside = task.tally, output is None
     for name, why in tally.skipped.items():

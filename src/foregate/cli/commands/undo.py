@@ -24,8 +24,8 @@ def undo(
 ) -> None:
     """Undo a change of a session from its before-images; refused where the world has moved on."""
     from foregate.cli.terminal.exit_codes import COMPLETED, ERROR
+    from foregate.cli.terminal.layout import make_visible
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.cli.terminal.visible import make_visible
     from foregate.schemas import strict_json
 
     report = run_async(_undo_changes(session, call, preview))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from foregate.cli.terminal.visible import make_visible, shorten_text
+from foregate.cli.terminal.layout import make_visible, shorten_text
 
 if TYPE_CHECKING:
     from foregate.audit.what_if import Bound, Row, WhatIfTally

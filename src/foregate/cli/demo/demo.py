@@ -15,8 +15,7 @@ from rich.text import Text
 from foregate.cli.demo.demo_checks import BrokenPromise, check_log, check_workspace, collect_codes
 from foregate.cli.demo.demo_person import DemoPerson
 from foregate.cli.demo.demo_workspace import DEFECT, FILES, FLAWED, MENDED, MESSAGE, STALE, build_workspace
-from foregate.cli.terminal.colours import BAD, CARE, GOOD, NAME
-from foregate.cli.terminal.layout import format_labelled
+from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME, format_labelled
 from foregate.cli.terminal.screen import Screen
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import ToolFinished

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foregate.cli.terminal.colours import NAME
+from foregate.cli.terminal.layout import NAME
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import format_approval
 from foregate.schemas.judgement import Need

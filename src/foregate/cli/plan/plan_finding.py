@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from foregate.assembly.home import open_home_log
 from foregate.assembly.open import read_beginning
 from foregate.cli.terminal.exit_codes import run_async
-from foregate.cli.terminal.visible import make_visible
+from foregate.cli.terminal.layout import make_visible
 from foregate.evidence.state.plan_history import RESULTS, STANDING, PlanEntry, read_plans
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError

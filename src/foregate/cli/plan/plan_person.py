@@ -10,8 +10,7 @@ from foregate.agent.planning.run.control import find_unknown_call, get_plan_stat
 from foregate.agent.planning.run.outlook import PlanPreview, preview_plan
 from foregate.cli.plan.plan_finding import edit_plan
 from foregate.cli.plan.plan_sheet import FAILURE_KEYS, KEYS, format_failure, format_plan_sheet, format_task, is_plan_cut
-from foregate.cli.terminal.colours import BAD, CARE
-from foregate.cli.terminal.layout import format_labelled
+from foregate.cli.terminal.layout import BAD, CARE, format_labelled
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.terminal import Terminal
 from foregate.evidence.state.plan import PlanState, StepState

@@ -12,8 +12,7 @@ from foregate.agent.planning.ask.asking import sentence
 from foregate.agent.planning.format.configuration import FormattingSection
 from foregate.agent.planning.run.outlook import CallPreview, PlanPreview
 from foregate.agent.planning.run.plan_report import PlanReport, build_report
-from foregate.cli.terminal.colours import BAD, CARE, GOOD
-from foregate.cli.terminal.layout import format_labelled
+from foregate.cli.terminal.layout import BAD, CARE, GOOD, format_labelled
 from foregate.cli.terminal.screen import Screen, describe_compression
 from foregate.cli.terminal.sheet import SHOWN, format_argument
 from foregate.evidence.state.plan import PlanState, StepState, shorten_reason

@@ -22,8 +22,8 @@ from foregate.agent.planning.run.plan_desk import Course, PlanController
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.plan.plan_sheet import PlanProgress, format_defects, format_report
-from foregate.cli.terminal.colours import CARE
 from foregate.cli.terminal.exit_codes import STATUS, USAGE
+from foregate.cli.terminal.layout import CARE
 from foregate.cli.terminal.scripting import to_json_line
 from foregate.cli.terminal.terminal import interruptible, pause
 from foregate.evidence.state.plan import PlanState
@@ -174,7 +174,7 @@ async def open_plan_work(setting: SessionOptions, *, quiet: bool = False, as_jso
     """Open the session of a setting and return the work on its plan."""
     from foregate.agent.effects.preview import preview_calls
     from foregate.assembly.open import open_session
-    from foregate.cli.terminal.colours import build_console
+    from foregate.cli.terminal.layout import build_console
     from foregate.cli.terminal.person import PersonAtTerminal
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.terminal import Terminal

@@ -9,10 +9,7 @@ from itertools import groupby
 from msgspec import Struct
 from rich.text import Text
 
-from foregate.cli.terminal.colours import BAD, CARE, GOOD
-from foregate.cli.terminal.columns import chop_text
-from foregate.cli.terminal.layout import format_labelled
-from foregate.cli.terminal.visible import expand_tabs
+from foregate.cli.terminal.layout import BAD, CARE, GOOD, chop_text, expand_tabs, format_labelled
 
 LINES = 40
 """Lines of a change that are shown at first."""

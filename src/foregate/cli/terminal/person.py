@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from foregate.cli.terminal.colours import CARE
-from foregate.cli.terminal.layout import pack_parts
+from foregate.cli.terminal.layout import CARE, pack_parts
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import NOTHING, Prospects, format_approval, format_tools, is_approval_cut, is_tools_cut
 from foregate.cli.terminal.terminal import Terminal

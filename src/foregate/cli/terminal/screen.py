@@ -11,10 +11,16 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from foregate.cli.terminal.colours import BAD, CARE, GOOD
-from foregate.cli.terminal.flow import BarredText, format_barred
-from foregate.cli.terminal.layout import format_hanging, format_labelled
-from foregate.cli.terminal.visible import shorten_text
+from foregate.cli.terminal.layout import (
+    BAD,
+    CARE,
+    GOOD,
+    BarredText,
+    format_barred,
+    format_hanging,
+    format_labelled,
+    shorten_text,
+)
 from foregate.evidence.state.conversation import CAME
 from foregate.schemas.event import Actor, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (

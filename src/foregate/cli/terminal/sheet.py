@@ -8,11 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.text import Text
 
 from foregate.agent.effects.preview import Preview
-from foregate.cli.terminal.colours import CARE, NAME
-from foregate.cli.terminal.columns import chop_text
 from foregate.cli.terminal.diff import LINES, DiffLine, diff_lines, format_change, format_diff
-from foregate.cli.terminal.layout import format_labelled, pack_parts
-from foregate.cli.terminal.visible import expand_tabs
+from foregate.cli.terminal.layout import CARE, NAME, chop_text, expand_tabs, format_labelled, pack_parts
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.protocols import FileChange

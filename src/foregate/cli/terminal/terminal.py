@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from foregate.cli.terminal.colours import CARE
+from foregate.cli.terminal.layout import CARE
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

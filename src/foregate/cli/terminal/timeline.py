@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from foregate.cli.terminal.colours import BAD, CARE, NAME
-from foregate.cli.terminal.flow import format_barred
-from foregate.cli.terminal.layout import format_labelled
+from foregate.cli.terminal.layout import BAD, CARE, NAME, format_barred, format_labelled
 from foregate.cli.terminal.screen import describe_compression, format_line
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import (
