@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.cli.chat.utterance import Misheard, Utterance, parse_utterance
+from foregate.cli.chat.stream import Misheard, Utterance, parse_utterance
 
 JSON = st.recursive(st.none() | st.booleans() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3))
 

@@ -37,8 +37,7 @@ def chat(
 
 
 async def _run_stream(setting: SessionOptions) -> int:
-    from foregate.cli.chat.program import ChatProgram
-    from foregate.cli.chat.stream import run_stream
+    from foregate.cli.chat.stream import ChatProgram, run_stream
     from foregate.cli.terminal.terminal import Pipe
 
     program = ChatProgram(Pipe())
