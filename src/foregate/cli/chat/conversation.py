@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from foregate.agent.effects.preview import preview_calls
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.planning.run.control import get_plan_state
+from foregate.assembly.open import open_session
 from foregate.cli.chat.slash import COMMANDS, SlashCommands, is_command
 from foregate.cli.plan.plan_person import PlanPerson
-from foregate.cli.terminal.layout import BAD, CARE
+from foregate.cli.plan.plan_sheet import PlanProgress
+from foregate.cli.terminal.layout import BAD, CARE, build_console
+from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.terminal import Terminal, interruptible, pause, suppress_echo
 from foregate.schemas.errors import ForegateError
@@ -19,6 +27,7 @@ from foregate.telemetry.log.masking import mask_value
 if TYPE_CHECKING:
     from foregate.agent.session.result import RunResult
     from foregate.assembly.open import OpenSession
+    from foregate.assembly.setting import SessionOptions
     from foregate.cli.terminal.person import PersonAtTerminal
 
 
@@ -127,3 +136,23 @@ class ChatSession:
         """Say how to come back to what is still open."""
         if self.session.state.task is not None:
             self.screen.say(f"a task is still open: foregate chat --resume {self.opened.name}", CARE)
+
+
+@asynccontextmanager
+async def open_terminal_session(setting: SessionOptions, history: Path | None = None) -> AsyncIterator[ChatSession]:
+    """Yield a conversation over the session of `setting`; typed lines are remembered in `history`."""
+    screen, terminal = Screen(build_console()), Terminal(history)
+    person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
+    setting.person, setting.listeners, setting.on_text = person, [screen.show_event], screen.stream
+    opened = await open_session(setting)
+    try:
+        if person is not None:
+            person.foresee = partial(preview_calls, opened.session)
+        progress = PlanProgress(
+            screen, opened.configuration.formatting, await get_plan_state(opened.session), ends=True
+        )
+        with opened.session.subscribe(progress.show_event):
+            yield ChatSession(opened, terminal, screen, person)
+    finally:
+        screen.idle()
+        await opened.close()

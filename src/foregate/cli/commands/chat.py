@@ -47,7 +47,7 @@ async def _run_stream(setting: SessionOptions) -> int:
 
 async def _run_chat(setting: SessionOptions) -> None:
     from foregate.assembly.home import Home
-    from foregate.cli.chat.seat import open_terminal_session
+    from foregate.cli.chat.conversation import open_terminal_session
 
     async with open_terminal_session(setting, Home.open().history) as conversation:
         await conversation.run_chat()

@@ -24,7 +24,7 @@ def resume(setting: SessionOptions, session: options.SessionName) -> None:
 
 async def _resume_session(setting: SessionOptions) -> int:
     from foregate.agent.loop.runner import run as run_task
-    from foregate.cli.chat.seat import open_terminal_session
+    from foregate.cli.chat.conversation import open_terminal_session
     from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
 
     async with open_terminal_session(setting) as chat:
