@@ -16,7 +16,7 @@ from foregate.agent.tools.builtin.files import edit_file, read_file, write_file
 from foregate.agent.tools.builtin.git import git_add, git_status
 from foregate.agent.tools.builtin.looking import search_text
 from foregate.agent.workspace.workspace import Workspace
-from foregate.cli.demo.demo_workspace import run_git
+from foregate.cli.demo.demo import run_git
 from foregate.policy.policy import Policy
 from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.tool_call import ToolCall

@@ -20,7 +20,7 @@ from foregate.assembly.model_roles import ModelRoles
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
-from foregate.cli.demo.demo_workspace import DEFECT, FILES, FLAWED, MENDED, STALE, build_workspace, run_git
+from foregate.cli.demo.demo import DEFECT, FILES, FLAWED, MENDED, STALE, build_workspace, run_git
 from foregate.cli.plan.plan_finding import format_plan_file, save_plan
 from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.plan.plan_work import PlanWork

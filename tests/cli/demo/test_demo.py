@@ -16,9 +16,20 @@ from rich.console import Console
 
 from foregate.agent.models.rehearsal import model
 from foregate.assembly.home import Home
-from foregate.cli.demo.demo import MESSAGES, run_demo
-from foregate.cli.demo.demo_checks import BrokenPromise, check_log, check_workspace, collect_codes
-from foregate.cli.demo.demo_workspace import FILES, FLAWED, MESSAGE, STALE, build_workspace, run_git
+from foregate.cli.demo.demo import (
+    FILES,
+    FLAWED,
+    MESSAGE,
+    MESSAGES,
+    STALE,
+    BrokenPromise,
+    build_workspace,
+    check_log,
+    check_workspace,
+    collect_codes,
+    run_demo,
+    run_git,
+)
 from foregate.schemas.codes import GATES
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import TaskEnded, UserMessage

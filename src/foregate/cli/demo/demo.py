@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,18 +13,140 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from foregate.cli.demo.demo_checks import BrokenPromise, check_log, check_workspace, collect_codes
-from foregate.cli.demo.demo_person import DemoPerson
-from foregate.cli.demo.demo_workspace import DEFECT, FILES, FLAWED, MENDED, MESSAGE, STALE, build_workspace
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME, format_labelled
 from foregate.cli.terminal.screen import Screen
+from foregate.cli.terminal.sheet import format_approval
+from foregate.schemas.codes import GATES
+from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Event
-from foregate.schemas.event_body import ToolFinished
-from foregate.telemetry.audit.decisions import read_decisions
+from foregate.schemas.event_body import TaskEnded, ToolFinished
+from foregate.schemas.judgement import Need
+from foregate.schemas.protocols import Reply
+from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 
 if TYPE_CHECKING:
     from foregate.assembly.open import OpenSession
     from foregate.telemetry.log.sqlite_log import SqliteLog
+
+
+DEFECT = "recieve"
+MENDED = "receive"
+STALE = ("logs/2024-01.log", "logs/2024-02.log")
+KEPT = "logs/README.md"
+FLAWED = "inbox.sh"
+MESSAGE = "Mend a typo and drop stale logs"
+
+FILES = {
+    "README.md": "# Inbox\n\nSays what it receives. Run `sh inbox.sh`.\n",
+    FLAWED: "echo ready to recieve 3 messages\n",
+    KEPT: "Logs older than a month may go.\n",
+    STALE[0]: "2024-01-03 started\n2024-01-03 stopped\n",
+    STALE[1]: "2024-02-11 started\n",
+}
+
+
+def build_workspace(folder: Path) -> None:
+    """Write the files and commit them; raise UsageError where git is missing or fails."""
+    for name, text in FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    run_git(folder, "init", "--quiet", "--initial-branch=main")
+    run_git(folder, "config", "user.name", "Demo")
+    run_git(folder, "config", "user.email", "demo@example.org")
+    run_git(folder, "add", "--all")
+    run_git(folder, "commit", "--quiet", "--message", "Begin")
+
+
+def run_git(folder: Path, *words: str) -> str:
+    """Return what git prints; nobody's own git settings take part. Raises UsageError with git's first line."""
+    environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder.parent), "LC_ALL": "C"}
+    environ |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        done = subprocess.run(  # noqa: S603
+            ["git", *words],  # noqa: S607
+            cwd=folder,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise UsageError("the demonstration needs git; install it and run `foregate demo` again") from None
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"`git {words[0]}` did not finish; run `foregate demo` again") from None
+    if done.returncode:
+        first = next(iter((done.stderr or done.stdout).strip().splitlines()), "no reason given")
+        raise UsageError(f"`git {words[0]}` failed: {first[:200]}")
+    return done.stdout
+
+
+class BrokenPromise(ForegateError):
+    """The demonstration did not go as promised; the message says what is missing."""
+
+
+def collect_codes(points: Iterable[DecisionPoint]) -> dict[str, list[str]]:
+    """Return for each gate the codes under which it stepped in, in order; for `approval` a person's yes counts."""
+    found: dict[str, list[str]] = {gate: [] for gate in GATES}
+    for point in points:
+        stepped_in = point.severity != "info" or point.code == "approval_granted"
+        if point.gate in found and point.mode == "enforce" and stepped_in and point.code not in found[point.gate]:
+            found[point.gate].append(point.code)
+    return found
+
+
+def check_log(events: Sequence[Event]) -> None:
+    """Raise BrokenPromise unless every gate stepped in and every task ended well."""
+    silent = [gate for gate, codes in collect_codes(read_decisions(events)).items() if not codes]
+    if silent:
+        raise BrokenPromise(f"the demonstration broke a promise: the gate `{silent[0]}` never stepped in")
+    ends = [event.body.status for event in events if isinstance(event.body, TaskEnded)]
+    if ends != ["completed", "completed"]:
+        raise BrokenPromise(f"the demonstration broke a promise: its tasks ended as {', '.join(ends) or 'nothing'}")
+    faults = [point for point in read_decisions(events) if point.code == "gate_error"]
+    if faults:
+        raise BrokenPromise(f"the demonstration broke a promise: a gate failed at {faults[0].address}")
+
+
+def check_workspace(folder: Path, config: str) -> None:
+    """Raise BrokenPromise unless the work was done and nothing else was; `config` is `.git/config` as it was."""
+    for what, holds in list_promises(folder, config):
+        if not holds:
+            raise BrokenPromise(f"the demonstration broke a promise: {what}")
+
+
+def list_promises(folder: Path, config: str) -> Iterator[tuple[str, bool]]:
+    """Yield what must not be so, and whether it is as it must be."""
+    yield f"{FLAWED} was not mended", (folder / FLAWED).read_text() == FILES[FLAWED].replace(DEFECT, MENDED)
+    for name in STALE:
+        yield f"{name} is still there", not (folder / name).exists()
+    yield f"{KEPT} is gone", (folder / KEPT).is_file()
+    names = {path.name for path in folder.iterdir()}
+    yield "there are files nobody asked for", names == {".git", "README.md", FLAWED, "logs"}
+    yield "git's own settings were changed", (folder / ".git" / "config").read_text() == config
+    yield "the commit is missing", run_git(folder, "log", "-1", "--format=%s").strip() == MESSAGE
+    yield "the commit left changes out", run_git(folder, "status", "--porcelain").strip() == ""
+
+
+class DemoPerson:
+    """Says yes once to what asks for approval, and stops what is held again and again."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+
+    async def answer(self, need: Need) -> Reply | None:
+        """Print the sheet and the answer; see Person."""
+        self.screen.idle()
+        if need.gate == "loop":
+            self.screen.row(str(need.request.get("question", "")), "bold")
+            self.screen.say("  the demonstration answers: stop", f"bold {NAME}")
+            return Reply("stop", by="demo")
+        for row in format_approval(need.request, width=self.screen.console.width):
+            self.screen.say(row)
+        self.screen.say("  the demonstration answers: y", f"bold {NAME}")
+        return Reply("yes", by="demo")
+
 
 INTRODUCTION = (
     "A session in a temporary workspace with a git repository. The model is the rehearsal model: a fixed program, no "
