@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.commands.session_options import opens_session
+from foregate.cli.commands.options import opens_session
 
 EVERY = [
     "--model", "m", "--workspace", "w", "--policy", "p", "--config", "c", "--dialect", "json", "--mcp", "s.json",

@@ -10,7 +10,7 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.execute import Step, Yes
-from foregate.cli.commands.session_options import opens_session
+from foregate.cli.commands.options import opens_session
 from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.schemas.errors import UsageError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foregate.cli.commands import options
-from foregate.cli.commands.session_options import opens_session
+from foregate.cli.commands.options import opens_session
 from foregate.cli.terminal.exit_codes import run_async
 
 if TYPE_CHECKING:
