@@ -9,20 +9,7 @@ from typing import Annotated
 
 import typer
 
-from foregate.cli.commands import (
-    audit,
-    chat,
-    config,
-    execute,
-    plan,
-    plans,
-    policy,
-    resume,
-    run,
-    tools,
-    trajectories,
-    undo,
-)
+from foregate.cli.commands import audit, config, execute, plan, plans, policy, sessions, tools, trajectories
 from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of, run_async
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.version import __version__
@@ -36,13 +23,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("chat", short_help="Talk with the agent at this terminal.")(chat.chat)
-app.command("run", short_help="Do one task without a person.")(run.run)
-app.command("resume", short_help="Answer what a session waits for.")(resume.resume)
+app.command("chat", short_help="Talk with the agent at this terminal.")(sessions.chat)
+app.command("run", short_help="Do one task without a person.")(sessions.run)
+app.command("resume", short_help="Answer what a session waits for.")(sessions.resume)
 app.command("plan", short_help="Have a plan made, or check one.")(plan.plan)
 app.command("execute", short_help="Confirm a plan and run it.")(execute.execute)
 app.add_typer(plans.app, name="plans")
-app.command("undo", short_help="Undo a change of a session.")(undo.undo)
+app.command("undo", short_help="Undo a change of a session.")(sessions.undo)
 app.add_typer(audit.app, name="audit")
 app.add_typer(policy.app, name="policy")
 app.add_typer(config.config_app, name="config")

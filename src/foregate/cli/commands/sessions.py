@@ -1,0 +1,210 @@
+"""`foregate chat`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.cli.commands import options
+from foregate.cli.commands.options import opens_session
+from foregate.cli.terminal.exit_codes import run_async
+
+if TYPE_CHECKING:
+    from foregate.agent.effects.undo import UndoReport
+    from foregate.agent.session.result import RunResult
+    from foregate.assembly.open import OpenSession
+    from foregate.assembly.setting import SessionOptions
+    from foregate.cli.terminal.screen import Screen
+    from foregate.schemas.strict_json import Json
+
+
+@opens_session()
+def chat(
+    setting: SessionOptions,
+    resume: Annotated[
+        str, typer.Option("--resume", metavar="SESSION", help="Go on with a session of the log; `last` is the newest.")
+    ] = "",
+    dry_run: options.DryRun = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For programs: events as lines of JSON; read messages and answers.")
+    ] = False,
+) -> None:
+    """Talk with the agent; what it wants to do is judged first, and you are asked where it matters."""
+
+    setting.resume = resume
+    setting.dry_run = dry_run
+    if as_json:
+        raise typer.Exit(run_async(_run_stream(setting)))
+    run_async(_run_chat(setting))
+
+
+async def _run_stream(setting: SessionOptions) -> int:
+    from foregate.cli.chat.stream import ChatProgram, run_stream
+    from foregate.cli.terminal.terminal import Pipe
+
+    program = ChatProgram(Pipe())
+    with redirect_stdout(sys.stderr):  # what a tool prints is no line of ours
+        return await run_stream(setting, program)
+
+
+async def _run_chat(setting: SessionOptions) -> None:
+    from foregate.assembly.home import Home
+    from foregate.cli.chat.conversation import open_terminal_session
+
+    async with open_terminal_session(setting, Home.open().history) as conversation:
+        await conversation.run_chat()
+
+
+@opens_session()
+def run(
+    setting: SessionOptions,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What to do; `-` reads it from standard input.")],
+    dry_run: options.DryRun = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    events: Annotated[bool, typer.Option("--events", help="Print every event as a line of JSON.")] = False,
+) -> None:
+    """Do one task without a person: what would need one is denied and reported. The exit code tells the status."""
+    from foregate.cli.terminal.exit_codes import STATUS
+    from foregate.schemas.errors import UsageError
+
+    if as_json and events:
+        raise UsageError("--json and --events exclude each other; choose one")
+    text = sys.stdin.read() if task == "-" else task
+    if not text.strip():
+        raise UsageError("the task is empty; say what to do")
+    setting.dry_run = dry_run
+    outcome = run_async(_run_task(setting, text, as_json, events))
+    raise typer.Exit(STATUS[outcome.status])
+
+
+async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: bool) -> RunResult:
+    import asyncio
+
+    from foregate.agent.loop.runner import run as run_task
+    from foregate.assembly.open import open_session
+    from foregate.cli.terminal.layout import CARE, build_console
+    from foregate.cli.terminal.screen import Screen
+    from foregate.cli.terminal.scripting import format_event_line
+    from foregate.cli.terminal.terminal import interruptible
+
+    screen, out = Screen(build_console(stderr=True), narrate=False), sys.stdout
+    if events:
+        setting.listeners = [lambda event: print(format_event_line(event), file=out, flush=True)]
+    elif not as_json:
+        setting.listeners = [screen.show_event]
+    opened = await open_session(setting)
+    try:
+        if not (as_json or events):
+            for note in opened.notes:
+                screen.row(note, CARE)
+        with redirect_stdout(sys.stderr), interruptible(asyncio.ensure_future(run_task(opened.session, text))) as task:
+            outcome = await task  # what a tool prints is no answer
+        screen.idle()
+        await print_report(opened, outcome, screen, as_json, events)
+    finally:
+        screen.idle()
+        await opened.close()
+    return outcome
+
+
+async def print_report(opened: OpenSession, outcome: RunResult, screen: Screen, as_json: bool, events: bool) -> None:
+    """Print the answer to standard output, and what is in the way to standard error.
+
+    Bars tell the model's words from Foregate's on a terminal; into a file or a pipe goes the bare text.
+    """
+    from msgspec.structs import asdict
+
+    from foregate.cli.terminal.layout import build_console, make_visible
+    from foregate.cli.terminal.screen import Screen
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.telemetry.audit.decisions import read_decisions
+
+    if as_json:
+        told: dict[str, Json] = {"status": outcome.status, "text": outcome.text, "report": asdict(outcome.report)}
+        told |= {"session": opened.name, "notes": list(opened.notes)}
+        decisions = [point.to_json() for point in read_decisions(await opened.session.log.read())]
+        typer.echo(to_json_line({**told, "decisions": decisions}))
+    elif not events:
+        if sys.stdout.isatty():
+            answer = Screen(build_console())
+            answer.show(outcome.model_text)
+            answer.show_remark(outcome)
+        elif outcome.text:
+            typer.echo(make_visible(outcome.text, lines=True))
+        screen.show_report(outcome)
+        screen.say(f"session {opened.name}", "dim")
+
+
+@opens_session(without=("workspace",))
+def resume(setting: SessionOptions, session: options.SessionName) -> None:
+    """Answer what a session waits for, and see its task through; `foregate chat --resume` goes on talking."""
+
+    setting.resume = session
+    raise typer.Exit(run_async(_resume_session(setting)))
+
+
+async def _resume_session(setting: SessionOptions) -> int:
+    from foregate.agent.loop.runner import run as run_task
+    from foregate.cli.chat.conversation import open_terminal_session
+    from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
+
+    async with open_terminal_session(setting) as chat:
+        chat.greet()
+        session = chat.session
+        if session.state.task is None:
+            chat.screen.say("nothing waits in this session")
+            return COMPLETED
+        await chat.resume_open_task()
+        while (task := session.state.task) is not None and task.paused == "needs_input":
+            try:
+                text = await chat.terminal.read_line("you> ")
+            except KeyboardInterrupt:
+                continue
+            if text is None:
+                return STATUS["needs_input"]
+            if text.strip():
+                await chat.run_steps(run_task(session, text))
+        return STATUS[chat.outcome.status] if chat.outcome is not None else COMPLETED
+
+
+def undo(
+    session: options.SessionName,
+    call: Annotated[
+        str,
+        typer.Option("--call", metavar="ID", help="The call to undo, as the chat's /history names it; else the last."),
+    ] = "",
+    preview: Annotated[bool, typer.Option("--preview", help="Only show what would be undone.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Undo a change of a session from its before-images; refused where the world has moved on."""
+    from foregate.cli.terminal.exit_codes import COMPLETED, ERROR
+    from foregate.cli.terminal.layout import make_visible
+    from foregate.cli.terminal.scripting import to_json_line
+    from foregate.schemas import strict_json
+
+    report = run_async(_undo_changes(session, call, preview))
+    if as_json:
+        typer.echo(to_json_line({"done": report.done} | strict_json.dump(report)))
+    elif report.done:
+        typer.echo(make_visible(f"{'would undo' if preview else 'undone'}: {report.call} {report.tool}"))
+        for step in report.steps:
+            typer.echo(f"  {make_visible(step)}")
+    else:
+        for sentence in report.sentences:
+            typer.echo(f"foregate: {make_visible(sentence)}", err=True)
+    raise typer.Exit(COMPLETED if report.done else ERROR)
+
+
+async def _undo_changes(name: str, call: str, preview: bool) -> UndoReport:
+    from foregate.agent.effects.undo import undo as undo_change
+    from foregate.assembly.open import REHEARSAL, open_session
+    from foregate.assembly.setting import SessionOptions
+
+    opened = await open_session(SessionOptions(model=REHEARSAL, resume=name))
+    try:
+        return await undo_change(opened.session, call or None, preview)
+    finally:
+        await opened.close(end=False)
