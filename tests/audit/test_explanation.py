@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
 from foregate.audit.explanation import Explanation, explain, find_decision
-from foregate.cli.commands.explain import format_explanation
+from foregate.cli.commands.reports import format_explanation
 from foregate.gates.replay.counterfactuals import find_nearest
 from foregate.schemas.codes import CODES
 from foregate.schemas.errors import LogError, UsageError

@@ -134,7 +134,7 @@ def explain(
 
     from foregate.audit.explanation import explain as explain_decision
     from foregate.audit.explanation import find_decision
-    from foregate.cli.commands.explain import format_explanation
+    from foregate.cli.commands.reports import format_explanation
     from foregate.cli.terminal.scripting import to_json_line
 
     console = Console(highlight=False, emoji=False, markup=False)
@@ -151,7 +151,7 @@ def explain(
 def stats(sessions: options.SessionNames = None, as_json: options.AsJson = False) -> None:
     """Count over sessions how often gates were asked, fired and were overridden, what advice cost, who said yes."""
     from foregate.assembly.home import find_sessions
-    from foregate.cli.commands.stats import format_statistics
+    from foregate.cli.commands.reports import format_statistics
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.telemetry.audit.statistics import KINDS, Statistics
 

@@ -75,7 +75,7 @@ def what_if(
     """Judge recorded turns again as `foregate chat --policy FILE` would have, and show what comes out differently."""
     from foregate.assembly.home import Home, find_sessions
     from foregate.audit.what_if import WhatIf
-    from foregate.cli.commands.what_if import build_summary_json, format_changes
+    from foregate.cli.commands.reports import build_summary_json, format_changes
     from foregate.cli.terminal.exit_codes import USAGE, run_async
     from foregate.cli.terminal.layout import make_visible
     from foregate.cli.terminal.scripting import to_json_line

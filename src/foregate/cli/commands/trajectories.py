@@ -166,7 +166,7 @@ def _print_tally(task: Export, output: Path | None, as_json: bool) -> None:
     """Print what was exported: on standard error where standard output is the export itself."""
     from dataclasses import asdict
 
-    from foregate.cli.commands.what_if import pluralise
+    from foregate.cli.commands.reports import pluralise
     from foregate.cli.terminal.layout import make_visible
     from foregate.cli.terminal.scripting import to_json_line
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from foregate.cli.commands.what_if import pluralise
-from foregate.cli.terminal.layout import format_labelled
+from foregate.cli.terminal.layout import format_labelled, make_visible, shorten_text
 
 if TYPE_CHECKING:
     from foregate.audit.explanation import Explanation
+    from foregate.audit.what_if import Bound, Row, WhatIfTally
     from foregate.gates.replay.counterfactuals import Counterfactual
+    from foregate.gates.replay.redecide import Side
+    from foregate.policy.source.strict_yaml import Data
+    from foregate.schemas.strict_json import Json
     from foregate.telemetry.audit.call_history import CallHistoryEntry
+    from foregate.telemetry.audit.statistics import Statistics
+
 
 _ARGUMENTS = 300
 _TEXT = 240
@@ -190,3 +197,190 @@ def _end_sentence(text: str) -> str:
 def _cut_text(text: str, most: int) -> str:
     one = " ".join(text.split())
     return one if len(one) <= most else f"{one[: most - 1]}…"
+
+
+_COLUMNS = 80
+
+
+def format_statistics(found: Statistics) -> Iterator[str]:
+    """Yield the table of gates and a line for everything else."""
+    parts = [
+        pluralise(found.sessions, "session"),
+        pluralise(found.tasks, "task"),
+        pluralise(found.turns, "judged turn"),
+    ]
+    yield ", ".join([*parts, pluralise(found.calls, "call")])
+    shadows = any(counts.shadow_asked for counts in found.gates.values())
+    yield f"{'gate':<12} {'asked':>8} {'fired':>8} {'overridden':>11}" + (f" {'in shadow':>18}" if shadows else "")
+    for gate, counts in found.gates.items():
+        shadow = f" {counts.shadow_asked:>8} asked {counts.shadow_fired:>4} fired" if shadows else ""
+        yield f"{gate:<12} {counts.asked:>8} {counts.fired:>8} {counts.overridden:>11}{shadow}".rstrip()
+    per_task = f", {found.held / found.tasks:.1f} per task" if found.tasks else ""
+    yield from _format_row("held", f"{pluralise(found.held, 'call')} held or denied{per_task}")
+    cost = [
+        f"{who} {pluralise(advice.calls, 'request')} and {pluralise(advice.tokens, 'token')}"
+        for who, advice in found.advice.items()
+    ]
+    yield from _format_row("advice", "; ".join(cost))
+    yield from _format_row("approvals", _format_approvals(found))
+    asked = found.questions
+    if asked["asked"]:
+        said = ", ".join(f"{asked[choice]} `{choice}`" for choice in ("anyway", "stop", "more"))
+        yield from _format_row("repeated", f"{pluralise(asked['asked'], 'question')} about calls held again: {said}")
+    silent = [name for name, count in found.rules.items() if not count]
+    yield from _format_row("rules", f"never fired: {', '.join(silent)}" if silent else "none that never fired")
+
+
+def _format_approvals(found: Statistics) -> str:
+    counts = found.approvals
+    if not counts["asked"]:
+        return "none asked"
+    if not counts["answered"]:
+        return f"{counts['asked']} asked, none answered"
+    share = round(100 * counts["yes"] / counts["answered"])
+    waited = f", median {found.median_wait} s to answer" if found.median_wait is not None else ""
+    return f"{counts['asked']} asked, {counts['answered']} answered, {share} % with yes{waited}"
+
+
+def _format_row(label: str, value: str) -> Iterator[str]:
+    for line in format_labelled(label, value, _COLUMNS):
+        yield line.plain[2:]
+
+
+SHOWN = 40
+"""Calls the table lists; all are in the JSON form."""
+_WIDTH = 80
+_INDENT = " " * 8
+_VALUE = 40
+
+_WORDS = {
+    "newly_held": "newly held",
+    "newly_let_go": "newly let go",
+    "newly_asked": "newly asked",
+    "no_longer_asked": "no longer asked",
+    "other_reason": "held for another reason",
+    "not_decidable": "not decidable",
+    "unchanged": "unchanged",
+}
+_NEEDS = {"planner": "an answer of the planner", "critic": "an answer of the critic"}
+
+
+def format_changes(rows: Iterable[Row], tally: WhatIfTally, file: str) -> Iterator[str]:
+    """Yield the table, up to each session's first divergence, and the closing sentences."""
+    session, listed, left = "", 0, 0
+    for row in rows:
+        if row.apart:
+            continue
+        if listed == SHOWN:
+            left += 1
+            continue
+        if row.session != session:
+            session = row.session
+            yield shorten_text(session, _WIDTH)
+        yield from _format_changed_call(row, tally)
+        listed += 1
+    if left:
+        yield f"... and {left} more; --json lists them all"
+    yield from _format_notes(tally)
+    yield _summarise(tally, make_visible(file))
+
+
+def build_summary_json(tally: WhatIfTally, file: str) -> Json:
+    """Return the closing object."""
+    return {
+        "kind": "summary",
+        "policy": file,
+        "sessions": tally.sessions,
+        "diverged": tally.diverged,
+        "turns": tally.turns,
+        "calls": _count_changes(tally.changes),
+        "apart": _count_changes(tally.apart),
+        "spared": {who: tally.spared[who] for who in ("planner", "critic", "person")},
+        "values": {key: list(pair) for key, pair in tally.values.items()},
+        "beside": list(tally.beside),
+    }
+
+
+def _count_changes(changes: Counter[str]) -> dict[str, int]:
+    return {name: changes[name] for name in _WORDS}
+
+
+def _format_changed_call(row: Row, tally: WhatIfTally) -> Iterator[str]:
+    call = row.call
+    what = f"{call.tool} {call.target}".strip() or "the answer in words"
+    mark = "  <- first divergence" if row.diverges else ""
+    head = f"{row.seq:>6}  {_WORDS[call.change]:<15} "
+    yield head + shorten_text(what, _WIDTH - len(head) - len(mark)) + mark
+    if call.after is not None:
+        yield shorten_row(f"{_describe_side(call.before)} -> {_describe_side(call.after)}")
+    else:
+        needs = _NEEDS.get(call.needs) or f"another look (`{call.needs}`)"
+        needs = f"the ruling on {call.needs}" if call.needs == "the calls beside it" else needs
+        yield shorten_row(f"{_describe_side(call.before)} -> it takes {needs}, which the log does not hold")
+    for bound in row.bounds:
+        yield shorten_row(_format_bound(bound))
+    told = {bound.key for bound in row.bounds if bound.before != bound.after}
+    for key in row.keys:
+        if key not in told:
+            before, after = tally.values[key]
+            yield shorten_row(f"{key}: {_format_value(before)} -> {_format_value(after)}")
+
+
+def shorten_row(text: str) -> str:
+    """Return an indented line that fits the table."""
+    return _INDENT + shorten_text(text, _WIDTH - len(_INDENT))
+
+
+def _describe_side(side: Side) -> str:
+    match side.standing:
+        case "allow":
+            return "ran after a yes" if side.asked else "let through"
+        case "ask":
+            return f"a person is asked ({side.code})"
+        case standing:
+            word = {"hold": "held", "deny": "denied"}.get(standing, standing)
+            return f"{word} by {side.gate} ({side.code})"
+
+
+def _format_bound(bound: Bound) -> str:
+    moved = (
+        f"{_format_value(bound.before)} -> {_format_value(bound.after)}"
+        if bound.before != bound.after
+        else _format_value(bound.after)
+    )
+    return f"{bound.name} {bound.value}, bound {moved} ({bound.key})"
+
+
+def _format_value(value: Data) -> str:
+    return "none" if value is None else shorten_text(json.dumps(value, ensure_ascii=False), _VALUE)
+
+
+def _format_notes(tally: WhatIfTally) -> Iterator[str]:
+    spared = [f"{tally.spared[who]} to the {who}" for who in ("planner", "critic", "person") if tally.spared[who]]
+    if spared:
+        yield f"Questions that would not have been asked: {', '.join(spared)}."
+    if tally.beside:
+        yield shorten_text(f"Not told by judging again: {', '.join(tally.beside)} (what happens around it).", _WIDTH)
+
+
+def _summarise(tally: WhatIfTally, file: str) -> str:
+    calls = sum(tally.changes.values())
+    differ = [f"{count} {_WORDS[name]}" for name in _WORDS if (count := tally.changes[name]) and name != "unchanged"]
+    where = f"Under {file}, of {pluralise(calls, 'call')} in {pluralise(tally.sessions, 'session')}"
+    found = f"{where} {', '.join(differ) or 'none comes out differently'}"
+    found += f", {tally.changes['unchanged']} unchanged" if differ else ""
+    if not tally.diverged:
+        return f"{found}."
+    after = sum(tally.apart.values())
+    gone = f"{pluralise(tally.diverged, 'session')} would have gone another way"
+    if not after:
+        return f"{found}; {gone}."
+    different = after - tally.apart["unchanged"]
+    return (
+        f"{found}; {gone}, and what follows there ({pluralise(after, 'call')}, {different} different) is counted apart."
+    )
+
+
+def pluralise(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
