@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from foregate.cli.commands import options
+from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.export.export import Export, ExportOptions, Family
     from foregate.telemetry.export.restore import RestoredSession
+
 
 app = typer.Typer(
     help="Export sessions as data to learn from, or read an export back.", no_args_is_help=True, rich_markup_mode=None
@@ -53,8 +57,6 @@ def export(
 ) -> None:
     """Export sessions, one JSON object a line; what the policy in force calls sensitive is masked."""
     from foregate.assembly.home import Home, find_session
-    from foregate.cli.commands.new_file import open_new_file
-    from foregate.cli.commands.since import parse_moment
     from foregate.cli.terminal.exit_codes import ERROR, NOT_VERIFIED, run_async
     from foregate.telemetry.export.export import Export, Family
 
@@ -247,3 +249,55 @@ def _describe_session(session: RestoredSession, turns: int) -> str:
     else:
         end = "not whole: events are missing"
     return f"{session.session}: {len(session.events)} events, {turns} judged turns, {end}"
+
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def parse_moment(text: str, now: datetime | None = None) -> datetime:
+    """Return the moment: `2026-01-31`, `2026-01-31T08:00` (UTC unless it says otherwise), or `90m`, `12h`, `7d`, `2w`.
+
+    Raises UsageError for anything else.
+    """
+    try:
+        if ago := re.fullmatch(r"([0-9]{1,6})([mhdw])", text):
+            return (now or datetime.now(UTC)) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        found = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"`{text[:60]}` is no moment; write a date (2026-01-31), a time (2026-01-31T08:00) or an age (7d, 12h)"
+        ) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+@contextmanager
+def open_new_file(path: Path, *, replacing: bool = False) -> Iterator[TextIO]:
+    """Yield a text file that gets its name when the block ends well; only its owner may read it.
+
+    Raises UsageError where there is something already (unless `replacing` a file) or nothing can be written.
+    """
+    if os.path.lexists(path) and not (replacing and path.is_file()):
+        raise UsageError(f"there is a `{path}` already; name another file, or write `--overwrite` for a file")
+    part = path.with_name(f".{path.name[:200]}.{os.urandom(4).hex()}")
+    try:
+        handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _build_error(path, error) from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+        if replacing:
+            part.replace(path)
+        else:
+            os.link(part, path)  # unlike a rename it fails where something came there meanwhile
+    except FileExistsError:
+        raise UsageError(f"there is a `{path}` now; it was left as it is, and nothing was written") from None
+    except OSError as error:
+        raise _build_error(path, error) from None
+    finally:
+        with suppress(FileNotFoundError):
+            part.unlink()
+
+
+def _build_error(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"`{path}` cannot be written ({error.strerror}); name a file in a folder of yours")
