@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from foregate.cli.commands import audit, config, execute, plan, plans, policy, sessions, tools, trajectories
+from foregate.cli.commands import audit, execute, plan, plans, policy, sessions, tools, trajectories
 from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of, run_async
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.version import __version__
@@ -32,7 +32,7 @@ app.add_typer(plans.app, name="plans")
 app.command("undo", short_help="Undo a change of a session.")(sessions.undo)
 app.add_typer(audit.app, name="audit")
 app.add_typer(policy.app, name="policy")
-app.add_typer(config.config_app, name="config")
+app.add_typer(policy.config_app, name="config")
 app.add_typer(tools.app, name="tools")
 app.add_typer(trajectories.app, name="trajectories")
 
