@@ -10,6 +10,7 @@ from msgspec import Struct
 from rich.text import Text
 
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, chop_text, expand_tabs, format_labelled
+from foregate.schemas.protocols import FileChange
 
 LINES = 40
 """Lines of a change that are shown at first."""
@@ -47,6 +48,11 @@ def diff_lines(before: bytes, after: bytes) -> list[DiffLine]:
                     lines.append(DiffLine(_REMARK, _NO_END))
         old, new = old + removed, new + added
     return lines
+
+
+def diff_change(change: FileChange) -> list[DiffLine]:
+    """Return what a change does to its file, of which there may be none before."""
+    return diff_lines(change.before or b"", change.after)
 
 
 def format_unified(lines: Sequence[DiffLine]) -> str:
