@@ -1,16 +1,17 @@
-"""Options several commands share, said once."""
+"""What several commands share, said once: options, those of every command that opens a session, and how they print."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foregate.cli.commands import options
+if TYPE_CHECKING:
+    from foregate.schemas.strict_json import Json
 
 
 def require_value(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
@@ -21,90 +22,42 @@ def require_value(context: typer.Context, option: typer.CallbackParam, value: st
     return value
 
 
-Model = Annotated[
-    str | None,
-    typer.Option("--model", metavar="NAME", help="Model at the configured endpoint; `rehearsal` needs none."),
-]
 WorkspaceFolder = Annotated[
     Path, typer.Option("--workspace", metavar="FOLDER", help="The one folder the agent works in.")
 ]
-PolicyFile = Annotated[
-    str | None,
-    typer.Option(
-        "--policy",
-        metavar="FILE",
-        help="YAML over the default policy, or `classic`; also FOREGATE_POLICY.",
-        callback=require_value,
-    ),
-]
+_POLICY = "YAML over the default policy, or `classic`; also FOREGATE_POLICY."
+PolicyFile = Annotated[str | None, typer.Option("--policy", metavar="FILE", help=_POLICY, callback=require_value)]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="YAML over the default configuration; also FOREGATE_CONFIG."),
 ]
-Dialect = Annotated[
-    str | None,
-    typer.Option(
-        "--dialect",
-        metavar="NAME",
-        help="How the model makes its calls: native, json, action_tags, service_tags or auto.",
-        show_default=False,
-    ),
-]
-ToolModules = Annotated[
-    list[str] | None,
-    typer.Option("--tools", metavar="FILE.py", help="A Python file, or module, with tools of yours; repeatable."),
-]
-McpFile = Annotated[
-    Path | None,
-    typer.Option("--mcp", metavar="FILE", help="JSON that lists MCP servers (`mcpServers`); also FOREGATE_MCP."),
-]
-Runtime = Annotated[
-    str,
-    typer.Option(
-        "--runtime",
-        metavar="URL",
-        help="Use the tools of `foregate tools serve --ws`.",
-        show_default=False,
-        callback=require_value,
-    ),
-]
-InsecureRuntime = Annotated[
-    bool, typer.Option("--insecure-runtime", help="Allow ws:// to another machine: unencrypted.", show_default=False)
-]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Judge every call, make no change.")]
-SessionName = Annotated[
-    str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.", show_default=False)
-]
-SessionNames = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[SESSION]...",
-        help="Sessions by name, beginning, or `last`; all when none is named.",
-        show_default=False,
-    ),
-]
-
-
-def choose_servers_file(named: Path | None) -> Path | None:
-    """Return the file of MCP servers a command goes by."""
-    from foregate.agent.tools.mcp.server_configuration import find_servers_file
-
-    return find_servers_file(named)
-
-
+SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.")]
+_SESSIONS = "Sessions by name, beginning, or `last`; all when none is named."
+SessionNames = Annotated[list[str] | None, typer.Argument(metavar="[SESSION]...", help=_SESSIONS)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
+def _share(kind: Any, flag: str, metavar: str, meaning: str, default: Any = None, **more: Any) -> tuple[Any, Any]:
+    return Annotated[kind, typer.Option(flag, metavar=metavar, help=meaning, show_default=False, **more)], default
+
+
+_MODEL = "Model at the configured endpoint; `rehearsal` needs none."
+_DIALECT = "How the model makes its calls: native, json, action_tags, service_tags or auto."
+_MCP = "JSON that lists MCP servers (`mcpServers`); also FOREGATE_MCP."
+_RUNTIME = "Use the tools of `foregate tools serve --ws`."
+_INSECURE = typer.Option("--insecure-runtime", help="Allow ws:// to another machine: unencrypted.", show_default=False)
+_TOOLS = "A Python file, or module, with tools of yours; repeatable."
 _SHARED: dict[str, tuple[Any, Any]] = {
-    "model": (options.Model, None),
-    "workspace": (options.WorkspaceFolder, Path()),
-    "policy": (options.PolicyFile, None),
-    "config": (options.ConfigFile, None),
-    "dialect": (options.Dialect, None),
-    "mcp": (options.McpFile, None),
-    "runtime": (options.Runtime, ""),
-    "insecure_runtime": (options.InsecureRuntime, False),
-    "tools": (options.ToolModules, None),
+    "model": _share(str | None, "--model", "NAME", _MODEL),
+    "workspace": (WorkspaceFolder, Path()),
+    "policy": (PolicyFile, None),
+    "config": (ConfigFile, None),
+    "dialect": _share(str | None, "--dialect", "NAME", _DIALECT),
+    "mcp": _share(Path | None, "--mcp", "FILE", _MCP),
+    "runtime": _share(str, "--runtime", "URL", _RUNTIME, "", callback=require_value),
+    "insecure_runtime": (Annotated[bool, _INSECURE], False),
+    "tools": _share(list[str] | None, "--tools", "FILE.py", _TOOLS),
 }
 """Name, type and default of each."""
 
@@ -125,16 +78,36 @@ def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., N
 
         @wraps(command)
         def run_command(**given: Any) -> None:
+            from foregate.agent.tools.mcp.server_configuration import find_servers_file
             from foregate.assembly.setting import SessionOptions
 
             said = {name: given.pop(name) for name in shared}
-            modules = said.pop("tools", None) or ()
             if "mcp" in said:
-                said["mcp"] = options.choose_servers_file(said["mcp"])
-            command(setting=SessionOptions(**said, tool_modules=modules), **given)
+                said["mcp"] = find_servers_file(said["mcp"])
+            command(setting=SessionOptions(tool_modules=said.pop("tools", None) or (), **said), **given)
 
         run_command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         run_command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return run_command
 
     return wrap_command
+
+
+def print_json(value: Json, *, err: bool = False) -> None:
+    """Print a value for scripts, on a line."""
+    from foregate.cli.terminal.scripting import to_json_line
+
+    typer.echo(to_json_line(value), err=err)
+
+
+def print_text(text: str, *, err: bool = False) -> None:
+    """Print a line for people, whatever it holds made visible."""
+    from foregate.schemas.visible import make_visible
+
+    typer.echo(make_visible(text), err=err)
+
+
+def print_problems(sentences: Iterable[str]) -> None:
+    """Print sentences that say what is wrong on standard error."""
+    for sentence in sentences:
+        print_text(f"foregate: {sentence}", err=True)

@@ -1,20 +1,22 @@
-"""`foregate policy`: what holds, where it comes from, and whether a file can be used."""
+"""`foregate policy` and `foregate config`: what holds, where it comes from, and whether a file can be used."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
-
-if TYPE_CHECKING:
-    from foregate.agent.planning.format.configuration import LoadedConfiguration
-
+from foregate.cli.terminal.exit_codes import COMPLETED, USAGE, run_async
 
 app = typer.Typer(help="Show the policy in force, or check a policy file.", no_args_is_help=True, rich_markup_mode=None)
+config_app = typer.Typer(
+    help="Show the configuration of plan mode, or check a file of it.", no_args_is_help=True, rich_markup_mode=None
+)
+File = Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or `classic`.")]
 
 
 @app.command("show", short_help="Show what holds and where it comes from.")
@@ -27,84 +29,62 @@ def show(
     as_json: options.AsJson = False,
 ) -> None:
     """Show what your files change in the default policy, or with --effective everything."""
-    import os
-
     from foregate.assembly.open import find_policy_file
-    from foregate.cli.terminal.layout import make_visible
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.policy.source.load import load_policy_layers
     from foregate.policy.source.values import build_policy_rows, format_policy
 
     loaded = load_policy_layers(find_policy_file(policy, os.environ), require_folder(workspace))
     if as_json:
         rows = build_policy_rows(loaded, effective)
-        typer.echo(to_json_line({"hash": loaded.policy.hash, "sources": list(loaded.sources), "values": rows}))
+        options.print_json({"hash": loaded.policy.hash, "sources": list(loaded.sources), "values": rows})
         return
     for line in format_policy(loaded, effective):
-        typer.echo(make_visible(line))
+        options.print_text(line)
 
 
 @app.command("check", short_help="Check a policy file.")
-def check(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or `classic`.")],
-    as_json: options.AsJson = False,
-) -> None:
+def check(file: File, as_json: options.AsJson = False) -> None:
     """Name the problems of a policy file, one sentence each; exit code 2 where it cannot be used.
 
     Warnings, about what may not mean what it looks like, change nothing.
     """
-    from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
-    from foregate.cli.terminal.layout import make_visible
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.policy.source.load import check_policy_file, list_surprises, resolve_policy_file
 
     named = resolve_policy_file(file)
     problems = check_policy_file(named)
     warnings = [] if problems else list_surprises(named)
     if as_json:
-        typer.echo(to_json_line({"usable": not problems, "problems": problems, "warnings": warnings}))
+        options.print_json({"usable": not problems, "problems": problems, "warnings": warnings})
     else:
-        for sentence in (*problems, *(f"warning: {warning}" for warning in warnings)):
-            typer.echo(f"foregate: {make_visible(sentence)}", err=True)
+        options.print_problems([*problems, *(f"warning: {warning}" for warning in warnings)])
         if not problems:
-            typer.echo(make_visible(f"{file}: usable"))
+            options.print_text(f"{file}: usable")
     raise typer.Exit(USAGE if problems else COMPLETED)
 
 
 @app.command("what-if", short_help="Judge recorded sessions again under another policy file.")
-def what_if(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or `classic`.")],
-    sessions: options.SessionNames = None,
-    as_json: options.AsJson = False,
-) -> None:
+def what_if(file: File, sessions: options.SessionNames = None, as_json: options.AsJson = False) -> None:
     """Judge recorded turns again as `foregate chat --policy FILE` would have, and show what comes out differently."""
-    from foregate.assembly.home import Home, find_sessions
+    from foregate.assembly.home import find_sessions
     from foregate.audit.what_if import WhatIf
     from foregate.cli.commands.reports import build_summary_json, format_changes
-    from foregate.cli.terminal.exit_codes import USAGE, run_async
-    from foregate.cli.terminal.layout import make_visible
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.policy.source.layers import read_layer
     from foregate.policy.source.load import check_policy_file, resolve_policy_file
 
     named = resolve_policy_file(file)
     if problems := check_policy_file(named):
-        for problem in problems:
-            typer.echo(f"foregate: {make_visible(problem)}", err=True)
+        options.print_problems(problems)
         raise typer.Exit(USAGE)
-    log = Home.open().open_log()
-    try:
+    with open_home_log() as log:
         judged = WhatIf(log, read_layer(named, named.name, trusted=True))
         rows = judged.find_changes(run_async(find_sessions(log, sessions or ())))
         if as_json:
             for row in rows:
-                typer.echo(to_json_line(row.to_json()))
-            typer.echo(to_json_line(build_summary_json(judged.tally, named.name)))
+                options.print_json(row.to_json())
+            options.print_json(build_summary_json(judged.tally, named.name))
         else:
             for line in format_changes(rows, judged.tally, named.name):
                 typer.echo(line)
-    finally:
-        log.close()
 
 
 def require_folder(workspace: Path) -> Path:
@@ -112,15 +92,8 @@ def require_folder(workspace: Path) -> Path:
     from foregate.agent.workspace.local import LocalWorkspace
 
     space = LocalWorkspace(workspace)
-    try:
-        return space.root
-    finally:
-        space.close()
-
-
-config_app = typer.Typer(
-    help="Show the configuration of plan mode, or check a file of it.", no_args_is_help=True, rich_markup_mode=None
-)
+    space.close()
+    return space.root
 
 
 @config_app.command("show", short_help="Show what holds and where it comes from.")
@@ -132,18 +105,23 @@ def show_configuration(
     as_json: options.AsJson = False,
 ) -> None:
     """Show what your file changes in the default configuration, or with --effective everything."""
-    from foregate.agent.planning.format.configuration import find_configuration_file, lay_over_defaults
-    from foregate.cli.terminal.layout import make_visible
-    from foregate.cli.terminal.scripting import to_json_line
-    from foregate.policy.source.values import build_rows
+    from foregate.agent.planning.format.configuration import (
+        find_configuration_file,
+        lay_over_defaults,
+        read_explanations,
+    )
+    from foregate.policy.source.values import build_rows, format_rows
 
     loaded = lay_over_defaults(find_configuration_file(config))
     rows = build_rows(loaded.values, loaded.provenance, effective)
     if as_json:
-        typer.echo(to_json_line({"sources": list(loaded.sources), "values": rows}))
+        options.print_json({"sources": list(loaded.sources), "values": rows})
         return
-    for line in format_configuration(loaded, effective):
-        typer.echo(make_visible(line))
+    explanations = read_explanations() if effective else {}
+    for row, line in zip(rows, format_rows(rows), strict=True):
+        if why := explanations.get(row["key"]):
+            options.print_text(f"# {why}")
+        options.print_text(line)
     if not rows:
         typer.echo("nothing differs from the default configuration")
 
@@ -157,30 +135,13 @@ def check_file(
 ) -> None:
     """Name the problems of a configuration file, one sentence each; exit code 2 where it cannot be used."""
     from foregate.agent.planning.format.configuration import check_configuration, find_configuration_file
-    from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
-    from foregate.cli.terminal.layout import make_visible
-    from foregate.cli.terminal.scripting import to_json_line
 
     named = find_configuration_file(file)
     problems = check_configuration(named) if named is not None else []
     if as_json:
-        typer.echo(to_json_line({"file": str(named) if named else None, "usable": not problems, "problems": problems}))
+        options.print_json({"file": str(named) if named else None, "usable": not problems, "problems": problems})
     else:
-        for sentence in problems:
-            typer.echo(f"foregate: {make_visible(sentence)}", err=True)
+        options.print_problems(problems)
         if not problems:
-            typer.echo(make_visible(f"{named}: usable") if named else "there is no file, so the defaults hold")
+            options.print_text(f"{named}: usable" if named else "there is no file, so the defaults hold")
     raise typer.Exit(USAGE if problems else COMPLETED)
-
-
-def format_configuration(loaded: LoadedConfiguration, effective: bool) -> Iterator[str]:
-    """Yield lines `key: value  # where from`, each of all of them below the comment that explains it."""
-    from foregate.agent.planning.format.configuration import read_explanations
-    from foregate.policy.source.values import build_rows, format_rows
-
-    told = read_explanations() if effective else {}
-    rows = build_rows(loaded.values, loaded.provenance, effective)
-    for row, line in zip(rows, format_rows(rows), strict=True):
-        if why := told.get(row["key"]):
-            yield f"# {why}"
-        yield line

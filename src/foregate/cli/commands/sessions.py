@@ -1,4 +1,4 @@
-"""`foregate chat`."""
+"""The commands that open a session: `foregate chat`, `foregate run`, `foregate resume` and `foregate undo`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.options import opens_session
-from foregate.cli.terminal.exit_codes import run_async
+from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, STATUS, run_async
+from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.agent.effects.undo import UndoReport
@@ -33,21 +34,12 @@ def chat(
     ] = False,
 ) -> None:
     """Talk with the agent; what it wants to do is judged first, and you are asked where it matters."""
-
-    setting.resume = resume
-    setting.dry_run = dry_run
+    setting.resume, setting.dry_run = resume, dry_run
     if as_json:
-        raise typer.Exit(run_async(_run_stream(setting)))
+        from foregate.cli.chat.stream import run_stream
+
+        raise typer.Exit(run_async(run_stream(setting)))
     run_async(_run_chat(setting))
-
-
-async def _run_stream(setting: SessionOptions) -> int:
-    from foregate.cli.chat.stream import ChatProgram, run_stream
-    from foregate.cli.terminal.terminal import Pipe
-
-    program = ChatProgram(Pipe())
-    with redirect_stdout(sys.stderr):  # what a tool prints is no line of ours
-        return await run_stream(setting, program)
 
 
 async def _run_chat(setting: SessionOptions) -> None:
@@ -67,20 +59,16 @@ def run(
     events: Annotated[bool, typer.Option("--events", help="Print every event as a line of JSON.")] = False,
 ) -> None:
     """Do one task without a person: what would need one is denied and reported. The exit code tells the status."""
-    from foregate.cli.terminal.exit_codes import STATUS
-    from foregate.schemas.errors import UsageError
-
     if as_json and events:
         raise UsageError("--json and --events exclude each other; choose one")
     text = sys.stdin.read() if task == "-" else task
     if not text.strip():
         raise UsageError("the task is empty; say what to do")
     setting.dry_run = dry_run
-    outcome = run_async(_run_task(setting, text, as_json, events))
-    raise typer.Exit(STATUS[outcome.status])
+    raise typer.Exit(run_async(_run_task(setting, text, as_json, events)))
 
 
-async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: bool) -> RunResult:
+async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: bool) -> int:
     import asyncio
 
     from foregate.agent.loop.runner import run as run_task
@@ -97,51 +85,54 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
         setting.listeners = [screen.show_event]
     opened = await open_session(setting)
     try:
-        if not (as_json or events):
-            for note in opened.notes:
-                screen.row(note, CARE)
+        for note in () if as_json or events else opened.notes:
+            screen.row(note, CARE)
         with redirect_stdout(sys.stderr), interruptible(asyncio.ensure_future(run_task(opened.session, text))) as task:
             outcome = await task  # what a tool prints is no answer
         screen.idle()
-        await print_report(opened, outcome, screen, as_json, events)
+        if as_json:
+            await _print_outcome(opened, outcome)
+        elif not events:
+            _print_report(opened, outcome, screen)
     finally:
         screen.idle()
         await opened.close()
-    return outcome
+    return STATUS[outcome.status]
 
 
-async def print_report(opened: OpenSession, outcome: RunResult, screen: Screen, as_json: bool, events: bool) -> None:
+async def _print_outcome(opened: OpenSession, outcome: RunResult) -> None:
+    from msgspec.structs import asdict
+
+    from foregate.telemetry.audit.decisions import read_decisions
+
+    told: dict[str, Json] = {"status": outcome.status, "text": outcome.text, "report": asdict(outcome.report)}
+    told |= {"session": opened.name, "notes": list(opened.notes)}
+    decisions = [point.to_json() for point in read_decisions(await opened.session.log.read())]
+    options.print_json({**told, "decisions": decisions})
+
+
+def _print_report(opened: OpenSession, outcome: RunResult, screen: Screen) -> None:
     """Print the answer to standard output, and what is in the way to standard error.
 
     Bars tell the model's words from Foregate's on a terminal; into a file or a pipe goes the bare text.
     """
-    from msgspec.structs import asdict
-
-    from foregate.cli.terminal.layout import build_console, make_visible
+    from foregate.cli.terminal.layout import build_console
     from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.scripting import to_json_line
-    from foregate.telemetry.audit.decisions import read_decisions
+    from foregate.schemas.visible import make_visible
 
-    if as_json:
-        told: dict[str, Json] = {"status": outcome.status, "text": outcome.text, "report": asdict(outcome.report)}
-        told |= {"session": opened.name, "notes": list(opened.notes)}
-        decisions = [point.to_json() for point in read_decisions(await opened.session.log.read())]
-        typer.echo(to_json_line({**told, "decisions": decisions}))
-    elif not events:
-        if sys.stdout.isatty():
-            answer = Screen(build_console())
-            answer.show(outcome.model_text)
-            answer.show_remark(outcome)
-        elif outcome.text:
-            typer.echo(make_visible(outcome.text, lines=True))
-        screen.show_report(outcome)
-        screen.say(f"session {opened.name}", "dim")
+    if sys.stdout.isatty():
+        answer = Screen(build_console())
+        answer.show(outcome.model_text)
+        answer.show_remark(outcome)
+    elif outcome.text:
+        typer.echo(make_visible(outcome.text, lines=True))
+    screen.show_report(outcome)
+    screen.say(f"session {opened.name}", "dim")
 
 
 @opens_session(without=("workspace",))
 def resume(setting: SessionOptions, session: options.SessionName) -> None:
     """Answer what a session waits for, and see its task through; `foregate chat --resume` goes on talking."""
-
     setting.resume = session
     raise typer.Exit(run_async(_resume_session(setting)))
 
@@ -149,7 +140,6 @@ def resume(setting: SessionOptions, session: options.SessionName) -> None:
 async def _resume_session(setting: SessionOptions) -> int:
     from foregate.agent.loop.runner import run as run_task
     from foregate.cli.chat.conversation import open_terminal_session
-    from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
 
     async with open_terminal_session(setting) as chat:
         chat.greet()
@@ -180,21 +170,17 @@ def undo(
     as_json: options.AsJson = False,
 ) -> None:
     """Undo a change of a session from its before-images; refused where the world has moved on."""
-    from foregate.cli.terminal.exit_codes import COMPLETED, ERROR
-    from foregate.cli.terminal.layout import make_visible
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.schemas import strict_json
 
     report = run_async(_undo_changes(session, call, preview))
     if as_json:
-        typer.echo(to_json_line({"done": report.done} | strict_json.dump(report)))
+        options.print_json({"done": report.done} | strict_json.dump(report))
     elif report.done:
-        typer.echo(make_visible(f"{'would undo' if preview else 'undone'}: {report.call} {report.tool}"))
+        options.print_text(f"{'would undo' if preview else 'undone'}: {report.call} {report.tool}")
         for step in report.steps:
-            typer.echo(f"  {make_visible(step)}")
+            options.print_text(f"  {step}")
     else:
-        for sentence in report.sentences:
-            typer.echo(f"foregate: {make_visible(sentence)}", err=True)
+        options.print_problems(report.sentences)
     raise typer.Exit(COMPLETED if report.done else ERROR)
 
 
