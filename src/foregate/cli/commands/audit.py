@@ -8,17 +8,17 @@ import typer
 
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
-from foregate.cli.terminal.exit_codes import run_async
+from foregate.cli.terminal.exit_codes import NOT_VERIFIED, run_async
 
 if TYPE_CHECKING:
     from foregate.schemas.event import Event
+    from foregate.schemas.event_body import Kind
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.log.sqlite_log import SqliteLog
 
 app = typer.Typer(
     help="Review the decisions of a session, and verify its log.", no_args_is_help=True, rich_markup_mode=None
 )
-
 Names = list[str]
 
 
@@ -26,12 +26,11 @@ Names = list[str]
 def list_sessions(as_json: options.AsJson = False) -> None:
     """List the sessions of the log, newest first."""
     from foregate.cli.terminal.layout import make_visible, shorten_text
-    from foregate.cli.terminal.scripting import to_json_line
 
     with open_home_log() as log:
         names = run_async(log.sessions())
         if as_json:
-            typer.echo(to_json_line([_summarise_session(log, name) for name in names]))
+            options.print_json([_summarise_session(log, name) for name in names])
             return
         for name in names:
             about = _summarise_session(log, name)
@@ -58,36 +57,41 @@ def show(
     from rich.console import Console
 
     from foregate.assembly.home import find_session
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.timeline import ASIDE, format_aside, format_decision
-    from foregate.schemas import strict_json
-    from foregate.telemetry.audit.decisions import build_session_notes, filter_decisions, read_decisions
+    from foregate.telemetry.audit.decisions import filter_decisions, read_decisions
 
     console = Console(highlight=False, emoji=False, markup=False)
     with open_home_log() as log:
         name = run_async(find_session(log, session))
         if notes:
-            found = build_session_notes(log.events(name))
-            if as_json:
-                typer.echo(to_json_line([strict_json.dump(note) for note in found]))
-            for note in () if as_json else found:
-                typer.echo(_make_plain(f"{note.category:<18} {'blocking' if note.blocking else '':<8} {note.summary}"))
+            _print_notes(log, name, as_json)
             return
         width = console.width if console.is_terminal else 0
         filtered = bool(as_json or gate or code or severity)
 
-        def passing(event: Event) -> Event:
+        def print_aside(event: Event) -> Event:
             for row in () if filtered else format_aside(event, width):
                 console.print(row, soft_wrap=True)
             return event
 
-        events = map(passing, log.events(name, kinds=("turn_judged", *ASIDE)))
-        points = read_decisions(events)
+        points = read_decisions(map(print_aside, log.events(name, kinds=("turn_judged", *ASIDE))))
         for point in filter_decisions(points, gate=gate or (), code=code or (), severity=severity or ()):
             if as_json:
-                typer.echo(to_json_line(point.to_json()))
+                options.print_json(point.to_json())
             else:
                 console.print(format_decision(point, width), soft_wrap=True)
+
+
+def _print_notes(log: SqliteLog, name: str, as_json: bool) -> None:
+    from foregate.schemas import strict_json
+    from foregate.telemetry.audit.decisions import build_session_notes
+
+    found = build_session_notes(log.events(name))
+    if as_json:
+        options.print_json([strict_json.dump(note) for note in found])
+        return
+    for note in found:
+        options.print_text(f"{note.category:<18} {'blocking' if note.blocking else '':<8} {note.summary}")
 
 
 @app.command("verify", short_help="Verify a session's log.")
@@ -100,24 +104,19 @@ def verify(
 ) -> None:
     """Verify a session's log: the chain, that nothing ran without a permit, and its tail. Exit code 8 when it fails."""
     from foregate.assembly.home import find_session
-    from foregate.cli.terminal.exit_codes import NOT_VERIFIED
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.schemas import strict_json
     from foregate.telemetry.audit.verify import parse_head, verify_session
 
     kept = parse_head(head) if head else None
     with open_home_log() as log:
-        name = run_async(find_session(log, session))
-        found = verify_session(log, name, kept)
+        found = verify_session(log, run_async(find_session(log, session)), kept)
     if as_json:
-        typer.echo(
-            to_json_line({"ok": found.ok, "proven": found.proven, "head": found.head, **strict_json.dump(found)})
-        )
+        options.print_json({"ok": found.ok, "proven": found.proven, "head": found.head, **strict_json.dump(found)})
     else:
-        typer.echo(_make_plain(found.sentence))
+        options.print_text(found.sentence)
         typer.echo(f"head {found.head}")
         for defect in found.defects[1:]:
-            typer.echo(_make_plain(defect.message), err=True)
+            options.print_text(defect.message, err=True)
     if not found.ok:
         raise typer.Exit(NOT_VERIFIED)
 
@@ -135,13 +134,12 @@ def explain(
     from foregate.audit.explanation import explain as explain_decision
     from foregate.audit.explanation import find_decision
     from foregate.cli.commands.reports import format_explanation
-    from foregate.cli.terminal.scripting import to_json_line
 
     console = Console(highlight=False, emoji=False, markup=False)
     with open_home_log() as log:
         found = explain_decision(log, *run_async(find_decision(log, decision)))
     if as_json:
-        typer.echo(to_json_line(found.to_json()))
+        options.print_json(found.to_json())
         return
     for line in format_explanation(found, min(console.width, 100) if console.is_terminal else 80):
         typer.echo(line)
@@ -152,7 +150,6 @@ def stats(sessions: options.SessionNames = None, as_json: options.AsJson = False
     """Count over sessions how often gates were asked, fired and were overridden, what advice cost, who said yes."""
     from foregate.assembly.home import find_sessions
     from foregate.cli.commands.reports import format_statistics
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.telemetry.audit.statistics import KINDS, Statistics
 
     found = Statistics()
@@ -160,7 +157,7 @@ def stats(sessions: options.SessionNames = None, as_json: options.AsJson = False
         for name in run_async(find_sessions(log, sessions or ())):
             found.add_session(name, log.events(name, kinds=KINDS))
     if as_json:
-        typer.echo(to_json_line(found.to_json()))
+        options.print_json(found.to_json())
         return
     for line in format_statistics(found):
         typer.echo(line)
@@ -173,9 +170,8 @@ def _summarise_session(log: SqliteLog, name: str) -> dict[str, Json]:
     about: dict[str, Json] = {"session": name, "events": log.head_anchor(name)[0], "tasks": 0, "state": "open"}
     about |= {"asked": "", "started": "", "workspace": "", "model": ""}
     tasks = 0
-    for event in log.events(
-        name, kinds=("session_started", "user_message", "task_started", "task_paused", "task_ended")
-    ):
+    kinds: tuple[Kind, ...] = ("session_started", "user_message", "task_started", "task_paused", "task_ended")
+    for event in log.events(name, kinds=kinds):
         match event.body:
             case SessionStarted(workspace=workspace, model=model):
                 about |= {"started": event.time, "workspace": workspace, "model": model}
@@ -191,9 +187,3 @@ def _summarise_session(log: SqliteLog, name: str) -> dict[str, Json]:
             case _:
                 pass
     return about
-
-
-def _make_plain(text: str) -> str:
-    from foregate.cli.terminal.layout import make_visible
-
-    return make_visible(text)

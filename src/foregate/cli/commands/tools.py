@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,9 +16,11 @@ import typer
 from foregate.cli.commands import options
 from foregate.cli.commands.options import opens_session
 from foregate.cli.terminal.exit_codes import run_async
+from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from foregate.agent.tools.mcp.mcp_tools import McpTools, ReviewedServer
+    from foregate.agent.tools.mcp.mcp_tools import ReviewedServer
+    from foregate.agent.tools.mcp.pins import Pins
     from foregate.assembly.setting import SessionOptions
     from foregate.policy.policy import Policy
     from foregate.schemas.strict_json import Json
@@ -45,31 +47,27 @@ def serve(
     """Let other agents use the tools in one folder; each call is judged here first, by this policy."""
     from foregate.assembly.open import REHEARSAL
     from foregate.assembly.setting import SessionOptions
-    from foregate.schemas.errors import UsageError
 
     if bool(ws) == mcp:
         raise UsageError("say how to serve: either --ws HOST:PORT or --mcp")
-    setting = SessionOptions(
-        workspace=workspace, policy=policy, model=REHEARSAL, mode="direct", dialect="native", serving=True
-    )
+    setting = SessionOptions(workspace, REHEARSAL, policy=policy, mode="direct", dialect="native", serving=True)
     if mcp:
         from foregate.assembly.serve import serve_mcp
 
         # what a shell starts with `&` has its interrupts ignored, and a server must end when it is told to
         signal.signal(signal.SIGINT, signal.default_int_handler)
         run_async(serve_mcp(setting))
-        return
-    run_async(_serve_websocket(setting, ws, cert, key, insecure))
+    else:
+        run_async(_serve_websocket(setting, ws, cert, key, insecure))
 
 
-async def _serve_websocket(setting: object, ws: str, cert: Path | None, key: Path | None, insecure: bool) -> None:
+async def _serve_websocket(
+    setting: SessionOptions, ws: str, cert: Path | None, key: Path | None, insecure: bool
+) -> None:
     from foregate.agent.tools.remote.protocol import is_loopback
     from foregate.assembly.remote import TOKEN, create_token, read_token
     from foregate.assembly.serve import load_tls, parse_endpoint, serve_websocket
-    from foregate.assembly.setting import SessionOptions
-    from foregate.schemas.errors import UsageError
 
-    assert isinstance(setting, SessionOptions)
     host, port = parse_endpoint(ws)
     tls = load_tls(cert, key)
     if tls is None and not insecure and not is_loopback(host):
@@ -96,11 +94,6 @@ FLAGS = ("external_side_effect", "needs_approval", "high_impact_write", "idempot
 ServerName = Annotated[str, typer.Argument(metavar="SERVER", help="An MCP server by its name.", show_default=False)]
 
 app.command("serve", short_help="Let other agents use the tools.")(serve)
-
-
-@app.callback()
-def about() -> None:
-    """The tools the agent is offered."""
 
 
 @app.command("list")
@@ -140,20 +133,22 @@ def diff(
 class SessionTools:
     """What a session would be offered under `policy`: tools of this process or of a runtime, and MCP servers, started.
 
-    `notes` are sentences a person should read.
+    `failed` says of servers why they were not; `pins` are there where servers are. `notes` are for a person to read.
     """
 
     policy: Policy
     specs: Sequence[ToolSpec]
-    servers: McpTools | None
-    notes: Sequence[str] = ()
+    notes: Sequence[str]
+    servers: Sequence[ReviewedServer] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    pins: Pins | None = None
 
 
 @asynccontextmanager
 async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIterator[SessionTools]:
     """Yield what a session would be offered, with all MCP servers or only the one named.
 
-    Raises UsageError where there is no such server, and where a runtime cannot be used.
+    Raises UsageError where there is no such server or it does not start, and where a runtime cannot be used.
     """
     from foregate.agent.session.result import DELEGATE
     from foregate.agent.workspace.local import LocalWorkspace
@@ -166,16 +161,14 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
         read_mcp_servers,
         start_servers,
     )
-    from foregate.schemas.errors import UsageError
 
-    space = LocalWorkspace(setting.workspace)
-    servers = runtime = None
-    notes: Sequence[str] = ()
-    try:
+    async with AsyncExitStack() as stack:
+        stack.callback((space := LocalWorkspace(setting.workspace)).close)
         _, policy = choose_policy(setting, space.root)
         configured, _ = read_mcp_servers(setting)
-        runtime = await connect_runtime(setting, policy, None)
-        if runtime is not None:
+        notes: list[str] = []
+        if (runtime := await connect_runtime(setting, policy, None)) is not None:
+            stack.push_async_callback(runtime.close)
             specs = list(open_remote_tools(runtime).specs())
             configured, notes = [], list_remarks(policy, configured)
         else:
@@ -185,64 +178,57 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
             names = [server.name for server in configured]
             configured = [server for server in configured if server.name == only]
             if not configured:
-                known = ", ".join(names) or "none is configured"
-                raise UsageError(f"there is no MCP server `{only}`; there are: {known}")
+                raise UsageError(
+                    f"there is no MCP server `{only}`; there are: {', '.join(names) or 'none is configured'}"
+                )
+        offer = SessionTools(policy, specs, notes)
         if configured:
             servers = await start_servers(configured, setting, policy, space)
-        yield SessionTools(policy, specs, servers, notes)
-    finally:
-        if servers is not None:
-            await servers.close()
-        if runtime is not None:
-            await runtime.close()
-        space.close()
+            stack.push_async_callback(servers.close)
+            if only in servers.failed:
+                raise UsageError(f"the MCP server `{only}` is not available: {servers.failed[only]}")
+            offer = SessionTools(policy, specs, notes, servers.servers, servers.failed, servers.pins)
+        yield offer
 
 
-async def _print_tools(setting: SessionOptions, as_json: bool) -> None:
-    from foregate.cli.terminal.layout import make_visible
-    from foregate.cli.terminal.scripting import to_json_line
-    from foregate.schemas import strict_json
-
-    async with open_session_tools(setting) as offer:
-        policy, servers = offer.policy, offer.servers
-        rows: list[Json] = [{**strict_json.dump(spec), "in_force": apply_policy(spec, policy)} for spec in offer.specs]
-        told = [format_tool_row(spec, policy) for spec in offer.specs]
-        for server in servers.servers if servers is not None else ():
-            for spec, tool in list_definitions(servers, server):
-                state, problem = tool["state"], tool["problem"]
-                about = {"in_force": apply_policy(spec, policy), "state": state, "problem": problem}
-                rows.append({**strict_json.dump(spec), **about})
-                told.append(format_tool_row(spec, policy, f"{state}{': ' if problem else ''}{problem}"))
-        failed = servers.failed if servers is not None else {}
-        if as_json:
-            rows += [{"provenance": f"mcp:{name}", "state": "failed", "problem": why} for name, why in failed.items()]
-            typer.echo(to_json_line(rows))
-            return
-        for note in offer.notes:
-            typer.echo(note, err=True)
-        told += [f"{make_visible(name):<18} not available: {make_visible(why)}" for name, why in failed.items()]
-    for line in told:
-        typer.echo(line)
-
-
-def list_definitions(servers: McpTools | None, server: ReviewedServer) -> list[tuple[ToolSpec, Mapping[str, Json]]]:
+def _list_definitions(server: ReviewedServer, pins: Pins | None) -> list[tuple[ToolSpec, Mapping[str, Json]]]:
     """Return what a server lists: each tool as a specification, and how it stands to its pin."""
     from foregate.agent.tools.mcp.definition import build_bare_spec, build_spec
     from foregate.agent.tools.mcp.pins import describe_tool
     from foregate.schemas.strict_json import as_object
 
-    assert servers is not None
-    pins = servers.pins.of(server.name)
-    return [
-        (
-            build_bare_spec(d) if d.problem else build_spec(d, server.configuration, server.policy),
-            as_object(describe_tool(d, pins)),
-        )
-        for d in server.definitions
-    ]
+    assert pins is not None
+    stands = [as_object(describe_tool(d, pins.of(server.name))) for d in server.definitions]
+    configuration, policy = server.configuration, server.policy
+    specs = [build_bare_spec(d) if d.problem else build_spec(d, configuration, policy) for d in server.definitions]
+    return list(zip(specs, stands, strict=True))
 
 
-def apply_policy(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
+async def _print_tools(setting: SessionOptions, as_json: bool) -> None:
+    from foregate.schemas import strict_json
+
+    async with open_session_tools(setting) as offer:
+        policy = offer.policy
+        rows: list[Json] = [{**strict_json.dump(spec), "in_force": _apply_policy(spec, policy)} for spec in offer.specs]
+        told = [_format_tool_row(spec, policy) for spec in offer.specs]
+        for spec, tool in (row for server in offer.servers for row in _list_definitions(server, offer.pins)):
+            state, problem = tool["state"], tool["problem"]
+            about = {"in_force": _apply_policy(spec, policy), "state": state, "problem": problem}
+            rows.append({**strict_json.dump(spec), **about})
+            told.append(_format_tool_row(spec, policy, f"{state}{': ' if problem else ''}{problem}"))
+        for name, why in offer.failed.items():
+            rows.append({"provenance": f"mcp:{name}", "state": "failed", "problem": why})
+            told.append(f"{name:<18} not available: {why}")
+    if as_json:
+        options.print_json(rows)
+        return
+    for note in offer.notes:
+        typer.echo(note, err=True)
+    for line in told:
+        options.print_text(line)
+
+
+def _apply_policy(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
     """Return what a policy makes of what a tool declares: its effect before a look at a call, and each capability."""
     from msgspec.structs import asdict
 
@@ -253,23 +239,20 @@ def apply_policy(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
     return {"effect": effect_of_tool(spec, entry, policy).value, "capabilities": asdict(able)}
 
 
-def format_tool_row(spec: ToolSpec, policy: Policy, state: str = "") -> str:
+def _format_tool_row(spec: ToolSpec, policy: Policy, state: str = "") -> str:
     """Return the row of a tool: name, effect and capabilities as the policy has them, whose it is, and who says so."""
-    from foregate.cli.terminal.layout import make_visible
     from foregate.policy.risk.facts import is_believed
     from foregate.schemas.strict_json import get_object
 
-    entry, found = policy.tools.get(spec.name), apply_policy(spec, policy)
-    undeclared = entry is None and (not is_believed(spec, policy) or spec.capabilities is None)
+    entry, found, believed = policy.tools.get(spec.name), _apply_policy(spec, policy), is_believed(spec, policy)
     able = get_object(found, "capabilities")
+    undeclared = entry is None and (not believed or spec.capabilities is None)
     flags = ["undeclared"] if undeclared else [flag for flag in FLAGS if able[flag]]
-    about = [] if spec.provenance == "builtin" else [spec.provenance]
-    about += [state] if state else []
-    about += [f"says {spec.effect.value}"] if spec.is_elsewhere and not is_believed(spec, policy) else []
-    about += ["as the policy says"] if entry is not None else []
-    return make_visible(
-        f"{spec.name:<18} {found['effect']:<12} {', '.join(flags)}{'  ' if about else ''}{', '.join(about)}"
-    )
+    about = [spec.provenance if spec.provenance != "builtin" else "", state]
+    about.append(f"says {spec.effect.value}" if spec.is_elsewhere and not believed else "")
+    about.append("as the policy says" if entry is not None else "")
+    said = ", ".join(filter(None, about))
+    return f"{spec.name:<18} {found['effect']:<12} {', '.join(flags)}{'  ' if said else ''}{said}"
 
 
 async def _pin_tools(setting: SessionOptions, name: str, tool: str, yes: bool, as_json: bool) -> None:
@@ -279,18 +262,14 @@ async def _pin_tools(setting: SessionOptions, name: str, tool: str, yes: bool, a
     from foregate.cli.terminal.layout import build_console
     from foregate.cli.terminal.person import PersonAtTerminal
     from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.sheet import format_tools
     from foregate.cli.terminal.terminal import Terminal
-    from foregate.schemas.errors import UsageError
 
     screen, terminal = Screen(build_console(stderr=as_json)), Terminal()
     async with open_session_tools(setting, name) as offer:
-        servers = offer.servers
-        server = find_running_server(servers, name)
         Home.open(setting.environ)
-        assert servers is not None
-        pins = servers.pins.of(name)
+        assert offer.pins is not None
+        server, pins = offer.servers[0], offer.pins.of(name)
         known = [d for d in server.definitions if not tool or d.name == tool]
         if not known:
             which = f"no tool `{tool}`; `foregate tools list` names those there are" if tool else "no tools"
@@ -305,9 +284,9 @@ async def _pin_tools(setting: SessionOptions, name: str, tool: str, yes: bool, a
         elif not as_json:
             screen.rows(format_tools(need.request, keys=False, width=screen.console.width))
         if asked:
-            servers.pins.pin(asked, utc_now())
+            offer.pins.pin(asked, utc_now())
         if as_json:
-            typer.echo(to_json_line([{"tool": d.full_name, "hash": d.hash} for d in asked]))
+            options.print_json([{"tool": d.full_name, "hash": d.hash} for d in asked])
         else:
             screen.say(f"{len(asked)} pinned" if asked else "nothing was pinned")
 
@@ -317,45 +296,30 @@ async def _print_differences(setting: SessionOptions, name: str, as_json: bool) 
     from foregate.cli.terminal.diff import format_unified
     from foregate.cli.terminal.layout import build_console
     from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.scripting import to_json_line
     from foregate.cli.terminal.sheet import diff_tool, format_tool
     from foregate.schemas.strict_json import as_object
 
     screen = Screen(build_console())
     found: list[Mapping[str, Json]] = []
     async with open_session_tools(setting, name) as offer:
-        servers = offer.servers
-        for server in servers.servers if servers is not None else ():
-            if name:
-                find_running_server(servers, name)
-            found += [tool for _, tool in list_definitions(servers, server) if tool["state"] != "pinned"]
-            if servers is not None and server.name not in servers.failed:
-                found += map(
-                    as_object, describe_unlisted(server.name, server.definitions, servers.pins.of(server.name))
-                )
-        failed = servers.failed if servers is not None else {}
+        for server in offer.servers:
+            assert offer.pins is not None
+            found += [tool for _, tool in _list_definitions(server, offer.pins) if tool["state"] != "pinned"]
+            if server.name not in offer.failed:
+                unlisted = describe_unlisted(server.name, server.definitions, offer.pins.of(server.name))
+                found += map(as_object, unlisted)
     if as_json:
         keys = ("tool", "state", "problem")
         told: list[Json] = [
             {**{key: tool[key] for key in keys}, "diff": format_unified(diff_tool(tool))} for tool in found
         ]
-        told += [{"server": which, "state": "failed", "problem": why} for which, why in failed.items()]
-        typer.echo(to_json_line(told))
+        told += [{"server": which, "state": "failed", "problem": why} for which, why in offer.failed.items()]
+        options.print_json(told)
     else:
         for tool in found:
-            screen.rows(list(format_tool(tool, screen.console.width, details=True)))
-        for which, why in failed.items():
+            screen.rows(format_tool(tool, screen.console.width, details=True))
+        for which, why in offer.failed.items():
             screen.row(f"MCP server `{which}` is not available: {why}")
-        if not found and not failed:
+        if not found and not offer.failed:
             screen.say("every tool is as it was pinned")
-    return 1 if found or failed else 0
-
-
-def find_running_server(servers: McpTools | None, name: str) -> ReviewedServer:
-    """Return the one server that was started; raise UsageError where it could not be."""
-    from foregate.schemas.errors import UsageError
-
-    assert servers is not None
-    if name in servers.failed:
-        raise UsageError(f"the MCP server `{name}` is not available: {servers.failed[name]}")
-    return servers.servers[0]
+    return 1 if found or offer.failed else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -13,22 +13,18 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from foregate.cli.commands import options
+from foregate.cli.terminal.exit_codes import ERROR, NOT_VERIFIED, run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
-    from foregate.telemetry.export.export import Export, ExportOptions, Family
+    from foregate.telemetry.export.export import ExportOptions, ExportTally
     from foregate.telemetry.export.restore import RestoredSession
 
 
 app = typer.Typer(
     help="Export sessions as data to learn from, or read an export back.", no_args_is_help=True, rich_markup_mode=None
 )
-
-
-@app.callback()
-def about() -> None:
-    """Export sessions as data to learn from, or read an export back."""
 
 
 @app.command("export", short_help="Export sessions as ATIF, SAO or OpenAI fine-tuning lines.")
@@ -57,24 +53,24 @@ def export(
 ) -> None:
     """Export sessions, one JSON object a line; what the policy in force calls sensitive is masked."""
     from foregate.assembly.home import Home, find_session
-    from foregate.cli.terminal.exit_codes import ERROR, NOT_VERIFIED, run_async
+    from foregate.cli.terminal.scripting import to_json_line
     from foregate.telemetry.export.export import Export, Family
 
     moment_wanted = parse_moment(since) if since is not None else None
     wanted = _build_options(form, pairs, content, reward, check, policy, workspace)
     home = Home.open()
-    log = home.open_log()
-    try:
-        named = [run_async(find_session(log, name)) for name in sessions or ()]
-        family = Family(run_async(log.sessions()), named)
+    with closing(home.open_log()) as log:
+        family = Family(run_async(log.sessions()), [run_async(find_session(log, name)) for name in sessions or ()])
         if moment_wanted is not None:
             family.keep_since(log, moment_wanted)
         task = Export(log, home.open_blobs(), wanted)
         with nullcontext() if output is None else open_new_file(output, replacing=overwrite) as file:
-            _write_lines(task, family, file)
-    finally:
-        log.close()
-    _print_tally(task, output, as_json)
+            for line in map(to_json_line, task.export_family(family)):
+                if file is None:
+                    typer.echo(line)
+                else:
+                    file.write(f"{line}\n")
+    _print_tally(task.tally, output, as_json)
     if task.tally.skipped:
         raise typer.Exit(NOT_VERIFIED if task.tally.tampered else ERROR)
 
@@ -90,9 +86,7 @@ def import_(
 
     Exit code 8 where something is not as it was recorded: masked at the export, changed since, or cut.
     """
-    from foregate.cli.terminal.exit_codes import NOT_VERIFIED
-    from foregate.cli.terminal.layout import make_visible
-    from foregate.cli.terminal.scripting import format_event_line, to_json_line
+    from foregate.cli.terminal.scripting import format_event_line
     from foregate.schemas import strict_json
     from foregate.schemas.turn import export_turn
 
@@ -106,14 +100,11 @@ def import_(
             for turn in session.read_turns():
                 told: dict[str, Json] = {"session": session.session, "seq": turn.seq, "time": turn.time}
                 told |= {"turn": export_turn(turn.turn), "judgement": strict_json.dump(turn.judgement)}
-                typer.echo(to_json_line(told))
+                options.print_json(told)
+        elif as_json:
+            options.print_json(_summarise_session(session))
         else:
-            count = _count_turns(session)
-            typer.echo(
-                to_json_line(_summarise_session(session, count))
-                if as_json
-                else make_visible(_describe_session(session, count))
-            )
+            options.print_text(_describe_session(session))
     if not proven:
         raise typer.Exit(NOT_VERIFIED)
 
@@ -127,7 +118,6 @@ def _build_options(
     from foregate.assembly.own_secrets import find_own_secrets
     from foregate.assembly.setting import SessionOptions
     from foregate.cli.commands.policy import require_folder
-    from foregate.schemas.errors import UsageError
     from foregate.telemetry.export.export import FORMATS, ExportOptions
 
     known = next((name for name in FORMATS if name == form), None)
@@ -144,57 +134,37 @@ def _build_options(
     if check and known != "atif":
         raise UsageError("`--check` goes with `--format atif`; for the others there is no published model")
     _, in_force = choose_policy(SessionOptions(workspace=workspace, policy=policy), require_folder(workspace))
-    return ExportOptions(
-        format=known,
-        pairs=pairs,
-        content=content == "on",
-        patterns=(*find_own_secrets(os.environ, in_force.sensitive), *in_force.sensitive.patterns),
-        reward=load_function(reward, "a trajectory") if reward else None,
-        check=check,
-    )
+    patterns = (*find_own_secrets(os.environ, in_force.sensitive), *in_force.sensitive.patterns)
+    worth = load_function(reward, "a trajectory") if reward else None
+    return ExportOptions(known, pairs, content == "on", patterns, worth, check)
 
 
-def _write_lines(task: Export, family: Family, file: TextIO | None) -> None:
-    from foregate.cli.terminal.scripting import to_json_line
-
-    for line in task.export_family(family):
-        if file is None:
-            typer.echo(to_json_line(line))
-        else:
-            file.write(f"{to_json_line(line)}\n")
-
-
-def _print_tally(task: Export, output: Path | None, as_json: bool) -> None:
+def _print_tally(tally: ExportTally, output: Path | None, as_json: bool) -> None:
     """Print what was exported: on standard error where standard output is the export itself."""
     from dataclasses import asdict
 
     from foregate.cli.commands.reports import pluralise
-    from foregate.cli.terminal.layout import make_visible
-    from foregate.cli.terminal.scripting import to_json_line
 
-    tally, aside = task.tally, output is None
-    for name, why in tally.skipped.items():
-        typer.echo(f"foregate: {make_visible(name)} was not exported: {make_visible(why)}", err=True)
+    options.print_problems(f"{name} was not exported: {why}" for name, why in tally.skipped.items())
     if as_json:
         told = {name: value for name, value in asdict(tally).items() if name != "tampered"}
-        typer.echo(to_json_line({**told, "output": None if output is None else str(output)}), err=aside)
+        options.print_json({**told, "output": None if output is None else str(output)}, err=output is None)
         return
     parts = [
         pluralise(tally.sessions, "session"),
-        *([f"{tally.children} of delegated tasks"] if tally.children else []),
+        f"{tally.children} of delegated tasks" if tally.children else "",
         pluralise(tally.responses, "response"),
         f"{tally.held} held or denied",
         pluralise(tally.pairs, "preference pair"),
         pluralise(tally.lines, "line"),
-        *([f"{pluralise(tally.masked, 'event')} masked"] if tally.masked else []),
+        f"{pluralise(tally.masked, 'event')} masked" if tally.masked else "",
     ]
-    typer.echo(f"{', '.join(parts)}{'' if output is None else f': {make_visible(str(output))}'}", err=aside)
+    where = "" if output is None else f": {output}"
+    options.print_text(f"{', '.join(filter(None, parts))}{where}", err=output is None)
 
 
 @contextmanager
 def _open_text(file: Path) -> Iterator[TextIO]:
-    from foregate.schemas.errors import UsageError
-
     try:
         with file.open(encoding="utf-8") as opened:
             yield opened
@@ -205,7 +175,6 @@ def _open_text(file: Path) -> Iterator[TextIO]:
 
 
 def _read_sessions(file: Path) -> Iterator[RestoredSession]:
-    from foregate.schemas.errors import UsageError
     from foregate.telemetry.export.restore import MAX_BYTES, parse_document, restore_sessions
 
     with _open_text(file) as lines:
@@ -217,21 +186,13 @@ def _read_sessions(file: Path) -> Iterator[RestoredSession]:
                     raise UsageError(f"line {number} of `{file}`: {error}") from None
 
 
-def _summarise_session(session: RestoredSession, turns: int) -> dict[str, Json]:
-    return {
-        "session": session.session,
-        "events": len(session.events),
-        "turns": turns,
-        "altered": list(session.altered),
-        "whole": session.whole,
-        "same": session.is_same,
-    }
+def _summarise_session(session: RestoredSession) -> dict[str, Json]:
+    told: dict[str, Json] = {"session": session.session, "events": len(session.events), "turns": _count_turns(session)}
+    return told | {"altered": list(session.altered), "whole": session.whole, "same": session.is_same}
 
 
 def _count_turns(session: RestoredSession) -> int:
     """Return how many turns can be read; of a session that is not as it was recorded there may be none."""
-    from foregate.schemas.errors import UsageError
-
     try:
         return sum(1 for _ in session.read_turns())
     except UsageError:
@@ -240,15 +201,14 @@ def _count_turns(session: RestoredSession) -> int:
         return 0
 
 
-def _describe_session(session: RestoredSession, turns: int) -> str:
-    altered = session.altered
+def _describe_session(session: RestoredSession) -> str:
     if session.is_same:
         end = "as recorded"
-    elif altered:
+    elif altered := session.altered:
         end = f"not as recorded: {', '.join(map(str, altered[:10]))}{' ...' if altered[10:] else ''}"
     else:
         end = "not whole: events are missing"
-    return f"{session.session}: {len(session.events)} events, {turns} judged turns, {end}"
+    return f"{session.session}: {len(session.events)} events, {_count_turns(session)} judged turns, {end}"
 
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
