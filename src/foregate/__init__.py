@@ -267,77 +267,65 @@ __all__ = [
     "with_values",
 ]
 
-_HOMES = (
-    ("foregate.agent.models.openai.model", "OpenAIModel"),
-    ("foregate.agent.models.openai.retry", "Retries"),
-    ("foregate.agent.planning.ask.planner", "Planning"),
-    ("foregate.agent.planning.format.configuration", "Configuration load_configuration"),
-    ("foregate.agent.planning.format.other_values", "with_values"),
-    ("foregate.agent.planning.run.plan_report", "PlanReport"),
-    ("foregate.agent.session.result", "RunResult RunResult:Outcome"),
-    ("foregate.agent.session.session", "Session"),
-    ("foregate.agent.tools.python.python_tool", "tool"),
-    ("foregate.agent.tools.tool", "Tool"),
-    ("foregate.agent.tools.tool", "BaseToolSource ToolSources WrappedToolSource"),
-    ("foregate.agent.workspace.local", "LocalWorkspace"),
-    ("foregate.agent.workspace.workspace", "Workspace"),
-    ("foregate.api", "Agent run run_sync"),
-    ("foregate.assembly.home", "open_home_log:open_log"),
-    ("foregate.judging", "answer_need build_turn judge survey"),
-    ("foregate.policy.policy", "Policy"),
-    ("foregate.policy.source.load", "default_policy load_policy"),
-    (
-        "foregate.schemas.event_body",
-        "CallAnswered EffectUndone OutcomeResolved OutcomeUnknown ToolFinished ToolStarted",
+_HOMES = {
+    "foregate.agent.models.openai.model": "OpenAIModel",
+    "foregate.agent.models.openai.retry": "Retries",
+    "foregate.agent.planning.ask.planner": "Planning",
+    "foregate.agent.planning.format.configuration": "Configuration load_configuration",
+    "foregate.agent.planning.format.other_values": "with_values",
+    "foregate.agent.planning.run.plan_report": "PlanReport",
+    "foregate.agent.session.result": "RunResult RunResult:Outcome",
+    "foregate.agent.session.session": "Session",
+    "foregate.agent.tools.python.python_tool": "tool",
+    "foregate.agent.tools.tool": "BaseToolSource Tool ToolSources WrappedToolSource",
+    "foregate.agent.workspace.local": "LocalWorkspace",
+    "foregate.agent.workspace.workspace": "Workspace",
+    "foregate.api": "Agent run run_sync",
+    "foregate.assembly.home": "open_home_log:open_log",
+    "foregate.judging": "answer_need build_turn judge survey",
+    "foregate.policy.policy": "Policy",
+    "foregate.policy.source.load": "default_policy load_policy",
+    "foregate.schemas.errors": (
+        "ForegateError InvalidJson LogError ModelError NotText PolicyError RuntimeLost SessionHeld TamperedLog "
+        "ToolsRefused UsageError WorkspaceError"
     ),
-    ("foregate.schemas.tool_spec", "Capabilities"),
-    ("foregate.schemas.judgement", "CallRuling Decision"),
-    ("foregate.schemas.tool_spec", "Effect"),
-    (
-        "foregate.schemas.errors",
-        "ForegateError InvalidJson LogError ModelError NotText PolicyError "
-        "RuntimeLost SessionHeld TamperedLog ToolsRefused UsageError WorkspaceError",
+    "foregate.schemas.event": "Draft Event ModelResponded NeedAnswered NeedRaised TurnJudged",
+    "foregate.schemas.event_body": (
+        "CallAnswered CatalogChanged Checkpoint ContextCompressed EffectUndone EventBody OutcomeResolved "
+        "OutcomeUnknown PolicyChanged Report SessionEnded SessionStarted TaskEnded TaskPaused TaskStarted "
+        "ToolFinished ToolStarted UserMessage"
     ),
-    ("foregate.schemas.event", "Draft Event"),
-    ("foregate.schemas.event_body", "EventBody"),
-    ("foregate.schemas.tool_call", "EvidenceKind EvidenceRecord Origin Trust"),
-    ("foregate.schemas.model_response", "Follower"),
-    ("foregate.schemas.judgement", "Grant"),
-    ("foregate.schemas.judgement", "Judgement Verdict"),
-    ("foregate.schemas.event", "NeedAnswered NeedRaised TurnJudged"),
-    ("foregate.schemas.message", "Message ModelRequest"),
-    ("foregate.schemas.model_response", "ModelResponse Usage"),
-    ("foregate.schemas.judgement", "Answer Need"),
-    ("foregate.schemas.tool_call", "Permit"),
-    ("foregate.schemas.task_plan", "PlanConfirmed PlanProposed PlanStepChanged"),
-    ("foregate.schemas.protocols", "Blobs Head Lease Log Model Person Reply"),
-    ("foregate.schemas.tool_spec", "Resource ResourceKind"),
-    ("foregate.schemas.event", "ModelResponded"),
-    ("foregate.schemas.judgement", "Number Remedy Ruling"),
-    (
-        "foregate.schemas.event_body",
-        "CatalogChanged Checkpoint ContextCompressed PolicyChanged SessionEnded SessionStarted",
+    "foregate.schemas.judgement": (
+        "Answer CallRuling Decision Grant Judgement Need Number Remedy Ruling Standing Verdict"
     ),
-    ("foregate.schemas.judgement", "Standing"),
-    ("foregate.schemas.strict_json", "Json"),
-    ("foregate.schemas.tool_call", "Survey SurveyedResource"),
-    ("foregate.schemas.event_body", "Report TaskEnded TaskPaused TaskStarted UserMessage"),
-    ("foregate.schemas.task_plan", "PlanDefect PlanTask PlannedCall TaskPlan TaskResult"),
-    ("foregate.schemas.tool_call", "ToolCall"),
-    ("foregate.schemas.tool_call", "Change ToolResult"),
-    ("foregate.schemas.tool_spec", "Catalogue TargetParameter ToolSpec build_catalogue"),
-    ("foregate.schemas.protocols", "FileChange Inverse Reconciled RunContext ToolSource"),
-    ("foregate.schemas.turn", "Turn"),
-    ("foregate.telemetry.audit.decisions", "DecisionPoint read_decisions"),
-    ("foregate.telemetry.audit.verify", "Defect Verification verify_session"),
-    ("foregate.telemetry.export.restore", "RestoredSession restore_sessions:restore_trajectory"),
-    ("foregate.telemetry.export.trajectory", "Action Trajectory TrajectoryStep"),
-    ("foregate.telemetry.log.file_blobs", "FileBlobs"),
-    ("foregate.telemetry.log.sqlite_log", "SqliteLog"),
-)
+    "foregate.schemas.message": "Message ModelRequest",
+    "foregate.schemas.model_response": "Follower ModelResponse Usage",
+    "foregate.schemas.protocols": (
+        "Blobs FileChange Head Inverse Lease Log Model Person Reconciled Reply RunContext ToolSource"
+    ),
+    "foregate.schemas.strict_json": "Json",
+    "foregate.schemas.task_plan": (
+        "PlanConfirmed PlanDefect PlannedCall PlanProposed PlanStepChanged PlanTask TaskPlan TaskResult"
+    ),
+    "foregate.schemas.tool_call": (
+        "Change EvidenceKind EvidenceRecord Origin Permit Survey SurveyedResource ToolCall ToolResult Trust"
+    ),
+    "foregate.schemas.tool_spec": (
+        "build_catalogue Capabilities Catalogue Effect Resource ResourceKind TargetParameter ToolSpec"
+    ),
+    "foregate.schemas.turn": "Turn",
+    "foregate.telemetry.audit.decisions": "DecisionPoint read_decisions",
+    "foregate.telemetry.audit.verify": "Defect Verification verify_session",
+    "foregate.telemetry.export.restore": "restore_sessions:restore_trajectory RestoredSession",
+    "foregate.telemetry.export.trajectory": "Action Trajectory TrajectoryStep",
+    "foregate.telemetry.log.file_blobs": "FileBlobs",
+    "foregate.telemetry.log.sqlite_log": "SqliteLog",
+}
 """Where the public names live; `a:b` is the name `a` there and `b` here."""
 
-_PLACES = {name.rpartition(":")[2]: (home, name.partition(":")[0]) for home, names in _HOMES for name in names.split()}
+_PLACES = {
+    name.rpartition(":")[2]: (home, name.partition(":")[0]) for home, names in _HOMES.items() for name in names.split()
+}
 
 
 def __getattr__(name: str) -> object:

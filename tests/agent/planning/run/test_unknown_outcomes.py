@@ -24,7 +24,6 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event_body import OutcomeResolved, ToolStarted
 from foregate.telemetry.audit.verify import InvariantChecker
-from tests.agent.planning.confirm.test_control import gone_on
 from tests.agent.planning.deadly import Deadly, Died
 from tests.agent.planning.plans import call, confirmed, edit, plan, statuses, task
 from tests.agent.planning.run.test_control import gone_on
