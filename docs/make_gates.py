@@ -6,7 +6,9 @@ import re
 from importlib import import_module, resources
 from pathlib import Path
 
-from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, MEANINGS, NOT_RUN, PLAN_REASONS
+from foregate.gates.plan import PLAN_REASONS
+from foregate.gates.prelude import judge_answer
+from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, MEANINGS, NOT_RUN
 from foregate.schemas.judgement import find_standing
 
 PAGE = Path(__file__).with_name("reference") / "gates.md"
@@ -43,14 +45,19 @@ def gate(name: str) -> str:
 
 def summary(name: str) -> str:
     """Return the first line of a gate's module, without its name."""
-    line = (import_module(f"foregate.gates.{name}").__doc__ or "").split("\n", 1)[0]
-    said = re.sub(r"^Gate `\w+`[^:]*: ", "", line)
+    said = re.sub(r"^Gate `\w+`[^:]*: ", "", first_line(import_module(f"foregate.gates.{name}")))
     return said[:1].upper() + said[1:]
+
+
+def first_line(documented: object) -> str:
+    """Return the first line of a docstring."""
+    return (documented.__doc__ or "").split("\n", 1)[0]
 
 
 def postlude() -> str:
     """Return the section of the postlude."""
-    return f"## `postlude`\n\n{summary('postlude')}\n\n{table(CODES['postlude'])}\n```yaml\n{section('postlude')}```\n"
+    about = first_line(judge_answer)
+    return f"## `postlude`\n\n{about}\n\n{table(CODES['postlude'])}\n```yaml\n{section('postlude')}```\n"
 
 
 def anywhere() -> str:

@@ -9,13 +9,11 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from foregate.gates.counts import has_asked_enough
-from foregate.gates.plan_scope import find_changed_resources, find_covering_items, has_own_folder
+from foregate.gates.plan_scope import find_covering_items, has_own_folder
 from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
-from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing
-from foregate.schemas.plan import PlanInForce
+from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing, rule_alike
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Effect
@@ -34,49 +32,36 @@ class ApprovalGate:
     mode: Mode = "enforce"
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
-        rulings = {call.id: _PASSED for call in live}
-        asks = [ask for call in live if (ask := self.find_ask(so_far.facts[call.id], turn, so_far))]
-        if not asks:
-            return Opinion(rulings)
-        uses = dict(so_far.uses)
-        left = []
-        for ask in asks:
+        rulings, uses, left = {call.id: _PASSED for call in live}, dict(so_far.uses), []
+        for ask in [ask for call in live if (ask := self.find_ask(so_far.facts[call.id], turn, so_far))]:
             used = self.find_permission(ask, turn, uses)
             if used is None:
                 left.append(ask)
-                continue
-            uses[ask.facts.call.id] = used
-            rulings[ask.facts.call.id] = Ruling(Standing.ALLOW, "approval_granted", "covered by leave already given")
-        opinion = self.settle_asks(left, turn, rulings, so_far)
-        return opinion if isinstance(opinion, Need) else replace(opinion, uses=uses)
+            else:
+                granted = Ruling(Standing.ALLOW, "approval_granted", "covered by leave already given")
+                uses[ask.facts.call.id], rulings[ask.facts.call.id] = used, granted
+        opinion = self.settle_asks(left, turn, so_far) if left else Opinion({})
+        if isinstance(opinion, Need):
+            return opinion
+        return replace(opinion, rulings={**rulings, **opinion.rulings}, uses=uses)
 
-    def settle_asks(
-        self, asks: Sequence[Ask], turn: Turn, rulings: Mapping[str, Ruling], so_far: SoFar
-    ) -> Opinion | Need:
-        """Return what comes of the calls that no leave covers: nothing left to ask, a no, a question, or its answer."""
-        if not asks:
-            return Opinion(rulings)
+    def settle_asks(self, asks: Sequence[Ask], turn: Turn, so_far: SoFar) -> Opinion | Need:
+        """Return what comes of the calls that no leave covers: a no, a question, or what its answer says."""
         if self.is_unattended(turn):
-            return Opinion(
-                {
-                    **rulings,
-                    **deny_asks(asks, "approval_required", "this needs a person's yes, and nobody can be asked"),
-                }
-            )
+            return Opinion(deny_asks(asks, "approval_required", "this needs a person's yes, and nobody can be asked"))
         answers = turn.find_answers(self.name)
         unasked = [ask for ask in asks if not any(ask.facts.call.digest in answer.digests for answer in answers)]
+        if unasked and turn.has_asked_enough(self.name, self.policy.limits.needs_per_gate):
+            return Opinion(deny_asks(asks, "approval_required", "things changed too often while waiting"))
         if unasked:
-            if has_asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
-                return Opinion(
-                    {**rulings, **deny_asks(asks, "approval_required", "things changed too often while waiting")}
-                )
             return self.build_need(turn, unasked, so_far)
-        opinion = Opinion(rulings)
+        opinion = Opinion({})
         for answer in answers:
             if about := [ask for ask in asks if ask.facts.call.digest in answer.digests]:
-                after = self.apply_answer(turn, about, answer, opinion.rulings, so_far)
+                after = self.apply_answer(turn, about, answer, so_far)
                 plan, first = (after.plan, after.first) if after.plan is not None else (opinion.plan, opinion.first)
-                opinion = replace(after, plan=plan, first=first, grants=(*opinion.grants, *after.grants))
+                rulings, grants = {**opinion.rulings, **after.rulings}, (*opinion.grants, *after.grants)
+                opinion = replace(after, rulings=rulings, plan=plan, first=first, grants=grants)
         return opinion
 
     def is_unattended(self, turn: Turn) -> bool:
@@ -109,15 +94,14 @@ class ApprovalGate:
         """Return why the mode wants a yes for this effect, "" when it does not."""
         if not facts.changes:
             return "" if self.policy.approval.reads == "free" or turn.auto else "the policy lets reads wait for a yes"
-        tame = facts.effect in _UNDOABLE and not facts.external and not facts.irreversible
-        if facts.external or facts.irreversible:
-            what = "reaches beyond the workspace" if facts.external else "cannot be undone"
-            return f"it {what}"
+        if facts.external:
+            return "it reaches beyond the workspace"
+        if facts.irreversible:
+            return "it cannot be undone"
         if facts.capabilities.needs_approval:
             return "its tool is declared to need a yes"
-        if turn.auto and tame:
-            return ""
-        return "the policy asks for each change" if self.policy.approval.mode == "each" else ""
+        spared = self.policy.approval.mode != "each" or (turn.auto and facts.effect in _UNDOABLE)
+        return "" if spared else "the policy asks for each change"
 
     def find_permission(self, ask: Ask, turn: Turn, uses: Mapping[str, tuple[int, ...]]) -> tuple[int, ...] | None:
         """Return the scope items that leave given earlier uses up for a call, None when no leave covers it.
@@ -152,28 +136,26 @@ class ApprovalGate:
             expires,
         )
 
-    def apply_answer(
-        self, turn: Turn, asks: Sequence[Ask], answer: Answer, rulings: Mapping[str, Ruling], so_far: SoFar
-    ) -> Opinion:
+    def apply_answer(self, turn: Turn, asks: Sequence[Ask], answer: Answer, so_far: SoFar) -> Opinion:
         """Return the opinion a person's answer leads to; one that came too late is none."""
         reason = "changed_while_waiting" if any(v.gate == self.name for v in turn.voided) else ""
         late = bool(answer.expires_at) and (answer.at or turn.now) > answer.expires_at
         if answer.value is None or late:
             message = "nobody answered in time; ask again when somebody is there"
-            return Opinion({**rulings, **deny_asks(asks, "approval_expired", message, reason)})
+            return Opinion(deny_asks(asks, "approval_expired", message, reason))
         choice, words, by = answer.choice, answer.words, str(answer.value.get("by", "person"))
         detail = {"by": by, "choice": choice}
         if choice not in ("yes", "grant"):
             message = f"the person said no{f': {words[:500]}' if words else ''}; do not try it another way"
-            return Opinion({**rulings, **deny_asks(asks, "approval_denied", message, reason)}, detail=detail)
-        yes = {
-            ask.facts.call.id: Ruling(Standing.ALLOW, "approval_granted", f"{by} said yes", reason=reason)
-            for ask in asks
-        }
+            return Opinion(deny_asks(asks, "approval_denied", message, reason), detail=detail)
+        yes = Ruling(Standing.ALLOW, "approval_granted", f"{by} said yes", reason=reason)
+        plan = so_far.plan
+        if plan is not None:
+            plan = replace(plan, items=tuple(replace(item, approved=True) for item in plan.items))
         return Opinion(
-            {**rulings, **yes},
+            rule_alike([ask.facts for ask in asks], yes),
             detail=detail,
-            plan=approve_plan(so_far.plan) if so_far.plan is not None else None,
+            plan=plan,
             first=so_far.plan_first,
             grants=tuple(grant for ask in asks for grant in build_offered_grants(ask)) if choice == "grant" else (),
         )
@@ -210,15 +192,9 @@ def is_grant_for(grant: Grant, facts: CallFacts) -> bool:
         return False
     if grant.digest:
         return grant.digest == facts.call.digest
-    resources = find_changed_resources(facts) or list(facts.resources)
     if has_own_folder(facts):
         return False
-    return bool(resources) and all((r.kind.value, r.id) == (grant.kind, grant.pattern) for r in resources)
-
-
-def approve_plan(plan: PlanInForce) -> PlanInForce:
-    """Return the plan with every item marked as seen and approved."""
-    return replace(plan, items=tuple(replace(item, approved=True) for item in plan.items))
+    return bool(facts.targets) and all((r.kind.value, r.id) == (grant.kind, grant.pattern) for r in facts.targets)
 
 
 def add_seconds(now: str, seconds: int) -> str:

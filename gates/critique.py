@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from foregate.gates.approval import spare_advice
-from foregate.gates.counts import has_asked_enough
-from foregate.gates.questions import build_critique_need
-from foregate.policy.policy import Policy, Unavailable
+from foregate.gates.questions import build_critique_need, find_standing_without_advice
+from foregate.policy.policy import Policy
 from foregate.schemas.codes import CritiqueCode, GateName
 from foregate.schemas.critique import Critique
-from foregate.schemas.judgement import Answer, Mode, Need, Number, Opinion, Ruling, Standing
+from foregate.schemas.judgement import Answer, Mode, Need, Number, Opinion, Ruling, Standing, rule_alike
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, Origin, ToolCall
@@ -42,39 +42,41 @@ class CritiqueGate:
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
         facts = [so_far.facts[call.id] for call in live]
-        numbers = {f.call.id: self.measure_scores(f) for f in facts if f.changes}
-        rulings = {
-            f.call.id: Ruling(Standing.ALLOW, "critique_not_required", numbers=numbers[f.call.id])
-            if f.changes
-            else _NOT_REQUIRED
-            for f in facts
-        }
+        rulings = {f.call.id: self.rule_without_review(f) for f in facts}
         wanted = self.select_calls(turn, facts, so_far)
-        if not wanted:
-            return Opinion(rulings)
-        answers = turn.find_answers(self.name)
-        if not answers and self.is_budget_spent(turn):
-            return Opinion(
-                rulings | self.skip_critique(wanted, turn), detail=self.describe_budget(turn) | {"result": "skipped"}
-            )
-        if not answers and has_asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
-            held = Ruling(Standing.HOLD, "critique_unavailable", _ASKED_ENOUGH, reason="needs_per_gate")
-            return Opinion(rulings | {f.call.id: held for f in wanted}, detail={"result": "unavailable"})
+        opinion = self.review(turn, wanted, so_far) if wanted else Opinion({})
+        return opinion if isinstance(opinion, Need) else replace(opinion, rulings=rulings | dict(opinion.rulings))
+
+    def rule_without_review(self, facts: CallFacts) -> Ruling:
+        """Return the ruling on a call the critic is not asked about, with a change's scores against their bounds."""
+        if not facts.changes:
+            return _NOT_REQUIRED
+        section = self.policy.critique
+        risk = Number("risk", facts.risk.value, section.risk, "critique.risk")
+        doubt = Number("uncertainty", facts.uncertainty.value, section.uncertainty, "critique.uncertainty")
+        return Ruling(Standing.ALLOW, "critique_not_required", numbers=(risk, doubt))
+
+    def review(self, turn: Turn, wanted: Sequence[CallFacts], so_far: SoFar) -> Opinion | Need:
+        """Return the rulings on the calls the critic is to look at, or the critic's Need for them."""
+        answers, section = turn.find_answers(self.name), self.policy.critique
         if not answers:
+            if held := self.check_budget(turn):
+                return Opinion(rule_alike(wanted, held), detail=self.describe_budget(turn) | {"result": "skipped"})
+            if turn.has_asked_enough(self.name, self.policy.limits.needs_per_gate):
+                held = Ruling(Standing.HOLD, "critique_unavailable", _ASKED_ENOUGH, reason="needs_per_gate")
+                return Opinion(rule_alike(wanted, held), detail={"result": "unavailable"})
             asks = spare_advice(self.name, wanted, turn, so_far, self.policy)
-            return Opinion(rulings | asks, summary=_SPARED) if asks else build_critique_need(turn, wanted, so_far.plan)
-        ruling, detail = self.read_critique(answers[-1])
+            return Opinion(asks, summary=_SPARED) if asks else build_critique_need(turn, wanted, so_far.plan)
+        ruling, detail = read_critique(answers[-1])
         detail |= self.describe_budget(turn) | {"risk": max(f.risk.value for f in wanted)}
         detail |= {"uncertainty": max(f.uncertainty.value for f in wanted)}
-        if isinstance(ruling, str):
-            section = (
-                self.policy.critique.on_invalid if ruling == "critique_invalid" else self.policy.critique.on_unavailable
-            )
-            return Opinion(
-                rulings | self.rule_without_critique(wanted, ruling, section, str(detail.get("error", ""))),
-                detail=detail,
-            )
-        return Opinion(rulings | {f.call.id: ruling for f in wanted}, detail=detail)
+        if isinstance(ruling, Ruling):
+            return Opinion(rule_alike(wanted, ruling), detail=detail)
+        instead = section.on_invalid if ruling == "critique_invalid" else section.on_unavailable
+        error = str(detail.get("error", ""))
+        message = f"no usable second look could be had ({error[:120]})"
+        standings = {f.call.id: find_standing_without_advice(f, instead) for f in wanted}
+        return Opinion({c: Ruling(s, ruling, message, reason=error[:200]) for c, s in standings.items()}, detail=detail)
 
     def select_calls(self, turn: Turn, facts: Sequence[CallFacts], so_far: SoFar) -> list[CallFacts]:
         """Return the calls the critic is to look at, none when nothing qualifies."""
@@ -105,19 +107,6 @@ class CritiqueGate:
             )
         )
 
-    def measure_scores(self, facts: CallFacts) -> tuple[Number, ...]:
-        """Return the scores against their bounds."""
-        section = self.policy.critique
-        return (
-            Number("risk", facts.risk.value, section.risk, "critique.risk"),
-            Number("uncertainty", facts.uncertainty.value, section.uncertainty, "critique.uncertainty"),
-        )
-
-    def is_budget_spent(self, turn: Turn) -> bool:
-        """Whether the safety budget allows no further critique."""
-        safety, used = self.policy.safety, turn.counters
-        return (0 < safety.rounds <= used.safety_rounds) or (0 < safety.model_calls <= used.safety_calls)
-
     def describe_budget(self, turn: Turn) -> dict[str, Json]:
         """Return what of the safety budget was used."""
         safety, used = self.policy.safety, turn.counters
@@ -127,44 +116,35 @@ class CritiqueGate:
             "budget": {"model_calls": safety.model_calls, "rounds": safety.rounds},
         }
 
-    def skip_critique(self, wanted: Sequence[CallFacts], turn: Turn) -> dict[str, Ruling]:
-        """Return the rulings when the budget is used up: a person is asked, or the policy lets it go."""
+    def check_budget(self, turn: Turn) -> Ruling | None:
+        """Return the ruling where the safety budget is used up: a person is asked, or the policy lets it go."""
         safety, used = self.policy.safety, turn.counters
-        number = Number("safety_rounds", used.safety_rounds, safety.rounds, "safety.rounds")
-        if not 0 < safety.rounds <= used.safety_rounds:
+        if 0 < safety.rounds <= used.safety_rounds:
+            number = Number("safety_rounds", used.safety_rounds, safety.rounds, "safety.rounds")
+        elif 0 < safety.model_calls <= used.safety_calls:
             number = Number("safety_calls", used.safety_calls, safety.model_calls, "safety.model_calls")
+        else:
+            return None
         standing = Standing.ASK if self.policy.critique.on_budget_exhausted == "ask" else Standing.ALLOW
         message = "the safety budget is used up, so no critic looked at this"
-        held = Ruling(standing, "critique_skipped_budget", message, numbers=(number,))
-        return {facts.call.id: held for facts in wanted}
+        return Ruling(standing, "critique_skipped_budget", message, numbers=(number,))
 
-    def read_critique(self, answer: Answer) -> tuple[Ruling | CritiqueCode, dict[str, Json]]:
-        """Return the ruling a critique leads to, or the code for one that cannot be used, with its detail."""
-        if answer.value is None:
-            return "critique_unavailable", {"result": "unavailable", "error": answer.error}
-        try:
-            critique = Critique.model_validate(answer.value)
-        except ValidationError:
-            return "critique_unavailable", {"result": "unavailable", "error": "critique_generation_failed"}
-        summary = critique.summary.strip()
-        issues = [text for issue in critique.issues if (text := issue.strip())]
-        if not summary or (critique.verdict == "replan" and not issues):
-            error = "missing_issues_for_replan" if summary else "missing_summary"
-            return "critique_invalid", {"result": "invalid", "error": error, "critique": critique.model_dump()}
-        detail: dict[str, Json] = {"result": critique.verdict, "summary": summary, "issues": issues}
-        if critique.verdict == "accept":
-            return Ruling(Standing.ALLOW, "critique_accepted", summary[:300]), detail
-        message = f"a second look rejected this: {'; '.join(issues)[:600]}; change the call or say why it is right"
-        return Ruling(Standing.HOLD, "critique_rejected", message), detail
 
-    def rule_without_critique(
-        self, wanted: Sequence[CallFacts], code: CritiqueCode, section: Unavailable, error: str
-    ) -> dict[str, Ruling]:
-        """Return the rulings without a usable critique, as the policy says for dangerous and other calls."""
-        rulings = {}
-        for facts in wanted:
-            choice = section.dangerous if facts.external or facts.irreversible or facts.high_impact else section.other
-            standing = {"ask": Standing.ASK, "hold": Standing.HOLD, "proceed": Standing.ALLOW}[choice]
-            message = f"no usable second look could be had ({error[:120]})"
-            rulings[facts.call.id] = Ruling(standing, code, message, reason=error[:200])
-        return rulings
+def read_critique(answer: Answer) -> tuple[Ruling | CritiqueCode, dict[str, Json]]:
+    """Return the ruling a critique leads to, or the code for one that cannot be used, with its detail."""
+    if answer.value is None:
+        return "critique_unavailable", {"result": "unavailable", "error": answer.error}
+    try:
+        critique = Critique.model_validate(answer.value)
+    except ValidationError:
+        return "critique_unavailable", {"result": "unavailable", "error": "critique_generation_failed"}
+    summary = critique.summary.strip()
+    issues = [text for issue in critique.issues if (text := issue.strip())]
+    if not summary or (critique.verdict == "replan" and not issues):
+        error = "missing_issues_for_replan" if summary else "missing_summary"
+        return "critique_invalid", {"result": "invalid", "error": error, "critique": critique.model_dump()}
+    detail: dict[str, Json] = {"result": critique.verdict, "summary": summary, "issues": issues}
+    if critique.verdict == "accept":
+        return Ruling(Standing.ALLOW, "critique_accepted", summary[:300]), detail
+    message = f"a second look rejected this: {'; '.join(issues)[:600]}; change the call or say why it is right"
+    return Ruling(Standing.HOLD, "critique_rejected", message), detail

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
-from pydantic import ValidationError
+from msgspec.structs import replace
+from pydantic import BaseModel, ValidationError
 
 from foregate.gates.approval import spare_advice
-from foregate.gates.counts import has_asked_enough
-from foregate.gates.plan_scope import find_covering_items, list_exact_commands, put_in_force
-from foregate.gates.questions import build_planning_need
+from foregate.gates.plan_scope import find_covering_items, has_leading_words, list_exact_commands, put_in_force
+from foregate.gates.questions import build_planning_need, find_standing_without_advice
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import GateName
-from foregate.schemas.judgement import Answer, Mode, Need, Opinion, Ruling, Standing
-from foregate.schemas.plan import Criterion, Plan, PlanInForce, PlannedAction, PlannedStep
+from foregate.schemas.judgement import Answer, Mode, Need, Opinion, Ruling, Standing, build_rulings, rule_alike
+from foregate.schemas.plan import Plan, PlanInForce, PlannedStep
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Catalogue, ResourceKind
 from foregate.schemas.turn import Turn
 
-_PASSED = Ruling(Standing.ALLOW, "plan_passed")
 _ASKED_ENOUGH = "the planner was asked about this response as often as the policy allows; send it again, smaller"
 _SPARED = "nobody can say yes to this, so the planner was not asked"
 _DRIFT = "the accepted plan does not cover this; keep to the plan, or say why it must be widened"
@@ -31,10 +30,9 @@ _NAME_IT = (
     "which do not say what would run; for any further words name the script, module or subcommand, as in "
     "`python3 -m pytest`"
 )
-_SHOWN = 3
-"""Commands that a sentence names."""
-_LENGTH = 60
-"""Characters it shows of each."""
+_SHOWN = 3  # commands that a sentence names
+_LENGTH = 60  # characters it shows of each
+Noun = TypeVar("Noun", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -54,31 +52,37 @@ class PlanGate:
         return self.policy.plan.shadow_asks
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
-        rulings = {call.id: _PASSED for call in live}
         due = self.find_due_calls(turn, [so_far.facts[call.id] for call in live])
         open_, uses = self.find_uncovered_calls(due, turn.plan, turn.during)
-        if not open_:
-            return Opinion(rulings, uses=uses)
+        opinion = self.rule_on_uncovered(turn, so_far, due, open_) if open_ else Opinion({})
+        if isinstance(opinion, Need):
+            return opinion
+        rulings = build_rulings(self.name, live, opinion.rulings)
+        return replace(opinion, rulings=rulings, uses=uses if opinion.plan is None else opinion.uses)
+
+    def rule_on_uncovered(
+        self, turn: Turn, so_far: SoFar, due: Sequence[CallFacts], open_: Sequence[CallFacts]
+    ) -> Opinion | Need:
+        """Return the rulings on the calls no plan covers, or the planner's Need for them."""
         if turn.plan is not None and turn.plan.amendments >= self.policy.plan.max_amendments:
-            return Opinion(rulings | self.hold_as_drift(open_, "max_amendments"), uses=uses)
+            return Opinion(hold_as_drift(open_, "max_amendments"))
         answers = turn.find_answers(self.name)
         if not answers:
-            return self.ask_planner(turn, so_far, open_, rulings, uses, "")
-        plan = read_plan(answers[-1])
+            return self.ask_planner(turn, so_far, open_, "")
+        plan, error = read_plan(answers[-1]), answers[-1].error
         if plan is None:
-            return Opinion(
-                rulings | self.rule_without_plan(open_, answers[-1].error or "plan_generation_failed"),
-                detail={"result": "unavailable", "error": answers[-1].error},
-                uses=uses,
-            )
+            rulings = self.rule_without_plan(open_, error or "plan_generation_failed")
+            return Opinion(rulings, detail={"result": "unavailable", "error": error})
         reason = find_defect(plan, open_[0])
-        if reason and len(answers) == 1:
-            return self.ask_planner(turn, so_far, open_, rulings, uses, reason)
-        if reason:
-            return Opinion(
-                rulings | self.hold_rejected_plan(open_, turn, reason), detail=build_detail(plan, "rejected"), uses=uses
-            )
-        return self.accept_plan(plan, turn, due, open_, dict(rulings))
+        if not reason:
+            return self.accept_plan(plan, turn, due, open_)
+        if len(answers) == 1:
+            return self.ask_planner(turn, so_far, open_, reason)
+        message = f"the plan made for this does not fit it ({reason}); reconsider the call, or send a smaller one"
+        rejected = Ruling(Standing.HOLD, "plan_rejected", message, reason=reason)
+        # an amendment that fails its checks twice is drift of its call only
+        rulings = rule_alike(open_, rejected) if turn.plan is None else hold_as_drift(open_, reason)
+        return Opinion(rulings, detail=build_detail(plan, "rejected"))
 
     def find_due_calls(self, turn: Turn, live: Sequence[CallFacts]) -> list[CallFacts]:
         """Return the changes that need a plan: risky ones, and what goes beyond the task's changed resources."""
@@ -88,17 +92,12 @@ class PlanGate:
         if section.binding == "first_action" and turn.plan is not None:
             return []
         due, touched = [], turn.counters.changed_resources
+        first = section.due == "first_side_effect" and (turn.counters.changes == 0 or turn.plan is not None)
         for facts in live:
-            if not facts.changes:
-                continue
-            new = [r for r in facts.resources if r.access.changes and not r.changed_before]
-            touched += len(new)
+            new = [resource for resource in facts.changed_resources if not resource.changed_before]
+            touched += len(new) if facts.changes else 0
             many = bool(new) and 0 < section.changed_resources <= touched
-            if (
-                facts.risky
-                or many
-                or (section.due == "first_side_effect" and (turn.counters.changes == 0 or turn.plan))
-            ):
+            if facts.changes and (facts.risky or many or first):
                 due.append(facts)
         return due[:1] if section.binding == "first_action" else due
 
@@ -118,74 +117,52 @@ class PlanGate:
                 spent[index] = spent.get(index, 0) + 1
         return left, uses
 
-    def ask_planner(
-        self,
-        turn: Turn,
-        so_far: SoFar,
-        open_: Sequence[CallFacts],
-        rulings: Mapping[str, Ruling],
-        uses: Mapping[str, tuple[int, ...]],
-        reason: str,
-    ) -> Need | Opinion:
+    def ask_planner(self, turn: Turn, so_far: SoFar, open_: Sequence[CallFacts], reason: str) -> Need | Opinion:
         """Return the planner's Need, or the opinion without one when no further question may be asked."""
-        bound = self.policy.safety.model_calls
-        if has_asked_enough(turn, self.name, self.policy.limits.needs_per_gate):
+        if turn.has_asked_enough(self.name, self.policy.limits.needs_per_gate):
             held = Ruling(Standing.HOLD, "plan_unavailable", _ASKED_ENOUGH, reason=reason or "needs_per_gate")
-            return Opinion({**rulings, **{facts.call.id: held for facts in open_}}, uses=uses)
-        if 0 < bound <= turn.counters.safety_calls:
-            return Opinion({**rulings, **self.rule_without_plan(open_, "safety_budget")}, uses=uses)
+            return Opinion(rule_alike(open_, held))
+        if 0 < self.policy.safety.model_calls <= turn.counters.safety_calls:
+            return Opinion(self.rule_without_plan(open_, "safety_budget"))
         if asks := spare_advice(self.name, open_, turn, so_far, self.policy):
-            return Opinion({**rulings, **asks}, summary=_SPARED, uses=uses)
+            return Opinion(asks, summary=_SPARED)
         return build_planning_need(turn, open_, reason)
 
-    def accept_plan(
-        self, plan: Plan, turn: Turn, due: Sequence[CallFacts], open_: Sequence[CallFacts], rulings: dict[str, Ruling]
-    ) -> Opinion:
+    def accept_plan(self, plan: Plan, turn: Turn, due: Sequence[CallFacts], open_: Sequence[CallFacts]) -> Opinion:
         """Return the opinion of a plan that fits: what it covers may go on, what it leaves out is held."""
         in_force = put_in_force(plan, open_[0], self.catalogue, turn.plan, self.policy)
         left, uses = self.find_uncovered_calls(due, in_force, turn.during)
         exactly = list_exact_commands(in_force)
         remedy = describe_remedy(exactly)
         message = f"plan v{in_force.revision} accepted: {in_force.goal[:200]}{remedy}"
-        for facts in open_:
-            rulings[facts.call.id] = Ruling(Standing.ALLOW, "plan_accepted", message)
+        accepted = Ruling(Standing.ALLOW, "plan_accepted", message)
+        detail = build_detail(plan, "accepted") | {"revision": in_force.revision}
         return Opinion(
-            rulings | self.hold_as_drift(left, "not_in_plan", remedy),
-            detail=build_detail(plan, "accepted")
-            | {"revision": in_force.revision}
-            | ({"exactly": exactly} if exactly else {}),
+            rule_alike(open_, accepted) | hold_as_drift(left, "not_in_plan", remedy),
+            detail=detail | ({"exactly": exactly} if exactly else {}),
             plan=in_force,
             first=open_[0].call.id,
             uses=uses,
         )
 
-    def hold_as_drift(self, open_: Sequence[CallFacts], why: str, remedy: str = "") -> dict[str, Ruling]:
-        """Return the holds of calls the plan does not cover."""
-        return {facts.call.id: Ruling(Standing.HOLD, "plan_drift", _DRIFT + remedy, reason=why) for facts in open_}
-
-    def hold_rejected_plan(self, open_: Sequence[CallFacts], turn: Turn, reason: str) -> dict[str, Ruling]:
-        """Return the holds after a plan failed its checks twice; an amendment that fails is drift of its call only."""
-        if turn.plan is not None:
-            return self.hold_as_drift(open_, reason)
-        message = f"the plan made for this does not fit it ({reason}); reconsider the call, or send a smaller one"
-        return {facts.call.id: Ruling(Standing.HOLD, "plan_rejected", message, reason=reason) for facts in open_}
-
     def rule_without_plan(self, open_: Sequence[CallFacts], error: str) -> dict[str, Ruling]:
         """Return the rulings when there is no plan to be had, as the policy says for dangerous and other calls."""
-        section, rulings = self.policy.plan.on_unavailable, {}
+        rulings = {}
         for facts in open_:
-            dangerous = facts.external or facts.irreversible or facts.high_impact
-            choice = section.dangerous if dangerous else section.other
-            path = f"plan.on_unavailable.{'dangerous' if dangerous else 'other'}"
-            if choice == "proceed":
-                rulings[facts.call.id] = Ruling(
-                    Standing.ALLOW, "plan_unavailable_let_go", f"no plan could be had; {path} lets it go", reason=error
-                )
-            else:
-                standing = Standing.ASK if choice == "ask" else Standing.HOLD
-                message = f"no plan could be had for this ({error[:120]})"
-                rulings[facts.call.id] = Ruling(standing, "plan_unavailable", message, reason=error[:200])
+            standing = find_standing_without_advice(facts, self.policy.plan.on_unavailable)
+            message = f"no plan could be had for this ({error[:120]})"
+            ruling = Ruling(standing, "plan_unavailable", message, reason=error[:200])
+            if standing is Standing.ALLOW:
+                path = f"plan.on_unavailable.{'dangerous' if facts.dangerous else 'other'}"
+                message = f"no plan could be had; {path} lets it go"
+                ruling = Ruling(standing, "plan_unavailable_let_go", message, reason=error)
+            rulings[facts.call.id] = ruling
         return rulings
+
+
+def hold_as_drift(open_: Sequence[CallFacts], why: str, remedy: str = "") -> dict[str, Ruling]:
+    """Return the holds of calls the plan does not cover."""
+    return rule_alike(open_, Ruling(Standing.HOLD, "plan_drift", _DRIFT + remedy, reason=why))
 
 
 def read_plan(answer: Answer) -> Plan | None:
@@ -220,66 +197,24 @@ def build_detail(plan: Plan, result: str) -> dict[str, Json]:
 
 def trim_plan(plan: Plan) -> Plan:
     """Return the plan without blanks around its texts and without blank entries; nothing else is changed."""
-    steps = [
-        PlannedStep(
-            tool=step.tool.strip(),
-            target=step.target.strip(),
-            description=step.description.strip(),
-            effect=step.effect,
-            uses=step.uses,
-        )
-        for step in plan.planned_steps or []
-    ]
-    first = plan.first_action
-    return Plan(
-        goal=plan.goal.strip(),
-        success_criteria=[_trim_criterion(item) for item in plan.success_criteria if item.text.strip()],
-        first_action=PlannedAction(
-            tool=first.tool.strip(), target=first.target.strip(), description=first.description.strip()
-        ),
-        requires_verification=plan.requires_verification,
-        risky_actions=[text for item in plan.risky_actions if (text := item.strip())],
-        version=plan.version,
-        planned_steps=[step for step in steps if step.tool or step.target or step.description] or None,
+    steps = [_trim(step, "tool", "target", "description") for step in plan.planned_steps or []]
+    return _trim(plan, "goal").model_copy(
+        update={
+            "success_criteria": [_trim(item, "text") for item in plan.success_criteria if item.text.strip()],
+            "first_action": _trim(plan.first_action, "tool", "target", "description"),
+            "risky_actions": [text for item in plan.risky_actions if (text := item.strip())],
+            "planned_steps": [step for step in steps if step.tool or step.target or step.description] or None,
+        }
     )
 
 
-def _trim_criterion(item: Criterion) -> Criterion:
-    return Criterion(text=item.text.strip(), check=item.check, target=item.target, expected=item.expected)
+def _trim(noun: Noun, *names: str) -> Noun:
+    return noun.model_copy(update={name: getattr(noun, name).strip() for name in names})
 
 
 def find_defect(plan: Plan, facts: CallFacts) -> str:
     """Return the first reason why the trimmed plan is no plan for this call, "" when it is one."""
-    first, steps = plan.first_action, plan.planned_steps or []
-    resources = [resource for resource in facts.resources if resource.access.changes] or list(facts.resources)
-    checks = (
-        ("missing_goal", not plan.goal),
-        ("missing_success_criteria", not plan.success_criteria),
-        ("missing_first_action_tool", not first.tool),
-        ("first_action_tool_mismatch", first.tool.casefold() != facts.call.name.casefold()),
-        ("missing_first_action_description", not first.description),
-        ("missing_first_action_target", bool(resources) and not first.target),
-        (
-            "first_action_target_mismatch",
-            bool(resources) and not any(is_same_target(first.target, r.kind, r.id) for r in resources),
-        ),
-        ("missing_verification_requirement", not plan.requires_verification),
-        ("missing_risk_acknowledgment", not plan.risky_actions),
-        ("missing_plan_version", plan.version <= 0),
-        (
-            "planned_steps_first_action_mismatch",
-            bool(steps) and bool(steps[0].tool) and steps[0].tool.casefold() != first.tool.casefold(),
-        ),
-        (
-            "planned_steps_first_action_target_mismatch",
-            bool(steps) and bool(first.target) and steps[0].target != first.target,
-        ),
-        (
-            "planned_steps_incomplete_entry",
-            any(not s.tool or not s.description or (s.uses is not None and s.uses < 1) for s in steps),
-        ),
-    )
-    return next((reason for reason, holds in checks if holds), "")
+    return next((reason for reason, holds in _DEFECTS.items() if holds(plan, facts, plan.planned_steps or [])), "")
 
 
 def is_same_target(named: str, kind: ResourceKind, id: str) -> bool:  # noqa: A002
@@ -287,9 +222,34 @@ def is_same_target(named: str, kind: ResourceKind, id: str) -> bool:  # noqa: A0
     if kind in (ResourceKind.FILE, ResourceKind.DIRECTORY):
         return named.removeprefix("./").rstrip("/") == id
     if kind is ResourceKind.PROCESS:
-        try:
-            wanted, actual = shlex.split(named), shlex.split(id)
-        except ValueError:
-            return False
-        return bool(wanted) and actual[: len(wanted)] == wanted
+        return has_leading_words(id, named)
     return named == id
+
+
+_DEFECTS: Mapping[str, Callable[[Plan, CallFacts, Sequence[PlannedStep]], bool]] = {
+    "missing_goal": lambda plan, facts, steps: not plan.goal,
+    "missing_success_criteria": lambda plan, facts, steps: not plan.success_criteria,
+    "missing_first_action_tool": lambda plan, facts, steps: not plan.first_action.tool,
+    "first_action_tool_mismatch": lambda plan, facts, steps: (
+        plan.first_action.tool.casefold() != facts.call.name.casefold()
+    ),
+    "missing_first_action_description": lambda plan, facts, steps: not plan.first_action.description,
+    "missing_first_action_target": lambda plan, facts, steps: bool(facts.targets) and not plan.first_action.target,
+    "first_action_target_mismatch": lambda plan, facts, steps: (
+        bool(facts.targets) and not any(is_same_target(plan.first_action.target, r.kind, r.id) for r in facts.targets)
+    ),
+    "missing_verification_requirement": lambda plan, facts, steps: not plan.requires_verification,
+    "missing_risk_acknowledgment": lambda plan, facts, steps: not plan.risky_actions,
+    "missing_plan_version": lambda plan, facts, steps: plan.version <= 0,
+    "planned_steps_first_action_mismatch": lambda plan, facts, steps: (
+        bool(steps and steps[0].tool) and steps[0].tool.casefold() != plan.first_action.tool.casefold()
+    ),
+    "planned_steps_first_action_target_mismatch": lambda plan, facts, steps: (
+        bool(steps and plan.first_action.target) and steps[0].target != plan.first_action.target
+    ),
+    "planned_steps_incomplete_entry": lambda plan, facts, steps: any(
+        not s.tool or not s.description or (s.uses is not None and s.uses < 1) for s in steps
+    ),
+}
+PLAN_REASONS = tuple(_DEFECTS)
+"""Why a plan is rejected, in the order they are checked."""

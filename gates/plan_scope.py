@@ -22,16 +22,11 @@ _DIGEST = "sha256:"
 
 def build_call_items(facts: CallFacts, step: str) -> tuple[ScopeItem, ...]:
     """Return the items that cover exactly this call once; one without a resource is covered by its digest."""
-    resources = find_changed_resources(facts)
-    if is_exact_only(facts) or not resources:
-        return (ScopeItem(facts.effect, *name_exact_call(facts), step=step, tool=facts.call.name),)
     tool = facts.call.name
-    return tuple(
-        ScopeItem(
-            find_effect_on(r, facts), r.kind, r.id, step=step, tool=tool, exact=True, folder=find_folder(facts, r.kind)
-        )
-        for r in resources
-    )
+    if is_exact_only(facts) or not facts.changed_resources:
+        return (ScopeItem(facts.effect, *name_exact_call(facts), step=step, tool=tool),)
+    named = [(find_effect_on(r, facts), r.kind, r.id, find_folder(facts, r.kind)) for r in facts.changed_resources]
+    return tuple(ScopeItem(*what, step=step, tool=tool, exact=True, folder=folder) for *what, folder in named)
 
 
 def build_step_item(
@@ -51,17 +46,10 @@ def build_step_item(
     if not effect.changes or effect is Effect.UNKNOWN:
         return None
     kind = next((t.kind for t in spec.targets if t.access.changes), spec.targets[0].kind)
-    where = find_folder(first, kind)
     pattern = step.target.removeprefix("./").rstrip("/") or step.target
-    item = ScopeItem(effect, kind, pattern, step.uses or 1, step=number, tool=step.tool, folder=where)
-    return bind_to_words(item, policy) if kind is ResourceKind.PROCESS else item
-
-
-def bind_to_words(item: ScopeItem, policy: Policy) -> ScopeItem:
-    """Return a command's item, bound to exactly its words where they leave open what would run."""
-    try:
-        words = shlex.split(item.pattern)
-    except ValueError:
+    folder = find_folder(first, kind)
+    item = ScopeItem(effect, kind, pattern, step.uses or 1, step=number, tool=step.tool, folder=folder)
+    if kind is not ResourceKind.PROCESS or (words := split_words(pattern)) is None:
         return item
     return replace(item, pattern=shlex.join(words), exact=True) if is_open_ended(words, policy) else item
 
@@ -77,36 +65,30 @@ def put_in_force(
     plan: Plan, facts: CallFacts, catalogue: Catalogue, before: PlanInForce | None, policy: Policy
 ) -> PlanInForce:
     """Return the plan in force once `plan` is accepted for the call: its scope, or the widened scope."""
-    revision = before.revision + 1 if before else 1
+    before = before or PlanInForce(0, plan.goal, (), amendments=-1)
+    revision, steps = before.revision + 1, plan.planned_steps or []
     items = list(build_call_items(facts, f"plan-v{revision}-step-1"))
-    steps = plan.planned_steps or []
+    if steps and steps[0].uses and steps[0].uses > 1:
+        items[0] = replace(items[0], uses=steps[0].uses)
     for number, step in enumerate(steps[1:], start=2):
         item = build_step_item(step, f"plan-v{revision}-step-{number}", catalogue, facts, policy)
-        if item is not None:
-            items.append(item)
-    if steps and steps[0].uses and steps[0].uses > 1:
-        items = [replace(item, uses=steps[0].uses) if n == 0 else item for n, item in enumerate(items)]
-    classes = tuple(sorted({*find_risk_classes(facts, items), *(before.classes if before else ())}))
+        items += [item] if item is not None else []
     return PlanInForce(
         revision,
-        before.goal if before else plan.goal,
-        (*(before.items if before else ()), *items),
-        plan.requires_verification or (before is not None and before.requires_verification),
-        (*(before.criteria if before else ()), *plan.success_criteria),
-        before.amendments + 1 if before else 0,
-        classes,
+        before.goal,
+        (*before.items, *items),
+        plan.requires_verification or before.requires_verification,
+        (*before.criteria, *plan.success_criteria),
+        before.amendments + 1,
+        tuple(sorted({*find_risk_classes(facts, items), *before.classes})),
     )
 
 
 def find_risk_classes(facts: CallFacts, items: list[ScopeItem]) -> set[str]:
     """Return the classes of risk a scope brings: its effects, and what makes the call risky."""
-    classes = {item.effect.value for item in items}
-    for name in ("external", "irreversible", "high_impact", "broad"):
-        if getattr(facts, name):
-            classes.add(name)
-    if any(is_wide(item.pattern) for item in items):
-        classes.add("wide_pattern")
-    return classes
+    of_call = {name for name in ("external", "irreversible", "high_impact", "broad") if getattr(facts, name)}
+    wide = {"wide_pattern"} if any(is_wide(item.pattern) for item in items) else set[str]()
+    return {item.effect.value for item in items} | of_call | wide
 
 
 def find_covering_items(
@@ -134,11 +116,10 @@ def find_covering_items(
     exact = find_first_item(open_, facts.effect, *name_exact_call(facts))
     if exact is not None:
         return (exact,)
-    resources = find_changed_resources(facts)
-    if not resources or is_exact_only(facts):
+    if not facts.changed_resources or is_exact_only(facts):
         return None
     used: list[int] = []
-    for resource in resources:
+    for resource in facts.changed_resources:
         folder = find_folder(facts, resource.kind)
         index = find_first_item(open_, find_effect_on(resource, facts), resource.kind, resource.id, folder)
         if index is None:
@@ -151,10 +132,7 @@ def find_first_item(
     items: Sequence[tuple[int, ScopeItem]], effect: Effect, kind: ResourceKind, name: str, folder: str = ""
 ) -> int | None:
     """Return the index of the first item that covers an effect on a resource, None when none does."""
-    for index, item in items:
-        if is_covered_by(item, effect, kind, name, folder):
-            return index
-    return None
+    return next((index for index, item in items if is_covered_by(item, effect, kind, name, folder)), None)
 
 
 def name_exact_call(facts: CallFacts) -> tuple[ResourceKind, str]:
@@ -176,17 +154,22 @@ def is_covered_by(item: ScopeItem, effect: Effect, kind: ResourceKind, name: str
     if item.exact:
         return item.pattern == name
     if kind is ResourceKind.PROCESS:
-        try:
-            wanted, actual = shlex.split(item.pattern), shlex.split(name)
-        except ValueError:
-            return False
-        return bool(wanted) and actual[: len(wanted)] == wanted
+        return has_leading_words(name, item.pattern)
     return item.pattern == name or (is_wide(item.pattern) and matches(item.pattern, name))
 
 
-def find_changed_resources(facts: CallFacts) -> list[SurveyedResource]:
-    """Return the resources the call would change; for a command its own argument vector."""
-    return [resource for resource in facts.resources if resource.access.changes]
+def has_leading_words(command: str, leading: str) -> bool:
+    """Whether a command begins with all of these words; never where either cannot be split."""
+    wanted, actual = split_words(leading), split_words(command)
+    return bool(wanted) and actual is not None and actual[: len(wanted)] == wanted
+
+
+def split_words(command: str) -> list[str] | None:
+    """Return the words of a command, None where its quotes do not close."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return None
 
 
 def find_effect_on(resource: SurveyedResource, facts: CallFacts) -> Effect:
@@ -199,7 +182,7 @@ def is_exact_only(facts: CallFacts) -> bool:
     """Whether only the exact call is covered: a shell line, an effect nobody knows, a name that looks like a digest."""
     if facts.effect is Effect.UNKNOWN or (facts.survey.command is not None and bool(facts.survey.command.shell)):
         return True
-    return any(resource.id.startswith(_DIGEST) for resource in find_changed_resources(facts))
+    return any(resource.id.startswith(_DIGEST) for resource in facts.changed_resources)
 
 
 def find_folder(facts: CallFacts, kind: ResourceKind = ResourceKind.PROCESS) -> str:

@@ -1,16 +1,17 @@
-"""The judge: every gate in order, rulings joined by the strictest. Pure."""
+"""The judge: every gate in order, rulings joined by the strictest; after an answer the postlude. Pure."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
+from typing import get_args
 
 from msgspec.structs import replace
 
 from foregate.gates.approval import ApprovalGate
-from foregate.gates.counts import count_fired
 from foregate.gates.critique import CritiqueGate
 from foregate.gates.drift import DriftGate
 from foregate.gates.evidence import EvidenceGate
@@ -21,13 +22,12 @@ from foregate.gates.uncertainty import UncertaintyGate
 from foregate.gates.validity import ValidityGate
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
-from foregate.schemas.codes import GateCode, GateName, PostludeCode, get_pass_code
+from foregate.schemas.codes import GateCode, GateName, PostludeCode
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.judgement import (
     CallRuling,
     Consequence,
     Decision,
-    Grant,
     Judgement,
     Mode,
     Need,
@@ -35,11 +35,13 @@ from foregate.schemas.judgement import (
     Ruling,
     Standing,
     Verdict,
+    build_pass,
+    build_rulings,
 )
 from foregate.schemas.protocols import Gate, SoFar
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Catalogue
-from foregate.schemas.turn import Turn
+from foregate.schemas.turn import CheckResult, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +112,15 @@ def ask_gate(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so
     except Exception as error:
         return Opinion({call.id: build_gate_error(gate, f"{type(error).__name__}: {error}") for call in live})
     if isinstance(opinion, Need):
-        quiet = so_far.settled or turn.actor != "model" or (gate.mode == "shadow" and not may_ask_in_shadow(gate))
-        return hold_unasked(gate, opinion, live) if quiet else opinion
+        may_ask = gate.mode != "shadow" or getattr(gate, "shadow_asks", False)
+        if may_ask and not so_far.settled and turn.actor == "model":
+            return opinion
+        held = Ruling(Standing.HOLD, "not_asked_now", "held until what was asked first is settled; then send it again")
+        return Opinion(build_rulings(gate.name, live, dict.fromkeys(opinion.calls, held)))
     if not turn.grants and opinion.rulings.keys() == ids:
         return opinion
     rulings = {call.id: opinion.rulings.get(call.id) or build_gate_error(gate, "no ruling") for call in live}
-    rulings = {call_id: apply_override(gate.name, ruling, turn, so_far, call_id) for call_id, ruling in rulings.items()}
-    return replace(opinion, rulings=rulings)
-
-
-def may_ask_in_shadow(gate: Gate) -> bool:
-    """Whether a shadow gate may raise its Need all the same."""
-    return bool(getattr(gate, "shadow_asks", False))
+    return replace(opinion, rulings={call.id: apply_override(gate.name, rulings[call.id], turn, call) for call in live})
 
 
 def build_gate_error(gate: Gate, why: str, told: str = "") -> Ruling:
@@ -130,26 +129,15 @@ def build_gate_error(gate: Gate, why: str, told: str = "") -> Ruling:
     return Ruling(Standing.HOLD, "gate_error", message, reason=why[:200])
 
 
-def hold_unasked(gate: Gate, need: Need, live: Sequence[ToolCall]) -> Opinion:
-    """Return the opinion of a gate whose question is not asked now: what it would ask about is held."""
-    held = Ruling(Standing.HOLD, "not_asked_now", "held until what was asked first is settled; then send it again")
-    clear = Ruling(Standing.ALLOW, get_pass_code(gate.name))
-    return Opinion({call.id: held if call.id in need.calls else clear for call in live})
-
-
-def apply_override(gate: GateName, ruling: Ruling, turn: Turn, so_far: SoFar, call_id: str) -> Ruling:
+def apply_override(gate: GateName, ruling: Ruling, turn: Turn, call: ToolCall) -> Ruling:
     """Turn a hold into leave when a person said `anyway` to exactly this call, gate and code.
 
     What cannot be read, what a rule denies, what was not looked at and what could not be judged stays held.
     """
-    if ruling.standing is not Standing.HOLD or not turn.grants or gate in ("validity", "evidence"):
-        return ruling
-    if ruling.code in ("gate_error", "not_asked_now"):
-        return ruling
-    digest = so_far.facts[call_id].call.digest
-    for grant in turn.grants:
-        if (grant.gate, grant.code, grant.digest) == (gate, ruling.code, digest):
-            return Ruling(Standing.ALLOW, get_pass_code(gate), reason=f"anyway, event {grant.seq}")
+    final = gate in ("validity", "evidence") or ruling.code in ("gate_error", "not_asked_now")
+    for grant in () if final or ruling.standing is not Standing.HOLD else turn.grants:
+        if (grant.gate, grant.code, grant.digest) == (gate, ruling.code, call.digest):
+            return replace(build_pass(gate), reason=f"anyway, event {grant.seq}")
     return ruling
 
 
@@ -182,31 +170,24 @@ def conclude_judgement(
     verdicts = [build_verdict(call, so_far) for call in turn.calls]
     if holds_all and any(verdict.standing is not Standing.ALLOW for verdict in verdicts):
         with_it = Ruling(Standing.HOLD, "not_asked_now", "held with its whole response; send it again")
-        verdicts = [
-            replace(v, standing=Standing.HOLD, gate="prelude", ruling=with_it) if v.standing is Standing.ALLOW else v
-            for v in verdicts
-        ]
+        held = {"standing": Standing.HOLD, "gate": "prelude", "ruling": with_it}
+        verdicts = [replace(v, **held) if v.standing is Standing.ALLOW else v for v in verdicts]
     allowed = {verdict.call for verdict in verdicts if verdict.standing is Standing.ALLOW}
     if allowed:
         so_far.decisions.append(build_snapshot(turn, len(allowed)))
     plan = so_far.plan if so_far.plan_first in allowed else None
-    grants: tuple[Grant, ...] = tuple(so_far.grants)
+    before = len(turn.plan.items) if turn.plan is not None else 0
+    committed = plan is not None or so_far.plan is None  # else only what was in force before is used
+    uses = {call: tuple(i for i in items if committed or i < before) for call, items in so_far.uses.items()}
     return Judgement(
         tuple(verdicts),
         tuple(so_far.decisions),
         consequence[1] if consequence else None,
         consequence[0] if consequence else "",
         plan,
-        grants,
-        count_plan_uses(turn, so_far, allowed, committed=plan is not None or so_far.plan is None),
+        tuple(so_far.grants),
+        {call: items for call, items in uses.items() if call in allowed and items},
     )
-
-
-def count_plan_uses(turn: Turn, so_far: SoFar, allowed: set[str], *, committed: bool) -> dict[str, tuple[int, ...]]:
-    """Return what the allowed calls use of the plan that is in force afterwards: the new one only when `committed`."""
-    before = len(turn.plan.items) if turn.plan is not None else 0
-    uses = {call: tuple(index for index in items if committed or index < before) for call, items in so_far.uses.items()}
-    return {call: items for call, items in uses.items() if call in allowed and items}
 
 
 def build_verdict(call: ToolCall, so_far: SoFar) -> Verdict:
@@ -219,8 +200,7 @@ def build_verdict(call: ToolCall, so_far: SoFar) -> Verdict:
 
 
 _RANK = attrgetter("standing.rank")
-_NOT_REQUIRED = "critique_not_required"
-"""What stands for `critique_passed`."""
+_NOT_REQUIRED = "critique_not_required"  # what stands for `critique_passed`
 
 
 def build_decision(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar, turn: Turn) -> Decision:
@@ -240,7 +220,11 @@ def build_decision(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_fa
         summary=opinion.summary or strictest.message,
         tool=first.name[:128] if notable else "",
         target=so_far.facts[first.id].target if notable else "",
-        rulings=tuple(build_call_ruling(call, opinion.rulings[call.id], first) for call in notable),
+        rulings=tuple(
+            CallRuling(call.id, said.standing, said.code, "" if call is first else said.message, said.reason)
+            for call in notable
+            for said in (opinion.rulings[call.id],)
+        ),
         numbers=tuple(numbers),
         rules=tuple(rules),
         repetition=find_repetition(first, strictest, turn) if notable else "",
@@ -255,18 +239,12 @@ def build_plain_decision(gate: GateName, code: GateCode, mode: Mode) -> Decision
     return Decision(gate, code, mode)
 
 
-def build_call_ruling(call: ToolCall, ruling: Ruling, first: ToolCall) -> CallRuling:
-    """Return a call's part of the row; the first call's message is the row's summary already."""
-    return CallRuling(call.id, ruling.standing, ruling.code, "" if call is first else ruling.message, ruling.reason)
-
-
 def find_repetition(call: ToolCall, ruling: Ruling, turn: Turn) -> str:
     """Return the code when the same call was held for it before on the same evidence, else ""."""
     if ruling.standing is not Standing.HOLD or not turn.holds:
         return ""
-    known = turn.fingerprints.get(call.id, "")
-    same = any((h.digest, h.code, h.fingerprint) == (call.digest, ruling.code, known) for h in turn.holds)
-    return ruling.code if same else ""
+    held = (call.digest, ruling.code, turn.fingerprints.get(call.id, ""))
+    return ruling.code if any((h.digest, h.code, h.fingerprint) == held for h in turn.holds) else ""
 
 
 def build_snapshot(turn: Turn, ready: int) -> Decision:
@@ -282,27 +260,21 @@ def build_snapshot(turn: Turn, ready: int) -> Decision:
 
 
 def judge_answer(turn: Turn, policy: Policy) -> Judgement:
-    """Return the judgement on an answer after changes; the checks of the turn say what was observed since.
+    """The postlude: after the last change, has the session observed what was promised? Pure, like the gates.
 
-    What fails, or needs more than a look, is named to the model once (`verification_pending`); after that the
-    answer passes marked `unverified`.
+    What fails, or needs more than a look, is named to the model once (`verification_pending`); after that the answer
+    passes marked `unverified`. The checks of the turn say what was observed.
     """
+    code: PostludeCode = "verification_passed"
+    summary = "what was promised was seen after the last change"
     open_ = [check for check in turn.checks if check.result != "met"]
-    if not open_:
-        return build_judgement("verification_passed", "what was promised was seen after the last change", turn)
-    told = count_fired(turn, "postlude", "enforce") > 0
-    bound = policy.limits.verification_rounds
-    spent = bound and turn.counters.verification_rounds >= bound
-    names = "; ".join(f"{check.text[:120]} ({check.result})" for check in open_)
-    if any(check.result in ("failed", "uncheckable") for check in open_) and not told and not spent:
-        return build_judgement("verification_pending", f"not seen yet: {names}", turn)
-    return build_judgement("unverified", f"not seen after the last change: {names}", turn)
-
-
-def build_judgement(code: PostludeCode, summary: str, turn: Turn) -> Judgement:
-    """Return the judgement that holds the one row of the postlude."""
-    counts = {
-        result: sum(check.result == result for check in turn.checks)
-        for result in ("met", "failed", "unseen", "uncheckable")
-    }
-    return Judgement((), (Decision("postlude", code, summary=summary, detail={"checks": counts}),))
+    if open_:
+        told = turn.count_fired("postlude", "enforce") > 0
+        spent = 0 < policy.limits.verification_rounds <= turn.counters.verification_rounds
+        pending = any(check.result in ("failed", "uncheckable") for check in open_) and not told and not spent
+        names = "; ".join(f"{check.text[:120]} ({check.result})" for check in open_)
+        code = "verification_pending" if pending else "unverified"
+        summary = f"not seen yet: {names}" if pending else f"not seen after the last change: {names}"
+    counts = Counter(check.result for check in turn.checks)
+    checks = {result: counts[result] for result in get_args(CheckResult)}
+    return Judgement((), (Decision("postlude", code, summary=summary, detail={"checks": checks}),))

@@ -1,4 +1,8 @@
-"""What planner and critic are asked: the user's words, the bare calls, plan and evidence, and nothing else."""
+"""What planner, critic and person are asked.
+
+Advice gets the user's words, the bare calls, plan and evidence, and nothing else. A person is shown the sheet: every
+call that asks, exactly as it would run, and what a yes would cover.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from foregate.gates.plan_scope import (
-    find_changed_resources,
     find_covering_items,
     find_folder,
     has_own_folder,
     is_exact_only,
 )
+from foregate.policy.policy import Unavailable
 from foregate.schemas import strict_json
-from foregate.schemas.judgement import Grant, Need, Who
+from foregate.schemas.judgement import Grant, Need, Standing, Who
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
@@ -56,14 +60,8 @@ def build_critique_need(turn: Turn, calls: Sequence[CallFacts], plan: PlanInForc
 
 def build_need(turn: Turn, gate: str, who: Who, calls: Sequence[CallFacts], request: Mapping[str, Json]) -> Need:
     """Return a Need keyed by the gate and how often it was answered in this turn."""
-    return Need(
-        gate,
-        who,
-        f"{gate}:{len(turn.find_answers(gate)) + 1}",
-        tuple(facts.call.id for facts in calls),
-        tuple(facts.call.digest for facts in calls),
-        request,
-    )
+    key = f"{gate}:{len(turn.find_answers(gate)) + 1}"
+    return Need(gate, who, key, tuple(f.call.id for f in calls), tuple(f.call.digest for f in calls), request)
 
 
 def join_user_words(turn: Turn) -> str:
@@ -73,13 +71,12 @@ def join_user_words(turn: Turn) -> str:
 
 def describe_call(facts: CallFacts) -> dict[str, Json]:
     """Return a call as advice sees it: what it is, what it touches and what its tool can do."""
-    changing = [resource for resource in facts.resources if resource.access.changes] or list(facts.resources)
     return {
         "call": facts.call.id,
         "tool": facts.call.name,
-        "target": changing[0].id if changing else "",
-        "targets": [resource.id for resource in changing],
-        "kind": changing[0].kind.value if changing else "",
+        "target": facts.targets[0].id if facts.targets else "",
+        "targets": [resource.id for resource in facts.targets],
+        "kind": facts.targets[0].kind.value if facts.targets else "",
         "arguments": facts.call.raw[:_LONG],
         "effect": facts.effect.value,
         "risk": facts.risk.value,
@@ -103,6 +100,12 @@ def describe_plan(plan: PlanInForce | None) -> Json:
         for i in plan.items
     ]
     return {"goal": plan.goal, "revision": plan.revision, "items": items}
+
+
+def find_standing_without_advice(facts: CallFacts, section: Unavailable) -> Standing:
+    """Return how a call stands where no usable advice could be had, as the policy says."""
+    choice = section.dangerous if facts.dangerous else section.other
+    return {"ask": Standing.ASK, "hold": Standing.HOLD, "proceed": Standing.ALLOW}[choice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +184,8 @@ def find_first_origin(facts: CallFacts) -> str:
 
 def build_offered_grants(ask: Ask) -> list[Grant]:
     """Return the grants `a` would give: this gate's reason, this effect, exactly these resources or this very call."""
-    facts, effect = ask.facts, ask.facts.effect.value
-    resources = find_changed_resources(facts) or list(facts.resources)
-    grants = []
-    for code in ask.codes:
-        if is_exact_only(facts) or has_own_folder(facts) or len(resources) != 1:
-            grants.append(Grant(ask.gate, code, effect, digest=facts.call.digest))
-        else:
-            grants.append(Grant(ask.gate, code, effect, resources[0].kind.value, resources[0].id))
-    return grants
+    facts = ask.facts
+    if is_exact_only(facts) or has_own_folder(facts) or len(facts.targets) != 1:
+        return [Grant(ask.gate, code, facts.effect.value, digest=facts.call.digest) for code in ask.codes]
+    (thing,) = facts.targets
+    return [Grant(ask.gate, code, facts.effect.value, thing.kind.value, thing.id) for code in ask.codes]

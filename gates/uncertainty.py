@@ -8,12 +8,10 @@ from functools import cached_property
 
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import GateName
-from foregate.schemas.judgement import Consequence, Mode, Number, Opinion, Ruling, Standing
+from foregate.schemas.judgement import Consequence, Mode, Number, Opinion, Ruling, Standing, build_pass
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.turn import Turn
-
-_OBSERVES = Ruling(Standing.ALLOW, "uncertainty_passed")
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class UncertaintyGate:
     def rule_on_call(self, facts: CallFacts) -> Ruling:
         """Return the ruling on one call; an observation is never too uncertain."""
         if not facts.changes:
-            return _OBSERVES
+            return build_pass(self.name)
         threshold = self.policy.uncertainty.threshold
         number = Number("uncertainty", facts.uncertainty.value, threshold, "uncertainty.threshold")
         if facts.uncertainty.value < threshold or not facts.uncertainty.slots:

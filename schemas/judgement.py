@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from functools import lru_cache
-from typing import Literal
+from functools import cache
+from typing import Literal, cast
 
 from msgspec import Struct, field
 
-from foregate.schemas.codes import Decider, GateCode, GateName, get_pass_code
+from foregate.schemas.codes import Decider, GateCode, GateName
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import CallFacts, ToolCall
 
 
 class Standing(Enum):
@@ -188,16 +188,20 @@ class Opinion(Struct, frozen=True):
     grants: tuple[Grant, ...] = ()
 
 
-def build_pass(gate: GateName, calls: Iterable[ToolCall]) -> Opinion:
-    """Return the opinion that lets all `calls` pass, under `<gate>_passed`."""
-    ruling = build_allow(get_pass_code(gate))
-    return Opinion({call.id: ruling for call in calls})
+def build_rulings(gate: GateName, calls: Iterable[ToolCall], held: Mapping[str, Ruling]) -> dict[str, Ruling]:
+    """Return the rulings that let pass, under `<gate>_passed`, all `calls` but those in `held`."""
+    return {call.id: held.get(call.id) or build_pass(gate) for call in calls}
 
 
-@lru_cache(maxsize=256)
-def build_allow(code: GateCode, numbers: tuple[Number, ...] = ()) -> Ruling:
-    """Return leave under `code`, the same one for every call."""
-    return Ruling(Standing.ALLOW, code, numbers=numbers)
+def rule_alike(calls: Iterable[CallFacts], ruling: Ruling) -> dict[str, Ruling]:
+    """Return the same ruling for each of the calls."""
+    return {facts.call.id: ruling for facts in calls}
+
+
+@cache
+def build_pass(gate: GateName) -> Ruling:
+    """Return the ruling by which a gate lets a call pass, the same one for every call."""
+    return Ruling(Standing.ALLOW, cast(GateCode, f"{gate}_passed"))
 
 
 Mode = Literal["enforce", "shadow", "off"]

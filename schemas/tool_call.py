@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 
@@ -275,9 +275,24 @@ class CallFacts(Struct, frozen=True):
         return self.survey.resources
 
     @property
+    def changed_resources(self) -> list[SurveyedResource]:
+        """The resources the call would change; for a command its own argument vector."""
+        return [resource for resource in self.survey.resources if resource.access.changes]
+
+    @property
+    def targets(self) -> Sequence[SurveyedResource]:
+        """The resources the call would change, all of its own where it would change none."""
+        return self.changed_resources or self.survey.resources
+
+    @property
     def target(self) -> str:
         """The first own resource, for display."""
         return self.survey.resources[0].id if self.survey.resources else ""
+
+    @property
+    def dangerous(self) -> bool:
+        """Whether the policy's answer for dangerous calls is meant where advice cannot be had."""
+        return self.external or self.irreversible or self.high_impact
 
 
 class Change(Struct, frozen=True, forbid_unknown_fields=True):

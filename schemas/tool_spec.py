@@ -68,10 +68,7 @@ def worse_of(first: Effect, second: Effect) -> Effect:
 
 
 _STRENGTH = {effect: rank for rank, effect in enumerate(Effect)}
-_COVERED = {
-    Effect.EDIT: (Effect.CREATE,),
-    Effect.DELETE: (Effect.EDIT, Effect.CREATE),
-}
+_COVERED = {Effect.EDIT: (Effect.CREATE,), Effect.DELETE: (Effect.EDIT, Effect.CREATE)}
 
 
 class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.judgement import Answer, Grant, Voided
+from foregate.schemas.judgement import Answer, Grant, Mode, Voided
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import RecordedCall, Survey, ToolCall, fingerprint, hash_surveys, record_calls
@@ -142,16 +142,18 @@ class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):
         """What is known of each call's own resources, as one hash per call id."""
         return {survey.call: fingerprint(survey) for survey in self.surveys}
 
-    def find_survey(self, call: ToolCall) -> Survey:
-        """Return the survey of `call`; raise LookupError when nobody looked, which holds the call."""
-        for survey in self.surveys:
-            if survey.call == call.id:
-                return survey
-        raise LookupError(f"no survey of `{call.name}`")
-
     def find_answers(self, gate: str) -> tuple[Answer, ...]:
         """Return the answers given to `gate` in this turn, oldest first."""
         return tuple(answer for answer in self.answers if answer.gate == gate)
+
+    def has_asked_enough(self, gate: str, bound: int) -> bool:
+        """Whether `gate` has had `bound` answers in this turn, those that no longer count included; 0 is never."""
+        answers = len(self.find_answers(gate)) + sum(void.gate == gate for void in self.voided)
+        return 0 < bound <= answers
+
+    def count_fired(self, gate: str, mode: Mode) -> int:
+        """Return how often `gate` fired in the task before; shadow gates keep counters of their own."""
+        return (self.shadow_fired if mode == "shadow" else self.fired).get(gate, 0)
 
 
 class PlanUse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

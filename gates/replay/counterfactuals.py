@@ -9,7 +9,6 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.gates.plan_scope import find_changed_resources
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.redecide import Replayed, build_stand_in, replay_turn
 from foregate.policy.policy import Policy
@@ -310,8 +309,7 @@ def find_nearest(turns: Callable[[int], bool], now: int, limit: int) -> int | No
 
 def build_fitting_plan(facts: CallFacts) -> Json:
     """Return a plan that passes every check for a call, and covers nothing else."""
-    named = find_changed_resources(facts) or list(facts.resources)
-    target = named[0].id if named else ""
+    target = facts.targets[0].id if facts.targets else ""
     return {
         "goal": "do exactly this",
         "success_criteria": [{"text": "it is done", "check": None, "target": None, "expected": None}],

@@ -20,6 +20,7 @@ from foregate.cli.commands.stats import format_statistics as statistics_lines
 from foregate.cli.commands.what_if import build_summary_json
 from foregate.cli.commands.what_if import format_changes as what_if_lines
 from foregate.cli.terminal.timeline import ASIDE, format_aside, format_decision
+from foregate.gates.plan import PLAN_REASONS
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import judge_any_turn, redecide
 from foregate.policy.policy import Policy
@@ -27,7 +28,7 @@ from foregate.policy.source.layers import Layer, read_layer
 from foregate.policy.source.load import resolve_policy_file
 from foregate.policy.source.record import restore_policy
 from foregate.schemas import codec, strict_json
-from foregate.schemas.codes import CODES, CRITIQUE_REASONS, NOT_RUN, PLAN_REASONS, REPEATED_HOLD
+from foregate.schemas.codes import CODES, CRITIQUE_REASONS, NOT_RUN, REPEATED_HOLD
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event_body import KINDS
 from foregate.schemas.tool_spec import build_catalogue

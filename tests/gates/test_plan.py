@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from foregate.gates.plan import PLAN_REASONS
 from foregate.gates.prelude import build_prelude, judge
-from foregate.schemas.codes import PLAN_REASONS
 from foregate.schemas.judgement import Need, Standing, Voided
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.turn import Counters, Turn
