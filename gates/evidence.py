@@ -9,13 +9,11 @@ from functools import cached_property
 from foregate.policy.policy import Policy, Requirement
 from foregate.policy.risk.facts import effect_of_access
 from foregate.schemas.codes import EvidenceCode, GateName
-from foregate.schemas.judgement import Mode, Opinion, Remedy, Ruling, Standing
+from foregate.schemas.judgement import Mode, Opinion, Remedy, Ruling, Standing, build_pass
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.tool_call import CallFacts, EvidenceSeen, SurveyedResource, ToolCall, Trust
+from foregate.schemas.tool_call import CallFacts, SurveyedResource, ToolCall, Trust
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
-
-_PASSED = Ruling(Standing.ALLOW, "evidence_passed")
 
 
 @dataclass(frozen=True)
@@ -37,26 +35,9 @@ class EvidenceGate:
         """Return the first unmet requirement's ruling on one call."""
         for resource in facts.resources:
             for requirement in self.policy.evidence.requirements:
-                if is_applicable(requirement, resource) and (ruling := self.check_requirement(requirement, resource)):
-                    return ruling
-        return _PASSED
-
-    def check_requirement(self, requirement: Requirement, resource: SurveyedResource) -> Ruling | None:
-        """Return the hold when no accepted record of the resource is there, or only an outdated one."""
-        records = [seen for seen in resource.evidence if is_accepted(requirement, seen)]
-        if not records:
-            why = f"`{resource.id}` has not been looked at in this session"
-            return self.build_hold("missing_pre_execution_evidence", why, requirement, resource)
-        if requirement.content == "same":  # a listing since the content was read takes nothing from what was read
-            records = [seen for seen in records if seen.hash]
-        if not records:
-            why = f"the content of `{resource.id}` has not been looked at in this session"
-            return self.build_hold("missing_pre_execution_evidence", why, requirement, resource)
-        newest = max(records, key=lambda seen: seen.seq)
-        if requirement.content != "any" and newest.hash and newest.hash != resource.hash:
-            why = f"`{resource.id}` has changed since it was last looked at"
-            return self.build_hold("stale_evidence", why, requirement, resource)
-        return None
+                if is_applicable(requirement, resource) and (gap := find_gap(requirement, resource)):
+                    return self.build_hold(*gap, requirement, resource)
+        return build_pass(self.name)
 
     def build_hold(self, code: EvidenceCode, why: str, requirement: Requirement, resource: SurveyedResource) -> Ruling:
         """Return a hold with the remedy the policy names, when that tool is offered."""
@@ -72,6 +53,16 @@ def is_applicable(requirement: Requirement, resource: SurveyedResource) -> bool:
     return resource.exists and resource.kind is requirement.kind and effect_of_access(resource) in requirement.effects
 
 
-def is_accepted(requirement: Requirement, seen: EvidenceSeen) -> bool:
-    """Whether a record is of an accepted kind and, where the whole content is needed, of all of it."""
-    return seen.kind in requirement.accepts and not (requirement.whole and seen.trust is not Trust.DIRECT)
+def find_gap(requirement: Requirement, resource: SurveyedResource) -> tuple[EvidenceCode, str] | None:
+    """Return why no accepted record of the resource will do: there is none, or only an outdated one."""
+    kinds, whole = requirement.accepts, requirement.whole
+    records = [seen for seen in resource.evidence if seen.kind in kinds and (not whole or seen.trust is Trust.DIRECT)]
+    # a listing since the content was read takes nothing from what was read
+    fit = [seen for seen in records if seen.hash] if requirement.content == "same" else records
+    if not fit:
+        what = "the content of " if records else ""
+        return "missing_pre_execution_evidence", f"{what}`{resource.id}` has not been looked at in this session"
+    newest = max(fit, key=lambda seen: seen.seq)
+    if requirement.content != "any" and newest.hash and newest.hash != resource.hash:
+        return "stale_evidence", f"`{resource.id}` has changed since it was last looked at"
+    return None

@@ -37,22 +37,19 @@ class SchemaCheck:
     """
 
     def __init__(self, schema: Mapping[str, Json], *, closed: bool, references: int = REFERENCES) -> None:
-        schema = remove_dialects(schema)
+        own = remove_dialects(schema)
         self._references = references
-        if closed and "properties" in schema and "additionalProperties" not in schema:
-            schema["additionalProperties"] = False
-        _check_schema(strict_json.canonical(schema).decode())
-        self._validator = _Validator(schema, registry=Registry())
+        if closed and "properties" in own:
+            own.setdefault("additionalProperties", False)
+        _check_schema(strict_json.canonical(own).decode())
+        self._validator = _Validator(own, registry=Registry())
 
     def find_first_defect(self, arguments: Mapping[str, Json]) -> str:
         """Return one sentence naming the argument and what is wrong, "" when nothing is."""
-        return next(iter(self._collect_sentences(arguments, 1)), "")
+        return next(iter(self.find_defects(arguments, 1)), "")
 
-    def find_defects(self, arguments: Mapping[str, Json]) -> Iterator[str]:
-        """Yield a sentence for each thing that is wrong."""
-        yield from self._collect_sentences(arguments)
-
-    def _collect_sentences(self, arguments: Mapping[str, Json], most: int | None = None) -> list[str]:
+    def find_defects(self, arguments: Mapping[str, Json], most: int | None = None) -> list[str]:
+        """Return a sentence for each thing that is wrong, `most` at the most."""
         before = _LEFT.set([self._references])
         try:
             return [_describe_error(error) for error in islice(self._validator.iter_errors(arguments), most)]
@@ -75,20 +72,16 @@ _LEFT: ContextVar[list[int]] = ContextVar("references left")
 """How many references may still be followed for the arguments in hand."""
 
 
-def remove_dialects(schema: Mapping[str, Json]) -> dict[str, Json]:
+def remove_dialects(schema: Json) -> Any:
     """Return a schema without the `$schema` of its parts: the library would check those by that dialect's own rules,
     with patterns on Python's engine and references uncounted."""
+    if isinstance(schema, list):
+        return [remove_dialects(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
     return {
-        key: _remove_inner_dialects(value)
-        for key, value in schema.items()
-        if not (key == "$schema" and isinstance(value, str))
+        key: remove_dialects(value) for key, value in schema.items() if key != "$schema" or not isinstance(value, str)
     }
-
-
-def _remove_inner_dialects(value: Json) -> Json:
-    if isinstance(value, Mapping):
-        return remove_dialects(value)
-    return [_remove_inner_dialects(item) for item in value] if isinstance(value, list) else value
 
 
 @lru_cache(maxsize=256)
@@ -103,12 +96,10 @@ def _check_pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> 
 
 
 def _check_pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if not validator.is_type(instance, "object"):
-        return
-    for pattern, subschema in patterns.items():
-        for key, value in instance.items():
-            if re2.search(pattern, key):
-                yield from validator.descend(value, subschema, path=key, schema_path=pattern)
+    if validator.is_type(instance, "object"):
+        for pattern, subschema in patterns.items():
+            for key in filter(re2.compile(pattern).search, instance):
+                yield from validator.descend(instance[key], subschema, path=key, schema_path=pattern)
 
 
 def _check_additional_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -141,18 +132,16 @@ def _counting(keyword: str) -> Callable[..., Iterator[ValidationError]]:
 
 
 def _check_required(validator: Any, required: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if not validator.is_type(instance, "object"):
-        return
-    for key in required:
-        if key not in instance:
-            yield ValidationError(f"the argument `{key}` is missing")
+    if validator.is_type(instance, "object"):
+        for key in required:
+            if key not in instance:
+                yield ValidationError(f"the argument `{key}` is missing")
 
 
 def _check_unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     """The library compares each item that cannot be sorted with every other, which a long list makes endless."""
-    if not wanted or not validator.is_type(instance, "array"):
-        return
-    if len({strict_json.canonical(item) for item in instance}) < len(instance):
+    is_checked = wanted and validator.is_type(instance, "array")
+    if is_checked and len({strict_json.canonical(item) for item in instance}) < len(instance):
         yield ValidationError("two of its items are the same")
 
 
@@ -193,13 +182,10 @@ class ValidityGate:
     _checks: Mapping[str, SchemaCheck] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        every = self.policy.validity.closed_arguments == "all"
+        section = self.policy.validity
+        every, references = section.closed_arguments == "all", section.max_references
         checks = {
-            name: SchemaCheck(
-                spec.parameters,
-                closed=every or spec.provenance == "builtin",
-                references=self.policy.validity.max_references,
-            )
+            name: SchemaCheck(spec.parameters, closed=every or spec.provenance == "builtin", references=references)
             for name, spec in self.catalogue.items()
         }
         object.__setattr__(self, "_checks", checks)
@@ -246,12 +232,9 @@ def measure_depth(value: object) -> int:
     deepest, stack = 0, [(value, 1)]
     while stack:
         item, depth = stack.pop()
-        if isinstance(item, str):
-            continue
-        if isinstance(item, (dict, Mapping)):
-            deepest = max(deepest, depth)
-            stack.extend((inner, depth + 1) for inner in item.values())
-        elif isinstance(item, list):
+        if isinstance(item, dict):
+            item = list(item.values())
+        if isinstance(item, list):
             deepest = max(deepest, depth)
             stack.extend((inner, depth + 1) for inner in item)
     return deepest

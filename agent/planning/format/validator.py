@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import islice
 
 from jsonschema import SchemaError
 from msgspec import Struct
@@ -171,8 +170,8 @@ class _TaskChecker:
         if spec.name not in self._checks:
             self._checks[spec.name] = compile_schema(spec)
         check = self._checks[spec.name]
-        found = check.find_defects(call.arguments) if check is not None else iter(("the tool's own schema is broken",))
-        for problem in islice(found, _MOST_ARGUMENTS):
+        broken = ["the tool's own schema is broken"]
+        for problem in broken if check is None else check.find_defects(call.arguments, _MOST_ARGUMENTS):
             self.book.add_defect(
                 task, f"{where}.arguments", escape_text(problem, 300), f"see the parameters of `{spec.name}`"
             )

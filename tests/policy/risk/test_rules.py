@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from foregate.gates.rules import RulesVerdict, apply_rules
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import PolicyError
-from foregate.schemas.tool_call import CallFacts, Survey, SurveyedResource
+from foregate.schemas.tool_call import CallFacts, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
-from tests.policy.making import atoms, facts, file, folder, turn, url, with_rules
+from tests.policy.making import atoms, facts, file, folder, url, with_rules
 
 
 def decided(call: CallFacts, *rules: Mapping[str, Any], **section: Any) -> RulesVerdict:
     policy = with_rules(*({"id": f"r{n}", **rule} for n, rule in enumerate(rules)), **section)
-    return apply_rules(call, policy, turn(call.call, call.survey))
+    return apply_rules(call, policy)
 
 
 def denied(call: CallFacts, **matchers: Any) -> bool:
@@ -233,7 +233,7 @@ def test_a_look_that_failed_raises_for_rules_that_need_it_and_only_for_those() -
 
 def test_the_default_rules_deny_outside_and_internal_paths_and_ask_about_secrets() -> None:
     def default(call: CallFacts) -> str:
-        return apply_rules(call, default_policy(), turn(call.call, Survey("1"))).then
+        return apply_rules(call, default_policy()).then
 
     assert default(facts("read_file", file("/etc/passwd", Effect.OBSERVATION, protected="outside_workspace"))) == "deny"
     assert default(facts("edit_file", file(".git/config", protected="git_internal"))) == "deny"
