@@ -17,11 +17,3 @@ class PolicySection(BaseModel):
     """Base of all sections: frozen, strictly typed, unknown keys refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ignored_types=(cached_property,))
-
-    @cached_property
-    def _values_hash(self) -> int:
-        """The hash of all values, taken once: sections are keys of what is remembered of a request."""
-        return hash(tuple(getattr(self, name) for name in type(self).model_fields))
-
-    def __hash__(self) -> int:
-        return self._values_hash

@@ -1,17 +1,16 @@
-"""What a request says about its object: what it names, how destructive and how vague it is; pure, by word lists."""
+"""What a request says: what it names, how destructive and vague it is, what it wants; pure, by whole words of lists."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import takewhile
-from typing import Literal
+from itertools import chain, takewhile
+from typing import Literal, TypeVar
 
-from foregate.policy import policy as typed
-from foregate.policy.policy import Contract, Policy, Scores
+from foregate.policy.policy import Contract, Policy
 from foregate.schemas.turn import Said
 
 STOP = "\n"
@@ -84,6 +83,9 @@ def _split_hyphens(word: str) -> list[str]:
     return [part for part in word.split("-") if part]
 
 
+Asked = TypeVar("Asked", bound=Hashable)
+Found = TypeVar("Found")
+_REMEMBERED = 256
 _MARKS = str.maketrans('`"\u201c\u201d', "    ")
 
 
@@ -103,42 +105,45 @@ class RequestFacts:
     confirms: bool = False
 
 
-_READ: dict[tuple[tuple[str, ...], str], RequestFacts] = {}
-_REMEMBERED = 256
+def remember(read: Callable[[Asked, Policy], Found]) -> Callable[[Asked, Policy], Found]:
+    """Return a reader that remembers what it read under each policy: what people said is read for every call."""
+    known: dict[tuple[Asked, str], Found] = {}
+
+    def read_once(said: Asked, policy: Policy) -> Found:
+        key = (said, policy.hash)
+        if key not in known:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            known[key] = read(said, policy)
+        return known[key]
+
+    return read_once
 
 
+@remember
 def read_request(texts: tuple[str, ...], policy: Policy) -> RequestFacts:
     """Return what the messages of a task say together, oldest first; verbs and filling words name nothing."""
-    key = (texts, policy.hash)
-    request = _READ.get(key)
-    if request is None:
-        if len(_READ) >= _REMEMBERED:
-            _READ.clear()
-        request = _READ[key] = _read_texts(texts, policy.scores, policy.contract)
-    return request
-
-
-def _read_texts(texts: Sequence[str], section: Scores, contract: Contract) -> RequestFacts:
+    section, contract = policy.scores, policy.contract
     words = [word for text in texts for word in (*split_words(text), STOP)]
-    quoted = [word for text in texts for word in (*split_words(remove_quotes(text)), STOP)]
+    # without its quotation marks: a quoted name is still a name
+    quoted = [word for text in texts for word in (*split_words(text.translate(_MARKS)), STOP)]
     vague = set(section.vague_words)
     verbs = {*section.destructive_words, *contract.mutation, *contract.observation}
     empty = vague.union(section.filler_words, verbs)
     names = collect_names(word for word in (*words, *quoted) if word not in empty)
-    nouns = collect_names(
-        word for _, end, _ in find_phrases(quoted, contract.determiners) for word in quoted[end : end + 2]
-    )
-    stands_for = next((word for word in words if word in vague), "")
+    determined = (quoted[end : end + 2] for _, end, _ in find_phrases(quoted, contract.determiners))
+    ends = {STOP, *contract.mutation, *contract.pivots}
+    kept = (takewhile(lambda w: w not in ends, quoted[end:]) for _, end, _ in find_phrases(quoted, section.keep_words))
     newest = split_words(texts[-1]) if texts else ()
     confirms = any(start == 0 for start, _, _ in find_phrases(newest, section.confirmations))
+    said = {word for pair in section.conflicts for word in pair if any(find_phrases(words, (word,)))}
     return RequestFacts(
         names,
-        names | (nouns & verbs),
-        names
-        & collect_names(find_kept_words(quoted, section.keep_words, {STOP, *contract.mutation, *contract.pivots})),
-        stands_for if not names and not confirms else "",
+        names | (collect_names(chain.from_iterable(determined)) & verbs),
+        names & collect_names(chain.from_iterable(kept)),
+        "" if names or confirms else next((word for word in words if word in vague), ""),
         next((phrase for _, _, phrase in find_phrases(words, section.destructive_words)), ""),
-        next((f"{a} and {b}" for a, b in section.conflicts if has_both(words, a, b)), ""),
+        next((f"{a} and {b}" for a, b in section.conflicts if a in said and b in said), ""),
         confirms,
     )
 
@@ -146,22 +151,6 @@ def _read_texts(texts: Sequence[str], section: Scores, contract: Contract) -> Re
 def collect_names(words: Iterable[str]) -> frozenset[str]:
     """Return words as names are compared, without what stands for the end of a clause or for something quoted."""
     return frozenset(word.removeprefix("./").rstrip("/") for word in words) - {STOP, "", "\u25cc"}
-
-
-def find_kept_words(words: Sequence[str], phrases: Sequence[str], ends: Set[str]) -> Iterator[str]:
-    """Yield the words after a phrase such as `keep`, up to the end of its clause or a word that turns it round."""
-    for _, end, _ in find_phrases(words, phrases):
-        yield from takewhile(lambda word: word not in ends, words[end:])
-
-
-def remove_quotes(text: str) -> str:
-    """Return a text without its quotation marks: a quoted name is still a name."""
-    return text.translate(_MARKS)
-
-
-def has_both(words: Sequence[str], first: str, second: str) -> bool:
-    """Whether two phrases both occur."""
-    return any(find_phrases(words, (first,))) and any(find_phrases(words, (second,)))
 
 
 def is_named(target: str, words: Set[str]) -> bool:
@@ -175,7 +164,8 @@ def is_named(target: str, words: Set[str]) -> bool:
     if target in words or any(word[0] in "/~" and word.endswith(f"/{target}") for word in words):
         return True
     if "://" in target:
-        return any(host in words for host in (target.split("/")[2], target.split("/")[2].partition(":")[0]))
+        host = target.split("/")[2]
+        return host in words or host.partition(":")[0] in words
     parts = target.split("/")
     above = ("/".join(parts[:end]) for end in range(1, len(parts)))
     ways = (*above, *parts, *list_endings("/".join(parts[:-1]), parts[-1]))
@@ -219,18 +209,18 @@ class RequestContract:
 def read_contract(messages: Sequence[Said], policy: Policy) -> RequestContract:
     """Return the contract of the newest message of the user that matches a phrase; a parent's words give none."""
     for said in reversed(messages):
-        if said.actor == "user" and (contract := read_message(said.text, policy.contract)) is not None:
+        if said.actor == "user" and (contract := read_message(said.text, policy)) is not None:
             return contract
     return RequestContract()
 
 
-@lru_cache(maxsize=256)
-def read_message(text: str, section: typed.Contract) -> RequestContract | None:
+@remember
+def read_message(text: str, policy: Policy) -> RequestContract | None:
     """Return what one message wants, None when it matches no phrase.
 
     Words alone are wanted when a phrase says so and nothing else in the message wishes for a change.
     """
-    words = list(split_words(text))
+    words, section = list(split_words(text)), policy.contract
     for start, end, _ in list(find_phrases(words, section.exceptions)):
         words[start:end] = [GONE] * (end - start)
     only = next((hit for hit in find_phrases(words, section.text_only) if is_whole_request(hit, words, section)), None)
@@ -243,9 +233,8 @@ def read_message(text: str, section: typed.Contract) -> RequestContract | None:
         if not change and not look:
             return None
         said = " and ".join(f"`{phrase}`" for phrase in (change, look) if phrase)
-        return RequestContract(
-            "yes" if change else "unknown", observation, "no" if change else "unknown", f"it says {said}"
-        )
+        mutation, words_only = ("yes", "no") if change else ("unknown", "unknown")
+        return RequestContract(mutation, observation, words_only, f"it says {said}")
     phrase = only[2]
     target = change or find_destination(words, section, anywhere=split_phrase(phrase)[0] in section.mutation)
     if target:
@@ -254,7 +243,7 @@ def read_message(text: str, section: typed.Contract) -> RequestContract | None:
     return RequestContract("no", observation, "yes", f"it says `{phrase}`")
 
 
-def is_whole_request(hit: tuple[int, int, str], words: Sequence[str], section: typed.Contract) -> bool:
+def is_whole_request(hit: tuple[int, int, str], words: Sequence[str], section: Contract) -> bool:
     """Whether a phrase stands for the whole request: a prohibition does so only where its clause ends.
 
     `don't change anything` wants words; `don't change anything in vendor` only sets a limit.
@@ -264,7 +253,7 @@ def is_whole_request(hit: tuple[int, int, str], words: Sequence[str], section: t
     return not prohibits or end == len(words) or words[end] == STOP
 
 
-def find_wishes(words: Sequence[str], phrases: Sequence[str], section: typed.Contract) -> Iterator[str]:
+def find_wishes(words: Sequence[str], phrases: Sequence[str], section: Contract) -> Iterator[str]:
     """Yield the phrases that are wished for, not asked about (`how to fix`), named (`the fix`) or forbidden."""
     hits = sorted(find_phrases(words, phrases))
     if hits:
@@ -275,22 +264,19 @@ def find_wishes(words: Sequence[str], phrases: Sequence[str], section: typed.Con
                 yield phrase
 
 
-def find_negated_places(words: Sequence[str], section: typed.Contract) -> set[int]:
+def find_negated_places(words: Sequence[str], section: Contract) -> set[int]:
     """Return the places a negation reaches: to the end of its clause or to a word that turns it round."""
     turns = {start for start, _, _ in find_phrases(words, section.pivots)}
     reached: set[int] = set()
     for _, end, _ in find_phrases(words, section.negations):
-        at = end
-        while at < len(words) and at not in turns and at not in reached and words[at] != STOP:
+        for at in range(end, len(words)):
+            if at in turns or at in reached or words[at] == STOP:
+                break
             reached.add(at)
-            at += 1
     return reached
 
 
-def find_destination(words: Sequence[str], section: typed.Contract, *, anywhere: bool) -> str:
+def find_destination(words: Sequence[str], section: Contract, *, anywhere: bool) -> str:
     """Return the named thing the words are to go to, "" when there is none; `anywhere` takes any named thing."""
     into = {end for _, end, _ in find_phrases(words, section.destinations)}
-    for at, word in enumerate(words):
-        if is_naming(word) and (anywhere or at in into):
-            return word
-    return ""
+    return next((word for at, word in enumerate(words) if is_naming(word) and (anywhere or at in into)), "")
