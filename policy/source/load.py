@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
@@ -56,7 +56,7 @@ class LoadedPolicy:
 @cache
 def default_policy() -> Policy:
     """Return the embedded default policy."""
-    return build_policy(Tree(copy.deepcopy(default_data())), ())
+    return build_policy(Tree(copy.deepcopy(default_data())), [])
 
 
 @cache
@@ -114,21 +114,22 @@ def restore_layer(values: Mapping[str, Data]) -> Layer | None:
 def layer_policy(user: Layer | None, own: Layer | None = None) -> LoadedPolicy:
     """Return the policy of a user's layer over the defaults, tightened by a workspace's own; see `load`."""
     tree = Tree(copy.deepcopy(default_data()))
-    layers: list[Layer] = []
+    layers = [layer for layer in (user, own) if layer is not None]
+    tightened: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     if user is not None:
-        layers.append(user)
-        lay_over(tree, check_layer(replace(user, data=copy.deepcopy(user.data))))
-    policy = build_policy(tree, layers) if layers else default_policy()
-    if own is None:
-        return LoadedPolicy(policy, find_provenance(tree), sources=list_sources(layers))
-    trial = copy.deepcopy(tree)
-    lay_over(trial, check_layer(own))
-    build_policy(trial, (*layers, own))
-    tightened, ignored = tighten_tree(tree, own, policy, default_policy())
-    layers.append(own)
-    return LoadedPolicy(
-        build_policy(tree, layers), find_provenance(tree), tightened, ignored, list_sources(layers), own.data
-    )
+        raise_first(find_layer_problems(user), user)
+        lay_over(tree, replace(user, data=copy.deepcopy(user.data)))
+    policy = build_policy(tree, [user]) if user is not None else default_policy()
+    if own is not None:
+        raise_first(find_layer_problems(own), own)
+        trial = copy.deepcopy(tree)
+        lay_over(trial, own)
+        build_policy(trial, layers)
+        tightened, ignored = tighten_tree(tree, own, policy, default_policy())
+        policy = build_policy(tree, layers)
+    sources = ("default.yaml", *(layer.name for layer in layers))
+    return LoadedPolicy(policy, find_provenance(tree), tightened, ignored, sources, own.data if own is not None else {})
 
 
 def check_policy_file(file: FilePath) -> list[str]:
@@ -138,11 +139,11 @@ def check_policy_file(file: FilePath) -> list[str]:
     except PolicyError as error:
         return [str(error)]
     found = sorted(find_layer_problems(layer))
-    if found:
-        return [sentence for _, sentence in found]
-    tree = Tree(copy.deepcopy(default_data()))
-    lay_over(tree, layer)
-    return [sentence for _, sentence in sorted(find_tree_problems(tree, (layer,)))]
+    if not found:
+        tree = Tree(copy.deepcopy(default_data()))
+        lay_over(tree, layer)
+        found = sorted(find_tree_problems(tree))
+    return [sentence for _, sentence in found]
 
 
 def list_surprises(file: FilePath) -> list[str]:
@@ -150,19 +151,13 @@ def list_surprises(file: FilePath) -> list[str]:
     layer = read_layer(file, file.name, trusted=True)
     tree = Tree(copy.deepcopy(default_data()))
     lay_over(tree, layer)
-    found = (locate_problem(tree, *one) for one in checks.find_surprises(build_policy(tree, (layer,))))
+    found = (locate_problem(tree, *one) for one in checks.find_surprises(build_policy(tree, [layer])))
     return [sentence for _, sentence in sorted(found)]
 
 
-def check_layer(layer: Layer) -> Layer:
-    """Return the layer when its own keys are known; raise PolicyError naming the first that is not."""
-    raise_first(find_layer_problems(layer), layer)
-    return layer
-
-
-def build_policy(tree: Tree, layers: tuple[Layer, ...] | list[Layer]) -> Policy:
+def build_policy(tree: Tree, layers: Sequence[Layer]) -> Policy:
     """Return the values in force as a policy; raise PolicyError naming the first that cannot be one."""
-    raise_first(find_tree_problems(tree, layers), layers[-1] if layers else None)
+    raise_first(find_tree_problems(tree), layers[-1] if layers else None)
     return Policy.model_validate_json(json.dumps(tree.data))
 
 
@@ -190,7 +185,7 @@ def find_layer_problems(layer: Layer) -> Iterator[tuple[int, str]]:
         seen.setdefault(name, line)
 
 
-def find_tree_problems(tree: Tree, layers: tuple[Layer, ...] | list[Layer]) -> Iterator[tuple[int, str]]:
+def find_tree_problems(tree: Tree) -> Iterator[tuple[int, str]]:
     """Yield line and sentence for every value of the wrong type or without sense."""
     misfits = list(find_misfits(tree, POLICY))
     yield from misfits
@@ -218,9 +213,8 @@ def describe_misfit(tree: Tree, path: Path, kind: str, keys: Keys) -> str:
     if kind == "missing":
         return f"the key `{key}` is missing; it is {keys.describe_allowed_at(path)}"
     value = tree.get(path)
-    what = {dict: "a mapping", list: "a list", type(None): "empty"}.get(
-        type(value)
-    ) or f"`{escape_text(json.dumps(value))}`"
+    kinds = {dict: "a mapping", list: "a list", type(None): "empty"}
+    what = kinds.get(type(value)) or f"`{escape_text(json.dumps(value))}`"
     return f"`{key}` is {what}; allowed is {keys.describe_allowed_at(path)}"
 
 
@@ -232,19 +226,13 @@ def locate_problem(tree: Tree, path: Path, sentence: str) -> tuple[int, str]:
     return place[1], f"{place[0].name}:{place[1]}: {sentence}"
 
 
-def list_sources(layers: list[Layer]) -> tuple[str, ...]:
-    """Return the names of the files, defaults first."""
-    return ("default.yaml", *(layer.name for layer in layers))
-
-
 def find_provenance(tree: Tree) -> dict[str, str]:
     """Return where each value comes from, by dotted path; lists count as one value, rules stand under their id."""
     found: dict[str, str] = {}
     for path, value in walk_values(tree.data):
-        if path[: len(RULES)] == RULES:
-            if len(path) == len(RULES) + 1:
-                found[format_path((*RULES, get_rule_id(value)))] = tree.describe_origin(path)
-        elif any(isinstance(step, int) for step in path) or (isinstance(value, dict) and value):
+        if path[:-1] == RULES:
+            found[format_path((*RULES, get_rule_id(value)))] = tree.describe_origin(path)
+        elif path == RULES or (isinstance(value, dict) and value) or any(isinstance(step, int) for step in path):
             continue
         else:
             found[format_path(path)] = tree.describe_origin(path)

@@ -1,4 +1,4 @@
-"""How two policies differ, value by value, and a policy with single values replaced."""
+"""The values of a policy by their paths: shown, compared, and replaced one by one."""
 
 from __future__ import annotations
 
@@ -56,25 +56,16 @@ def replace_values(policy: Policy, wanted: Mapping[Path, Data]) -> Policy:
         place: Data = data
         for step in path[:-1]:
             place = place.setdefault(step, {})
+        place[path[-1]] = value
         if value is None:
-            place.pop(path[-1], None)
-        else:
-            place[path[-1]] = value
+            del place[path[-1]]
     return Policy.model_validate_json(json.dumps(data))
 
 
 _BESIDE = (
-    "limits",
-    "approval.expires",
-    "commands.execute_command",
-    "commands.timeout",
-    "commands.environment",
-    "http",
-    "files.max_read",
-    "files.max_output",
-    "plan.max_bytes",
-    "critique.max_bytes",
-    "postlude.mode",
+    *("limits", "approval.expires", "http", "files.max_read", "files.max_output", "postlude.mode"),
+    *("commands.execute_command", "commands.timeout", "commands.environment"),
+    *("plan.max_bytes", "critique.max_bytes"),
 )
 _JUDGED = ("limits.needs_per_gate", "limits.verification_rounds")
 
@@ -132,6 +123,5 @@ def format_value(value: Data) -> str:
     text = json.dumps(value, ensure_ascii=False)
     if len(text) <= _WIDEST:
         return escape_text(text, _WIDEST)
-    if isinstance(value, list):
-        return f"{len(value)} entries: {escape_text(text, _WIDEST - 40)} ..."
-    return f"{escape_text(text, _WIDEST - 20)} ..."
+    count, least = (f"{len(value)} entries: ", 40) if isinstance(value, list) else ("", 20)
+    return f"{count}{escape_text(text, _WIDEST - least)} ..."

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.http import is_host_match
 from foregate.policy.source.layers import RULES, Layer, Tree, get_rule_id
-from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, refuse
+from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, refuse, walk_values
 from foregate.schemas.tool_spec import Effect
 
 Outcome = Literal["tightened", "same", "ignored", "loosens"]
@@ -109,118 +109,59 @@ AT_RISK = build_scalar_direction("`true`", lambda old, new: new is True)
 AT_WORST = build_scalar_direction("`false`", lambda old, new: new is False)
 ADVICE = build_order_direction("proceed", "ask", "hold")
 
+_NAMED = (
+    (LIMIT, "limits.", "turns model_calls tool_calls tokens cost wall_clock calls_per_response identical_changes"),
+    (LIMIT, "limits.", "identical_observations repeated_holds needs_per_gate child_depth"),
+    (POSITIVE, "limits.", "parallel_calls"),
+    (LOWER, "", "scope.max_resources uncertainty.threshold critique.risk critique.uncertainty mcp.restarts"),
+    (LOWER, "", "serving.away runtime.patience"),
+    (POSITIVE, "validity.", "max_bytes max_depth max_references"),
+    (MODE, "", "rules.mode narration.mode drift.mode uncertainty.mode evidence.mode plan.mode critique.mode"),
+    (TRUE, "", "rules.refused_before"),
+    (HIGHER, "", "narration.min_chars mcp.backoff runtime.backoff"),
+    (LIMIT, "plan.", "changed_resources"),
+    (POSITIVE, "plan.", "max_amendments max_bytes"),
+    (ADVICE, "", "plan.on_unavailable.dangerous plan.on_unavailable.other critique.on_unavailable.dangerous"),
+    (ADVICE, "", "critique.on_unavailable.other critique.on_invalid.dangerous critique.on_invalid.other"),
+    (POSITIVE, "critique.", "max_bytes"),
+    (LIMIT, "approval.", "expires"),
+    (AT_WORST, "tools.*.", "read_only idempotent reversible personal_memory"),
+    (AT_RISK, "tools.*.", "external_side_effect needs_approval high_impact_write"),
+    (REMOVES, "", "commands.read_only.*"),
+    (SHRINKS, "", "commands.read_only.*.options commands.read_only.*.valued commands.environment mcp.environment"),
+    (GROWS, "", "commands.read_only.*.beneath commands.wrappers commands.open_ended files.protected files.secret"),
+    (FALSE, "", "commands.read_only.*.operands"),
+    (POSITIVE, "commands.", "timeout"),
+    (HOSTS, "", "http.hosts"),
+    (POSITIVE, "http.", "timeout max_bytes"),
+    (POSITIVE, "mcp.", "start_timeout call_timeout stop_timeout max_tools max_description max_definition"),
+    (POSITIVE, "mcp.", "max_depth max_message max_traffic max_result max_stderr"),
+    (POSITIVE, "serving.", "max_agents max_waiting max_message max_deadline ping"),
+    (POSITIVE, "runtime.", "timeout max_tools max_message ping"),
+    (POSITIVE, "files.", "max_read max_output max_hash max_entries max_survey"),
+)
+"""Which direction the keys of a section have."""
 TIGHTER: dict[str, Direction] = {
+    **{f"{section}{key}": direction for direction, section, keys in _NAMED for key in keys.split()},
     "version": build_order_direction(1),
     "holds": build_order_direction("call", "whole_response"),
-    "limits.turns": LIMIT,
-    "limits.model_calls": LIMIT,
-    "limits.tool_calls": LIMIT,
-    "limits.tokens": LIMIT,
-    "limits.cost": LIMIT,
-    "limits.wall_clock": LIMIT,
-    "limits.calls_per_response": LIMIT,
-    "limits.identical_changes": LIMIT,
-    "limits.identical_observations": LIMIT,
-    "limits.repeated_holds": LIMIT,
-    "limits.needs_per_gate": LIMIT,
-    "limits.parallel_calls": POSITIVE,
-    "limits.child_depth": LIMIT,
-    "scope.max_resources": LOWER,
     "validity.closed_arguments": build_order_direction("builtin", "all"),
-    "validity.max_bytes": POSITIVE,
-    "validity.max_depth": POSITIVE,
-    "validity.max_references": POSITIVE,
-    "rules.mode": MODE,
     "rules.unmatched": build_order_direction("allow", "ask", "deny"),
-    "rules.refused_before": TRUE,
-    "narration.mode": MODE,
     "narration.scope": build_order_direction("risky", "first_side_effect", "first_response"),
-    "narration.min_chars": HIGHER,
-    "drift.mode": MODE,
     "drift.trigger": build_order_direction("contract", "no_mutation_no_observation"),
     "drift.lasts": build_order_direction("request", "task"),
-    "uncertainty.mode": MODE,
-    "uncertainty.threshold": LOWER,
-    "evidence.mode": MODE,
-    "plan.mode": MODE,
     "plan.due": build_order_direction("risky", "first_side_effect"),
     "plan.depth": build_order_direction("top_level", "every"),
-    "plan.changed_resources": LIMIT,
     "plan.binding": build_order_direction("first_action", "scope", "steps"),
-    "plan.max_amendments": POSITIVE,
-    "plan.max_bytes": POSITIVE,
-    "plan.on_unavailable.dangerous": ADVICE,
-    "plan.on_unavailable.other": ADVICE,
-    "critique.mode": MODE,
     "critique.level": build_order_direction("off", "plan", "call"),
-    "critique.max_bytes": POSITIVE,
-    "critique.risk": LOWER,
-    "critique.uncertainty": LOWER,
-    "critique.on_unavailable.dangerous": ADVICE,
-    "critique.on_unavailable.other": ADVICE,
-    "critique.on_invalid.dangerous": ADVICE,
-    "critique.on_invalid.other": ADVICE,
     "critique.on_budget_exhausted": build_order_direction("proceed", "ask"),
     "approval.mode": build_order_direction("scope", "each", "never"),
     "approval.reads": build_order_direction("free", "ask"),
-    "approval.expires": LIMIT,
     "postlude.mode": build_order_direction("off", "enforce"),
     "tools.*.effect": build_scalar_direction("a more dangerous effect, or `unknown`", is_effect_tighter),
-    "tools.*.read_only": AT_WORST,
-    "tools.*.external_side_effect": AT_RISK,
-    "tools.*.needs_approval": AT_RISK,
-    "tools.*.idempotent": AT_WORST,
-    "tools.*.high_impact_write": AT_RISK,
-    "tools.*.reversible": AT_WORST,
-    "tools.*.personal_memory": AT_WORST,
-    "commands.read_only.*": REMOVES,
-    "commands.read_only.*.options": SHRINKS,
-    "commands.read_only.*.valued": SHRINKS,
-    "commands.read_only.*.beneath": GROWS,
-    "commands.read_only.*.operands": FALSE,
-    "commands.wrappers": GROWS,
-    "commands.open_ended": GROWS,
     "commands.execute_command": build_order_direction("run_shell", "run_command"),
-    "commands.timeout": POSITIVE,
-    "commands.environment": SHRINKS,
-    "http.hosts": HOSTS,
-    "http.timeout": POSITIVE,
-    "http.max_bytes": POSITIVE,
-    "mcp.start_timeout": POSITIVE,
-    "mcp.call_timeout": POSITIVE,
-    "mcp.stop_timeout": POSITIVE,
-    "mcp.restarts": LOWER,
-    "mcp.backoff": HIGHER,
-    "mcp.max_tools": POSITIVE,
-    "mcp.max_description": POSITIVE,
-    "mcp.max_definition": POSITIVE,
-    "mcp.max_depth": POSITIVE,
-    "mcp.max_message": POSITIVE,
-    "mcp.max_traffic": POSITIVE,
-    "mcp.max_result": POSITIVE,
-    "mcp.max_stderr": POSITIVE,
-    "mcp.environment": SHRINKS,
     "serving.approvals": build_order_direction("caller", "deny"),
-    "serving.max_agents": POSITIVE,
-    "serving.max_waiting": POSITIVE,
-    "serving.max_message": POSITIVE,
-    "serving.max_deadline": POSITIVE,
-    "serving.ping": POSITIVE,
-    "serving.away": LOWER,
     "runtime.declarations": build_order_direction("believe", "raise"),
-    "runtime.timeout": POSITIVE,
-    "runtime.patience": LOWER,
-    "runtime.backoff": HIGHER,
-    "runtime.max_tools": POSITIVE,
-    "runtime.max_message": POSITIVE,
-    "runtime.ping": POSITIVE,
-    "files.protected": GROWS,
-    "files.secret": GROWS,
-    "files.max_read": POSITIVE,
-    "files.max_output": POSITIVE,
-    "files.max_hash": POSITIVE,
-    "files.max_entries": POSITIVE,
-    "files.max_survey": POSITIVE,
 }
 """Every key a workspace file may set, and what tighter means there. `rules.list` takes further deny and ask rules."""
 
@@ -268,15 +209,10 @@ def tighten_tree(tree: Tree, layer: Layer, policy: Policy, default: Policy) -> t
     return tuple(notes["tightened"]), tuple(notes["ignored"])
 
 
-def find_leaves(data: Data) -> Iterator[tuple[Path, Data]]:
-    """Yield the values of a file that are compared as one: scalars, lists and nulls."""
-    stack: list[tuple[Path, Data]] = [((), data)]
-    while stack:
-        path, value = stack.pop()
-        if isinstance(value, dict):
-            stack.extend(((*path, key), within) for key, within in reversed(value.items()))
-        elif path:
-            yield path, value
+def find_leaves(data: Data) -> list[tuple[Path, Data]]:
+    """Return the values of a file that are compared as one: scalars, lists and nulls."""
+    found = ((path, value) for path, value in walk_values(data) if path and not isinstance(value, dict))
+    return [(path, value) for path, value in found if not any(isinstance(step, int) for step in path)]
 
 
 def add_rules(tree: Tree, layer: Layer, rules: list[Data]) -> None:
@@ -287,9 +223,8 @@ def add_rules(tree: Tree, layer: Layer, rules: list[Data]) -> None:
         if rule["then"] == "allow":
             refuse(layer.name, layer.find_line((*path, "then")), "a workspace file may only add `deny` and `ask` rules")
         if get_rule_id(rule) in known:
-            sentence = (
-                f"the rule `{escape_text(get_rule_id(rule))}` exists already; a workspace file adds rules under new ids"
-            )
+            name = escape_text(get_rule_id(rule))
+            sentence = f"the rule `{name}` exists already; a workspace file adds rules under new ids"
             refuse(layer.name, layer.find_line((*path, "id")), sentence)
         said = escape_text(rule.get("message", ""), _MESSAGE)
         marked = f'a rule of this workspace: "{said}"' if said else f"the workspace's rule `{get_rule_id(rule)}`"
@@ -298,17 +233,13 @@ def add_rules(tree: Tree, layer: Layer, rules: list[Data]) -> None:
 
 def describe_loosening(path: Path, old: Data, direction: Direction) -> str:
     """Return the sentence about a value that would loosen."""
-    now = "not set" if old is None else f"`{escape_text(json.dumps(old))}`"
-    return (
-        f"`{escape_text(format_path(path))}` would loosen the policy, where it is {now}; allowed is {direction.words}"
-    )
+    now, key = "not set" if old is None else f"`{escape_text(json.dumps(old))}`", escape_text(format_path(path))
+    return f"`{key}` would loosen the policy, where it is {now}; allowed is {direction.words}"
 
 
 def describe_no_say(path: Path) -> str:
     """Return the sentence about a key that is not a workspace's to set."""
-    section = sorted({key for key in TIGHTER if key.startswith(f"{path[0]}.")})
-    key = escape_text(format_path(path))
-    if not section:
-        sections = sorted({key.partition(".")[0] for key in TIGHTER})
-        return f"`{key}` is not a workspace's to set; it may tighten {', '.join(f'`{name}`' for name in sections)}"
-    return f"`{key}` is not a workspace's to set; there it may tighten {', '.join(f'`{name}`' for name in section)}"
+    within = sorted(name for name in TIGHTER if name.startswith(f"{path[0]}."))
+    names = ", ".join(f"`{name}`" for name in within or sorted({name.partition(".")[0] for name in TIGHTER}))
+    key, where = escape_text(format_path(path)), "there it" if within else "it"
+    return f"`{key}` is not a workspace's to set; {where} may tighten {names}"
