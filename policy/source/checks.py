@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 
 import re2
 
@@ -28,17 +29,14 @@ def find_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
     for number, rule in enumerate(policy.rules.list):
         for key, sentence in find_rule_defects(rule):
             yield ("rules", "list", number, *key), f"the rule `{rule.id}` {sentence}"
-    yield from check_each(("files", "protected"), policy.files.protected, explain_bad_glob)
-    yield from check_each(("files", "secret"), policy.files.secret, explain_bad_glob)
-    yield from check_each(("http", "hosts"), policy.http.hosts, explain_bad_host)
-    yield from check_each(("sensitive", "patterns"), policy.sensitive.patterns, explain_bad_expression)
-    yield from check_each(("sensitive", "names"), policy.sensitive.names, explain_bad_glob)
+    of_phrases = {f"contract.{name}": explain_bad_phrase for name in type(policy.contract).model_fields}
+    for key, explain in (_EXPLAIN | of_phrases).items():
+        for number, value in enumerate(attrgetter(key)(policy)):
+            if why := explain(value):
+                yield (*key.split("."), number), why
     for program in policy.commands.read_only:
         if not program or "/" in program:
             yield ("commands", "read_only", program), "a program is listed by its bare name, without a path"
-    yield from check_each(("commands", "open_ended"), policy.commands.open_ended, explain_bad_words)
-    for name in type(policy.contract).model_fields:
-        yield from check_each(("contract", name), getattr(policy.contract, name), explain_bad_phrase)
     missing = [effect.value for effect in Effect if effect not in policy.scores.risk.effect]
     if missing:
         yield ("scores", "risk", "effect"), f"a weight is missing for {', '.join(missing)}; give each effect one"
@@ -53,11 +51,9 @@ def find_rule_defects(rule: Rule) -> Iterator[tuple[Path, str]]:
         value = getattr(rule, name)
         if isinstance(value, tuple) and not value:
             yield (name,), f"has an empty `{name}`, which matches nothing; name something or leave it out"
-    for name in ("tool", "resource"):
-        if (glob := getattr(rule, name)) is not None and (why := explain_bad_glob(glob)):
+    for name, explain in (("tool", explain_bad_glob), ("resource", explain_bad_glob), ("host", explain_bad_host)):
+        if (said := getattr(rule, name)) is not None and (why := explain(said)):
             yield (name,), f"has an unusable `{name}`: {why}"
-    if rule.host is not None and (why := explain_bad_host(rule.host)):
-        yield (("host",)), f"has an unusable `host`: {why}"
     for name, known in (("protected", PROTECTIONS), ("capability", _FLAGS)):
         for entry in getattr(rule, name) or ():
             if entry not in known:
@@ -87,13 +83,6 @@ def find_globs(policy: Policy) -> Iterator[tuple[Path, str, str]]:
             yield ("files", name, number), format_path(("files", name, number)), glob
 
 
-def check_each(path: Path, values: tuple[str, ...], wrong: Callable[[str], str]) -> Iterator[tuple[Path, str]]:
-    """Yield a sentence for every entry of a list that is wrong."""
-    for number, value in enumerate(values):
-        if why := wrong(value):
-            yield (*path, number), why
-
-
 def explain_bad_glob(glob: str) -> str:
     """Return why a glob cannot be used, "" when it can."""
     if not glob:
@@ -120,9 +109,8 @@ def explain_bad_host(host: str) -> str:
     bare = host.removeprefix("*.")
     if host == "*" or (_HOST_GLOB.fullmatch(host) and normalise_host(bare)):
         return ""
-    return (
-        f"`{escape_text(host)}` is no host; write `example.org`, `*.example.org` or an address, without scheme or port"
-    )
+    shown = f"`{escape_text(host)}` is no host"
+    return f"{shown}; write `example.org`, `*.example.org` or an address, without scheme or port"
 
 
 def explain_bad_expression(pattern: str) -> str:
@@ -142,3 +130,12 @@ def explain_bad_expression(pattern: str) -> str:
 def explain_bad_phrase(phrase: str) -> str:
     """Return why a phrase cannot be found in a text, "" when it can."""
     return "" if split_phrase(phrase) else f"`{escape_text(phrase)}` holds no word; write words"
+
+
+_EXPLAIN: dict[str, Callable[[str], str]] = {
+    **dict.fromkeys(("files.protected", "files.secret", "sensitive.names"), explain_bad_glob),
+    "http.hosts": explain_bad_host,
+    "sensitive.patterns": explain_bad_expression,
+    "commands.open_ended": explain_bad_words,
+}
+"""Per list of the policy what tells why an entry cannot be used."""

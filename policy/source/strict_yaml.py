@@ -41,6 +41,7 @@ _WORDS = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+_HALF = "half a character (a lone surrogate); write whole characters"
 _PLAIN_KEY = re.compile(r"[^.\"\s]*[^.\"\s0-9][^.\"\s]*")
 
 
@@ -52,19 +53,18 @@ def parse_yaml(text: str, name: str, *, decimals: bool = False) -> tuple[Data, d
     """
     refuse_text(text, name)
     builder = _Builder(name, decimals)
-    line = 1
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
-            line = event.start_mark.line + 1
-            builder.take_event(event, line)
+            builder.take_event(event)
     except PolicyError:
         raise
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = " ".join(str(error.problem or error.context or "it cannot be read").split())
-        refuse(name, mark.line + 1 if mark else line, f"this is not YAML ({escape_text(what, 200)}); correct it there")
+        line = mark.line + 1 if mark else builder.line
+        refuse(name, line, f"this is not YAML ({escape_text(what, 200)}); correct it there")
     except Exception:  # the parser answers some malformed escapes with whatever it stumbles over
-        refuse(name, line, "this is not YAML; check quotes, escapes and indentation")
+        builder.refuse("this is not YAML; check quotes, escapes and indentation")
     return builder.value if builder.documents and builder.value is not None else {}, builder.lines
 
 
@@ -92,9 +92,7 @@ def refuse_text(text: str, name: str) -> None:
     try:
         size = len(text.encode("utf-8")) if len(text) <= MAX_BYTES else MAX_BYTES + 1
     except UnicodeEncodeError as error:
-        refuse(
-            name, text.count("\n", 0, error.start) + 1, "half a character (a lone surrogate); write whole characters"
-        )
+        refuse(name, text.count("\n", 0, error.start) + 1, _HALF)
     if size > MAX_BYTES:
         raise PolicyError(f"{name}: the file is larger than {MAX_BYTES} bytes; make it shorter")
 
@@ -115,71 +113,62 @@ class _Builder:
     name: str
     decimals: bool = False
     value: Data = None
+    line: int = 1
     lines: dict[str, int] = field(default_factory=dict)
     documents: int = 0
     open: list[_Open] = field(default_factory=list)
 
-    def take_event(self, event: Any, line: int) -> None:
+    def refuse(self, sentence: str) -> NoReturn:
+        refuse(self.name, self.line, sentence)
+
+    def take_event(self, event: Any) -> None:
         """Take in the next event."""
+        self.line = event.start_mark.line + 1
         match event:
             case DocumentStartEvent():
                 self.documents += 1
                 if self.documents > 1:
-                    refuse(self.name, line, "a second document; one file holds one document")
+                    self.refuse("a second document; one file holds one document")
                 if event.tags or event.version not in (None, (1, 2)):
-                    refuse(self.name, line, "a directive; only plain YAML 1.2 is allowed")
+                    self.refuse("a directive; only plain YAML 1.2 is allowed")
             case AliasEvent():
-                refuse(self.name, line, f"the alias `*{escape_text(event.anchor, 40)}`; write the value out")
+                self.refuse(f"the alias `*{escape_text(event.anchor, 40)}`; write the value out")
             case ScalarEvent():
-                self.refuse_extras(event, line)
-                self.take_scalar(event, line)
+                self.refuse_extras(event)
+                within = self.open[-1] if self.open else None
+                if within is not None and isinstance(within.value, dict) and within.key is None:
+                    self.take_key(within, within.value, event)
+                else:
+                    self.place_value(self.resolve_scalar(event))
             case MappingStartEvent() | SequenceStartEvent():
-                self.refuse_extras(event, line)
+                self.refuse_extras(event)
                 if len(self.open) >= MAX_DEPTH:
-                    refuse(self.name, line, f"nested deeper than {MAX_DEPTH}; flatten it")
+                    self.refuse(f"nested deeper than {MAX_DEPTH}; flatten it")
                 empty: dict[str, Data] | list[Data] = {} if isinstance(event, MappingStartEvent) else []
-                path = self.place_value(empty, line)
-                self.open.append(_Open(empty, path))
+                self.open.append(_Open(empty, self.place_value(empty)))
             case MappingEndEvent() | SequenceEndEvent():
                 self.open.pop()
 
-    def refuse_extras(self, event: Any, line: int) -> None:
-        """Refuse anchors and tags."""
+    def refuse_extras(self, event: Any) -> None:
         if event.anchor is not None:
-            refuse(
-                self.name,
-                line,
-                f"the anchor `&{escape_text(event.anchor, 40)}`; write the value out where it is needed",
-            )
+            self.refuse(f"the anchor `&{escape_text(event.anchor, 40)}`; write the value out where it is needed")
         if event.ctag is not None:
-            refuse(self.name, line, f"the tag `{escape_text(event.ctag, 60)}`; only plain values are allowed")
+            self.refuse(f"the tag `{escape_text(event.ctag, 60)}`; only plain values are allowed")
 
-    def take_scalar(self, event: Any, line: int) -> None:
-        """Take in a key or a value."""
-        within = self.open[-1] if self.open else None
-        if within is not None and isinstance(within.value, dict) and within.key is None:
-            self.take_key(within, within.value, event, line)
-        else:
-            self.place_value(self.resolve_scalar(event, line), line)
-
-    def take_key(self, within: _Open, mapping: dict[str, Data], event: Any, line: int) -> None:
+    def take_key(self, within: _Open, mapping: dict[str, Data], event: Any) -> None:
         """Take in a key: text that no other key of its mapping has."""
-        key = self.resolve_scalar(event, line)
+        key = self.resolve_scalar(event)
         if event.style is None and event.value == "<<":
-            refuse(self.name, line, "the merge key `<<`; write the keys out")
+            self.refuse("the merge key `<<`; write the keys out")
         if not isinstance(key, str):
-            refuse(
-                self.name,
-                line,
-                f"the key `{escape_text(event.value, 40)}` is not text; put it in quotes if it is meant",
-            )
+            self.refuse(f"the key `{escape_text(event.value, 40)}` is not text; put it in quotes if it is meant")
+        path = format_path((*within.path, key))
         if key in mapping:
-            first = self.lines[format_path((*within.path, key))]
-            refuse(self.name, line, f"the key `{escape_text(key)}` is already on line {first}; keep one")
+            self.refuse(f"the key `{escape_text(key)}` is already on line {self.lines[path]}; keep one")
         within.key = key
-        self.lines[format_path((*within.path, key))] = line
+        self.lines[path] = self.line
 
-    def place_value(self, value: Data, line: int) -> Path:
+    def place_value(self, value: Data) -> Path:
         """Put a value where it belongs and return its path."""
         if not self.open:
             self.value = value
@@ -188,54 +177,44 @@ class _Builder:
         if isinstance(within.value, list):
             path: Path = (*within.path, len(within.value))
             within.value.append(value)
-            self.lines[format_path(path)] = line
+            self.lines[format_path(path)] = self.line
             return path
         if within.key is None:
-            refuse(self.name, line, "a key that is a list or a mapping; keys are text")
+            self.refuse("a key that is a list or a mapping; keys are text")
         path = (*within.path, within.key)
         within.value[within.key], within.key = value, None
         return path
 
-    def resolve_scalar(self, event: Any, line: int) -> Data:
+    def resolve_scalar(self, event: Any) -> Data:
         """Return what a scalar means under the core schema of YAML 1.2; numbers are whole."""
         text: str = event.value
-        if not text.isascii():
-            self.refuse_halves(text, line)
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:  # written as an escape
+            self.refuse(_HALF)
         if event.style is not None:
             return text
         if text in _WORDS:
             return _WORDS[text]
         if _INTEGER.fullmatch(text) or _BASED.fullmatch(text):
             if len(text) > MAX_DIGITS:
-                refuse(self.name, line, f"a number of more than {MAX_DIGITS} digits; use a smaller one")
+                self.refuse(f"a number of more than {MAX_DIGITS} digits; use a smaller one")
             return int(text, 0 if _BASED.fullmatch(text) else 10)
-        if _FLOAT.fullmatch(text):
-            return self.parse_decimal(text, line)
-        return text
+        return self.parse_decimal(text) if _FLOAT.fullmatch(text) else text
 
-    def parse_decimal(self, text: str, line: int) -> float:
+    def parse_decimal(self, text: str) -> float:
         """Return a finite decimal number where those are allowed."""
+        shown = f"`{escape_text(text, 40)}`"
         if not self.decimals:
-            refuse(
-                self.name,
-                line,
-                f"`{escape_text(text, 40)}` is not a whole number; policies hold whole numbers and text in quotes",
-            )
+            self.refuse(f"{shown} is not a whole number; policies hold whole numbers and text in quotes")
         if "n" in text.casefold() or not math.isfinite(number := float(text)):
-            refuse(self.name, line, f"`{escape_text(text, 40)}` is no finite number; use one, or put text in quotes")
+            self.refuse(f"{shown} is no finite number; use one, or put text in quotes")
         return number
 
-    def refuse_halves(self, text: str, line: int) -> None:
-        """Refuse half a character written as an escape."""
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            refuse(self.name, line, "half a character (a lone surrogate); write whole characters")
 
-
-def walk_values(data: Data, path: Path = ()) -> Iterator[tuple[Path, Data]]:
+def walk_values(data: Data) -> Iterator[tuple[Path, Data]]:
     """Yield every value within `data` with its path, outer ones first."""
-    stack: list[tuple[Path, Data]] = [(path, data)]
+    stack: list[tuple[Path, Data]] = [((), data)]
     while stack:
         here, value = stack.pop()
         yield here, value
