@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from foregate.schemas.event_body import (
     CallAnswered,
@@ -43,11 +44,6 @@ class RecordedUsage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     input_tokens: int
     output_tokens: int
     cost: int
-
-    @classmethod
-    def of(cls, usage: Usage) -> RecordedUsage:
-        """Return the recorded form of what a request used."""
-        return cls(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=usage.cost)
 
     @property
     def usage(self) -> Usage:
@@ -108,15 +104,10 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model
     ) -> ModelResponded:
         """Return the body that records a stamped response."""
         return cls(
-            text=response.text,
-            reasoning=response.reasoning,
+            **{name: getattr(response, name) for name in _ALIKE},
             calls=record_calls(response.calls),
-            usage=RecordedUsage.of(response.usage),
-            finish_reason=response.finish_reason,
-            model=response.model,
-            notes=response.notes,
+            usage=RecordedUsage(**asdict(response.usage)),
             order=response.order.to_json() if response.order is not None else None,
-            deferred=response.deferred,
             program=program,
             continues=continues,
             places=None if places is None else tuple(places),
@@ -128,16 +119,15 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model
     def response(self) -> ModelResponse:
         """The response; raises InvalidJson where its order cannot be read."""
         return ModelResponse(
-            text=self.text,
+            **{name: getattr(self, name) for name in _ALIKE},
             calls=tuple(recorded.call for recorded in self.calls),
-            reasoning=self.reasoning,
             usage=self.usage.usage,
-            finish_reason=self.finish_reason,
-            model=self.model,
-            notes=self.notes,
             order=Block.from_json(self.order) if self.order is not None else None,
-            deferred=self.deferred,
         )
+
+
+_ALIKE = ("text", "reasoning", "finish_reason", "model", "notes", "deferred")
+"""What of a response is recorded as it is."""
 
 
 class TurnJudged(EventBody, frozen=True, kw_only=True, tag="turn_judged"):

@@ -23,19 +23,14 @@ from foregate.schemas.tool_call import CallFacts, EvidenceSeen, SurveyedResource
 from foregate.schemas.tool_spec import Catalogue, ResourceKind
 from foregate.schemas.turn import Turn
 
-_KEYS: Mapping[str, tuple[str, ...]] = {
-    "validity": ("validity",),
-    "rules": ("rules",),
-    "narration": ("narration", "scope"),
-    "drift": ("drift",),
-    "uncertainty": ("uncertainty",),
-    "evidence": ("evidence",),
-    "plan": ("plan", "scope", "safety", "limits.needs_per_gate"),
-    "critique": ("critique", "safety", "limits.needs_per_gate"),
-    "approval": ("approval", "limits.needs_per_gate"),
+_BESIDE: Mapping[str, tuple[str, ...]] = {
+    "narration": ("scope",),
+    "plan": ("scope", "safety", "limits.needs_per_gate"),
+    "critique": ("safety", "limits.needs_per_gate"),
+    "approval": ("limits.needs_per_gate",),
     "postlude": ("limits.verification_rounds",),
 }
-"""Where in the policy the values lie that a gate's ruling may rest on."""
+"""Where in the policy, beside the gate's own section, values lie that its ruling may rest on."""
 _VISIBLE = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY)
 _MOST = 10**9
 _NOT_TRIED = ("shadow_asks", "max_bytes")
@@ -94,13 +89,9 @@ class CounterfactualSearch:
             return self.decision.code == "verification_passed"
         return has_let_pass(self.decision, self.call.id)
 
-    @property
-    def _find_standing(self) -> Standing:
-        return next((r.standing for r in self.decision.rulings if r.call == self.call.id), Standing.ALLOW)
-
     def find_counterfactuals(self) -> list[Counterfactual]:
         """Return what would have changed the ruling, values of the policy first; empty when nothing tried does."""
-        if self.decision.gate not in _KEYS:
+        if self.decision.gate not in (*GATES, "postlude"):
             return []
         found = list(self._try_values())
         return found if self.has_passed else found + list(self._try_events())
@@ -114,13 +105,13 @@ class CounterfactualSearch:
                 continue
             if path[: len(RULES)] == RULES:
                 if path[-1] in self.decision.rules and not self.has_passed:
-                    yield from self._try_policy({path: None}, f"without the rule `{path[-1]}`", key, "without", None)
+                    yield from self._try_policy(path, None, f"without the rule `{path[-1]}`", "without")
             elif key in bounds or (self._may_matter_here(path) and not is_outside_judging(path)):
                 yield from self._try_value(path, now)
 
     def _may_matter_here(self, path: Path) -> bool:
-        key = format_path(path)
-        within = _KEYS.get(self.decision.gate, ())
+        key, gate = format_path(path), self.decision.gate
+        within = (gate, *_BESIDE.get(gate, ()))
         return path[-1] not in _NOT_TRIED and any(key == name or key.startswith(f"{name}.") for name in within)
 
     def _try_value(self, path: Path, now: Data) -> Iterator[Counterfactual]:
@@ -129,39 +120,32 @@ class CounterfactualSearch:
         if isinstance(now, bool) or "enum" in node:
             for other in [not now] if isinstance(now, bool) else node["enum"]:
                 if other != now:
-                    says = f"with `{key}: {str(other).lower()}`"
-                    yield from self._try_policy({path: other}, says, key, "=", other)
+                    yield from self._try_policy(path, other, f"with `{key}: {str(other).lower()}`", "=")
         elif isinstance(now, int):
             least, most = node.get("minimum", 0), node.get("maximum", _MOST)
-            above = find_nearest(lambda value: self._has_effect({path: value}), now, most)
-            below = find_nearest(lambda value: self._has_effect({path: value}), now, max(least, min(1, now)))
+            above = find_nearest(lambda value: bool(self._judge_with(path, value)), now, most)
+            below = find_nearest(lambda value: bool(self._judge_with(path, value)), now, max(least, min(1, now)))
             if above is not None:
-                yield from self._try_policy({path: above}, f"with `{key}` at {above} or more", key, ">=", above)
+                yield from self._try_policy(path, above, f"with `{key}` at {above} or more", ">=")
             if below is not None:
-                till = f"at {below} or less" if self._has_effect({path: least}) else f"from 1 to {below}"
-                yield from self._try_policy({path: below}, f"with `{key}` {till}", key, "<=", below)
-            elif above is None and now > 0 == least and self._has_effect({path: 0}):
-                yield from self._try_policy({path: 0}, f"with `{key}` at 0", key, "=", 0)
+                till = f"at {below} or less" if self._judge_with(path, least) else f"from 1 to {below}"
+                yield from self._try_policy(path, below, f"with `{key}` {till}", "<=")
+            elif above is None and now > 0 == least:
+                yield from self._try_policy(path, 0, f"with `{key}` at 0", "=")
 
-    def _has_effect(self, wanted: Mapping[Path, Data]) -> bool:
-        judged = self._judge_with(wanted)
-        return judged is not None and self._is_other_ruling(judged)
+    def _try_policy(self, path: Path, value: Json, says: str, relation: str) -> Iterator[Counterfactual]:
+        if judged := self._judge_with(path, value):
+            yield self._build_counterfactual(judged, says, format_path(path), relation, value)
 
-    def _try_policy(
-        self, wanted: Mapping[Path, Data], says: str, key: str, relation: str, value: Json
-    ) -> Iterator[Counterfactual]:
-        judged = self._judge_with(wanted)
-        if judged is not None and self._is_other_ruling(judged):
-            yield self._build_counterfactual(judged, says, key, relation, value)
-
-    def _judge_with(self, wanted: Mapping[Path, Data]) -> Replayed | None:
-        """Return the turn judged with other values, None where they make no policy."""
+    def _judge_with(self, path: Path, value: Data) -> Replayed | None:
+        """Return the turn judged with another value, None where it makes no policy or no other ruling."""
         try:
-            policy = replace_values(self.policy, wanted)
+            policy = replace_values(self.policy, {path: value})
         except ValueError:
             return None
         bench = build_prelude(policy, self.catalogue)
-        return replay_turn(self.turn, policy, bench, bench.facts(self.turn))
+        judged = replay_turn(self.turn, policy, bench, bench.facts(self.turn))
+        return judged if self._is_other_ruling(judged) else None
 
     def _try_events(self) -> Iterator[Counterfactual]:
         """Yield the levers that are no values of the policy: what was said, seen, granted or answered."""
@@ -196,32 +180,28 @@ class CounterfactualSearch:
             yield f"had the person said {', '.join(slots)} before", answered
         if turn.refusals:
             yield "had it not been refused before", replace(turn, refusals=())
-        if seen := self._find_visible_targets():
+        there = (r for r in self.facts[call.id].changed_resources if r.exists)
+        if seen := [resource for resource in there if resource.kind in _VISIBLE]:
             names = ", ".join(f"`{resource.id[:120]}`" for resource in seen)
             yield f"had {names} been looked at first, as it stood", self._add_observations(seen)
         if self.decision.gate == "approval":
             leave = "with leave given before for exactly this call"
             yield leave, replace(turn, grants=(*turn.grants, *self._build_grants()))
-        elif turn.attended and self._find_standing is Standing.HOLD:
+        elif turn.attended and any(r.call == call.id and r.standing is Standing.HOLD for r in self.decision.rulings):
             anyway = Grant(self.decision.gate, self.decision.code, "", digest=call.digest)
             yield "with a person's `anyway`", replace(turn, grants=(*turn.grants, anyway))
-
-    def _find_visible_targets(self) -> list[SurveyedResource]:
-        found = self.facts[self.call.id].resources
-        return [r for r in found if r.exists and r.access.changes and r.kind in _VISIBLE]
 
     def _add_observations(self, seen: list[SurveyedResource]) -> Turn:
         """Return the turn with the whole of these resources observed as they were."""
         kinds = dict.fromkeys(kind for needed in self.policy.evidence.requirements for kind in needed.accepts)
-        surveys = []
-        for survey in self.turn.surveys:
-            resources = [
-                replace(r, evidence=tuple(EvidenceSeen(kind, self.turn.response, r.hash) for kind in kinds))
-                if survey.call == self.call.id and r in seen
-                else r
-                for r in survey.resources
-            ]
-            surveys.append(replace(survey, resources=tuple(resources)))
+        now = self.turn.response
+        looked = {r: replace(r, evidence=tuple(EvidenceSeen(kind, now, r.hash) for kind in kinds)) for r in seen}
+        surveys = [
+            replace(survey, resources=tuple(looked.get(r, r) for r in survey.resources))
+            if survey.call == self.call.id
+            else survey
+            for survey in self.turn.surveys
+        ]
         return replace(self.turn, surveys=tuple(surveys))
 
     def _build_grants(self) -> tuple[Grant, ...]:
@@ -256,13 +236,11 @@ class CounterfactualSearch:
         verdict = judged.judgement.find_verdict(self.call.id)
         if verdict.gate == gate and verdict.standing is not Standing.ALLOW and not self.has_passed:
             return False
-        earlier = verdict.standing is not Standing.ALLOW and is_before(verdict.gate, gate)
+        earlier = verdict.standing is not Standing.ALLOW and verdict.gate in GATES[: GATES.index(gate)]
         shadow = self.decision.mode == "shadow"
         if row is not None and (shadow or row.mode == "enforce"):
             return has_let_pass(row, self.call.id) != self.has_passed
-        if shadow:
-            return False
-        return not self.has_passed and not earlier
+        return not shadow and not self.has_passed and not earlier
 
     def _build_counterfactual(
         self, judged: Replayed, says: str, key: str = "", relation: str = "", value: Json = None
@@ -286,11 +264,6 @@ class CounterfactualSearch:
 def has_let_pass(decision: Decision, call_id: str) -> bool:
     """Whether a row lets a call pass; one it says nothing notable of has passed."""
     return all(ruling.standing is Standing.ALLOW for ruling in decision.rulings if ruling.call == call_id)
-
-
-def is_before(gate: str, other: str) -> bool:
-    """Whether a gate is asked before another."""
-    return gate in GATES and other in GATES and GATES.index(gate) < GATES.index(other)
 
 
 def find_nearest(turns: Callable[[int], bool], now: int, limit: int) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Literal
 
@@ -27,8 +28,6 @@ answer to, `no_longer_asked` ran after a yes and would run without one, `other_r
 
 DIVERGING: frozenset[Change] = frozenset({"newly_held", "newly_let_go", "newly_asked", "other_reason", "not_decidable"})
 """Changes after which a session would have gone another way: the model is told something else, or nobody knows what."""
-
-_ANSWER = ("verification_passed", "unverified", "verification_pending")
 
 
 class Side(Struct, frozen=True):
@@ -109,16 +108,12 @@ def redecide(
     for call in turn.calls:
         old, target = recorded.find_verdict(call.id), facts[call.id].target
         need = now.missing.get(call.id)
-        was = Side(old.standing.value, old.gate, old.ruling.code, has_asked_person(old, turn.answers))
-        row = CallChange(call.id, call.name[:128], target, "not_decidable", was)
-        if call.id in unknown:
-            row = replace(row, needs=unknown[call.id])
-        elif need is not None and need.who == "person":
+        row = CallChange(call.id, call.name[:128], target, "not_decidable", build_side(old, turn.answers))
+        if call.id not in unknown and need is not None and need.who == "person":
             row = replace(row, change="newly_asked", after=Side("ask", need.gate, need.code, asked=True))
-        elif need is not None:
-            row = replace(row, needs=need.who)
-        elif beside:
-            row = replace(row, needs="the calls beside it")
+        elif call.id in unknown or need is not None or beside:
+            needs = unknown.get(call.id) or (need.who if need is not None else "the calls beside it")
+            row = replace(row, needs=needs)
         else:
             row = compare_verdicts(row, old, now.judgement.find_verdict(call.id), now.used)
         changes.append(row)
@@ -165,19 +160,18 @@ def replay_turn(
     missing: dict[str, Need] = {}
     while True:
         result = judge_any_turn(replace_answers(turn, given, afterwards), policy, bench, facts)
-        if isinstance(result, Judgement) and afterwards:
-            given.append(afterwards.pop(0))
-            continue
         if isinstance(result, Judgement):
-            return Replayed(result, missing, tuple(used))
-        found = next((answer for answer in left if is_fitting(answer, result)), None)
-        if found is not None:
+            if not afterwards:
+                return Replayed(result, missing, tuple(used))
+            answer = afterwards.pop(0)
+        elif (found := next((answer for answer in left if is_fitting(answer, result)), None)) is not None:
             left.remove(found)
             used.append(found)
-            given.append(found)
-            continue
-        missing = {**dict.fromkeys(result.calls, result), **missing}
-        given.append((otherwise or build_stand_in)(result, turn))
+            answer = found
+        else:
+            missing = {**dict.fromkeys(result.calls, result), **missing}
+            answer = (otherwise or build_stand_in)(result, turn)
+        given.append(answer)
 
 
 def replace_answers(turn: Turn, given: Sequence[Answer], afterwards: Sequence[Answer]) -> Turn:
@@ -214,19 +208,19 @@ def is_fitting(answer: Answer, need: Need) -> bool:
 def build_stand_in(need: Need, turn: Turn) -> Answer:
     """Return an answer that lets judging go on past a question nobody answered: a yes, or no advice to be had."""
     value = {"choice": "yes", "text": "", "by": "nobody"} if need.who == "person" else None
-    return Answer(
-        need.gate, need.who, need.key, need.digests, turn.survey_hash, turn.policy_hash, value, "not asked", turn.now
-    )
+    bound_to = (need.digests, turn.survey_hash, turn.policy_hash)
+    return Answer(need.gate, need.who, need.key, *bound_to, value, "not asked", turn.now)
 
 
-def has_asked_person(verdict: Verdict, answers: Sequence[Answer]) -> bool:
-    """Whether a person was asked for approval of the call."""
-    return any(answer.gate == "approval" and verdict.digest in answer.digests for answer in answers)
+def build_side(verdict: Verdict, answers: Sequence[Answer]) -> Side:
+    """Return how a call stands after a verdict, and whether one of the answers is a person's approval of it."""
+    asked = any(answer.gate == "approval" and verdict.digest in answer.digests for answer in answers)
+    return Side(verdict.standing.value, verdict.gate, verdict.ruling.code, asked)
 
 
 def compare_verdicts(row: CallChange, old: Verdict, new: Verdict, used: Sequence[Answer]) -> CallChange:
     """Return the row of a call whose new verdict is certain."""
-    now = Side(new.standing.value, new.gate, new.ruling.code, has_asked_person(new, used))
+    now = build_side(new, used)
     ran, runs = old.standing is Standing.ALLOW, new.standing is Standing.ALLOW
     change: Change = "unchanged"
     if ran != runs:
@@ -241,14 +235,12 @@ def compare_verdicts(row: CallChange, old: Verdict, new: Verdict, used: Sequence
 
 def compare_answers(recorded: Judgement, now: Judgement) -> CallChange:
     """Return how the verdict on an answer in words differs; one that is pending is held, the others pass it on."""
-    old, new = recorded.decisions[0].code, now.decisions[0].code
-    sides = [Side("hold" if code == _ANSWER[2] else "allow", "postlude", code) for code in (old, new)]
-    change: Change = "unchanged"
-    if sides[0].standing != sides[1].standing:
-        change = "newly_let_go" if new != _ANSWER[2] else "newly_held"
-    elif old != new:
-        change = "other_reason"
-    return CallChange("", "", "", change, sides[0], sides[1])
+    codes = (recorded.decisions[0].code, now.decisions[0].code)
+    old, new = (Side("hold" if code == "verification_pending" else "allow", "postlude", code) for code in codes)
+    change: Change = "unchanged" if old == new else "other_reason"
+    if old.standing != new.standing:
+        change = "newly_held" if new.standing == "hold" else "newly_let_go"
+    return CallChange("", "", "", change, old, new)
 
 
 _MOST = 64
@@ -282,22 +274,17 @@ class PolicyComparison:
             return dict.fromkeys(calls, tuple(self.differences))
         found: dict[str, tuple[Path, ...]] = dict.fromkeys(calls, ())
         for path in self.differences if len(self.differences) <= _MOST else ():
-            back = self._take_back(path)
-            if back is None:
-                continue
-            again = redecide(turn, recorded, *back, self.before, self.catalogue)
-            for call in again.calls:
-                if call.call in found and call.change == "unchanged":
-                    found[call.call] += (path,)
+            if back := self._take_back(path):
+                for call in redecide(turn, recorded, *back, self.before, self.catalogue).calls:
+                    if call.call in found and call.change == "unchanged":
+                        found[call.call] += (path,)
         return found
 
     def _take_back(self, path: Path) -> tuple[Policy, Prelude] | None:
         """Return the other policy with one value as before, None where that is no policy."""
         if path not in self._back:
-            try:
+            self._back[path] = None
+            with suppress(ValueError):
                 policy = replace_values(self.after, {path: self.differences[path][0]})
-            except ValueError:
-                self._back[path] = None
-            else:
                 self._back[path] = policy, build_prelude(policy, self.catalogue)
         return self._back[path]
