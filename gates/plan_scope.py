@@ -25,8 +25,12 @@ def build_call_items(facts: CallFacts, step: str) -> tuple[ScopeItem, ...]:
     tool = facts.call.name
     if is_exact_only(facts) or not facts.changed_resources:
         return (ScopeItem(facts.effect, *name_exact_call(facts), step=step, tool=tool),)
-    named = [(find_effect_on(r, facts), r.kind, r.id, find_folder(facts, r.kind)) for r in facts.changed_resources]
-    return tuple(ScopeItem(*what, step=step, tool=tool, exact=True, folder=folder) for *what, folder in named)
+    return tuple(
+        ScopeItem(
+            find_effect_on(r, facts), r.kind, r.id, 1, 0, step, tool, exact=True, folder=find_folder(facts, r.kind)
+        )
+        for r in facts.changed_resources
+    )
 
 
 def build_step_item(
@@ -161,7 +165,7 @@ def is_covered_by(item: ScopeItem, effect: Effect, kind: ResourceKind, name: str
 def has_leading_words(command: str, leading: str) -> bool:
     """Whether a command begins with all of these words; never where either cannot be split."""
     wanted, actual = split_words(leading), split_words(command)
-    return bool(wanted) and actual is not None and actual[: len(wanted)] == wanted
+    return bool(wanted) and actual is not None and actual[: len(wanted or ())] == wanted
 
 
 def split_words(command: str) -> list[str] | None:

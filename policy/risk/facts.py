@@ -11,6 +11,7 @@ from foregate.policy.risk import commands
 from foregate.policy.risk.request import RequestFacts, find_kept_word, find_namesake, is_named, read_request
 from foregate.schemas.tool_call import (
     CallFacts,
+    Command,
     EvidenceKind,
     Origin,
     Reason,
@@ -62,7 +63,7 @@ def compute_facts(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, ca
     spec = catalogue.get(call.name)
     entry = policy.tools.get(call.name)
     capabilities = merge_capabilities(spec, entry, is_believed(spec, policy))
-    effect = effect_of_call(call, spec, entry, survey, policy)
+    effect = effect_of_call(spec, entry, survey, policy)
     changes = effect.changes
     external = changes and (capabilities.external_side_effect or effect is Effect.SEND)
     way_back = capabilities.reversible and effect in _UNDOABLE
@@ -109,9 +110,7 @@ def merge_capabilities(spec: ToolSpec | None, entry: ToolEntry | None, own: bool
     return base
 
 
-def effect_of_call(
-    call: ToolCall, spec: ToolSpec | None, entry: ToolEntry | None, survey: Survey, policy: Policy
-) -> Effect:
+def effect_of_call(spec: ToolSpec | None, entry: ToolEntry | None, survey: Survey, policy: Policy) -> Effect:
     """Return what the call would do: manifest or declaration, then what is raised by command, tool and resources."""
     if spec is None:
         return Effect.UNKNOWN
@@ -194,62 +193,54 @@ def measure_uncertainty(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
 
 
 def _find_dangers(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
-    weights = policy.scores.risk
+    weights, atoms = policy.scores.risk, facts.survey.atoms
     yield Reason("effect", weights.effect[facts.effect], f"the call would {facts.effect}")
     guarded = next((r for r in facts.resources if r.protected), None)
     if guarded is not None:
         yield Reason("protected", weights.protected, f"`{guarded.id[:120]}` is protected ({guarded.protected})")
     if not facts.changes:
         return
-    if facts.external:
-        yield Reason("external", weights.external, "it reaches beyond this machine")
-    if facts.irreversible:
-        yield Reason("irreversible", weights.irreversible, "it cannot be undone")
-    if facts.high_impact:
-        yield Reason("high_impact", weights.high_impact, "the tool is declared to have high impact")
-    if facts.broad:
-        yield Reason("broad", weights.broad, f"it touches more than {policy.scope.max_resources} things")
-    if pattern := find_wide_pattern(facts):
-        yield Reason("wide_pattern", weights.wide_pattern, f"it names its target by the pattern `{pattern[:120]}`")
-    foreign = next((atom for atom in facts.survey.atoms if atom.origin is Origin.EXTERNAL), None)
-    if foreign is not None:
-        yield Reason("untrusted_origin", weights.untrusted_origin, f"only outside content said `{foreign.text[:120]}`")
-    if word := read_user_request(turn, policy).destructive:
-        yield Reason("destructive_words", weights.destructive_words, f"the request says `{word}`")
+    pattern, word = find_wide_pattern(facts), read_user_request(turn, policy).destructive
+    foreign = next((atom.text for atom in atoms if atom.origin is Origin.EXTERNAL), None)
+    for name, applies, why in (
+        ("external", facts.external, "it reaches beyond this machine"),
+        ("irreversible", facts.irreversible, "it cannot be undone"),
+        ("high_impact", facts.high_impact, "the tool is declared to have high impact"),
+        ("broad", facts.broad, f"it touches more than {policy.scope.max_resources} things"),
+        ("wide_pattern", pattern, f"it names its target by the pattern `{pattern[:120]}`"),
+        ("untrusted_origin", foreign is not None, f"only outside content said `{(foreign or '')[:120]}`"),
+        ("destructive_words", word, f"the request says `{word}`"),
+    ):
+        if applies:
+            yield Reason(name, getattr(weights, name), why)
 
 
 def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
     weights, request, aimed = policy.scores.uncertainty, read_user_request(turn, policy), find_targets(facts)
     origins = {atom.text: atom.origin for atom in facts.survey.atoms}
-    known = [(r.id, find_best_origin(r, request, origins)) for r in aimed]
-    for name, weight, how in (
-        ("target_unmentioned", weights.target_unmentioned, Origin.NOBODY),
-        ("target_untrusted", weights.target_untrusted, Origin.EXTERNAL),
+    known = {find_best_origin(r, request, origins): r.id for r in reversed(aimed)}
+    nobodys, outsiders = known.get(Origin.NOBODY, ""), known.get(Origin.EXTERNAL, "")
+    twins = ((find_namesake(r.id, request.things), r.id) for r in aimed)
+    meant, instead = next((twin for twin in twins if twin[0]), ("", ""))
+    told = next((r.id for r in aimed if is_named_by_file(r, facts, request)), "")
+    kept = next(filter(None, (find_target_to_keep(r, request) for r in aimed)), "")
+    unscoped = is_unscoped(facts, turn, request, origins)
+    unspoken = (r.id for r in aimed if not r.changed_before and not is_named_by_user(r, request, origins))
+    unasked = next(unspoken, "") if unscoped and facts.effect is Effect.DELETE else ""
+    for name, applies, why in (
+        ("target_unmentioned", nobodys, f"nobody named or looked at `{nobodys[:120]}`"),
+        ("target_untrusted", outsiders, f"only outside content names `{outsiders[:120]}`"),
+        ("target_namesake", meant, f"the request names `{meant[:120]}`, not `{instead[:120]}`"),
+        ("target_told", told, f"only a file's content names `{told[:120]}`"),
+        ("target_kept", kept, f"the request says to keep `{kept[:120]}`"),
+        ("destructive_without_scope", unscoped, "the request sets no bounds to it"),
+        ("deletion_unasked", unasked, f"nobody spoke of `{unasked[:120]}`"),
+        ("vague_request", request.vague, f"the request names nothing (`{request.vague}`)"),
+        ("conflicting_constraints", request.conflict, f"it wants {request.conflict}"),
+        ("just_failed", facts.call.name in turn.just_failed, f"`{facts.call.name[:64]}` just failed"),
     ):
-        target = next((target for target, source in known if source is how), "")
-        if target:
-            who = "nobody named or looked at" if how is Origin.NOBODY else "only outside content names"
-            yield Reason(name, weight, f"{who} `{target[:120]}`")
-    for resource in aimed:
-        if meant := find_namesake(resource.id, request.things):
-            why = f"the request names `{meant[:120]}`, not `{resource.id[:120]}`"
-            yield Reason("target_namesake", weights.target_namesake, why)
-            break
-    if told := next((r.id for r in aimed if is_named_by_file(r, facts, request)), ""):
-        yield Reason("target_told", weights.target_told, f"only a file's content names `{told[:120]}`")
-    if request.kept and (kept := next(filter(None, (find_target_to_keep(r, request) for r in aimed)), "")):
-        yield Reason("target_kept", weights.target_kept, f"the request says to keep `{kept[:120]}`")
-    if is_unscoped(facts, turn, request, origins):
-        yield Reason("destructive_without_scope", weights.destructive_without_scope, "the request sets no bounds to it")
-        unasked = (r.id for r in aimed if not r.changed_before and not is_named_by_user(r, request, origins))
-        if facts.effect is Effect.DELETE and (target := next(unasked, "")):
-            yield Reason("deletion_unasked", weights.deletion_unasked, f"nobody spoke of `{target[:120]}`")
-    if request.vague:
-        yield Reason("vague_request", weights.vague_request, f"the request names nothing (`{request.vague}`)")
-    if request.conflict:
-        yield Reason("conflicting_constraints", weights.conflicting_constraints, f"it wants {request.conflict}")
-    if facts.call.name in turn.just_failed:
-        yield Reason("just_failed", weights.just_failed, f"`{facts.call.name[:64]}` just failed")
+        if applies:
+            yield Reason(name, getattr(weights, name), why)
 
 
 def is_named_by_file(resource: SurveyedResource, facts: CallFacts, request: RequestFacts) -> bool:
@@ -269,14 +260,11 @@ def read_user_request(turn: Turn, policy: Policy) -> RequestFacts:
 
 def find_wide_pattern(facts: CallFacts) -> str:
     """Return the pattern by which a call names a target, "" when it names things one by one."""
-    for resource in facts.resources:
-        if resource.kind is ResourceKind.PROCESS:
-            continue
-        if not resource.exists and any(char in resource.id for char in _WILD):
-            return resource.id
-    command = facts.survey.command
-    words = (command.shell,) if command and command.shell else command.argv[1:] if command else ()
-    return next((word for word in words if "*" in word), "")
+    things = (r for r in facts.resources if r.kind is not ResourceKind.PROCESS and not r.exists)
+    wild = next((r.id for r in things if any(char in r.id for char in _WILD)), "")
+    command = facts.survey.command or Command()
+    words = (command.shell,) if command.shell else command.argv[1:]
+    return wild or next((word for word in words if "*" in word), "")
 
 
 def find_targets(facts: CallFacts) -> list[SurveyedResource]:
@@ -307,10 +295,8 @@ def is_unscoped(facts: CallFacts, turn: Turn, request: RequestFacts, origins: Ma
         return False
     if turn.plan is not None or request.confirms:
         return False
-    touched = find_targets(facts)
-    if touched:
-        return not all(is_named_by_user(r, request, origins) for r in touched)
-    return not request.names
+    aimed = find_targets(facts)
+    return not (all(is_named_by_user(r, request, origins) for r in aimed) if aimed else request.names)
 
 
 def is_named_by_user(resource: SurveyedResource, request: RequestFacts, origins: Mapping[str, Origin]) -> bool:

@@ -4,7 +4,6 @@ time."""
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -96,24 +95,14 @@ def build_expression(pattern: str, paths: bool) -> str:
 
 def find_protection(path: str, policy: Policy) -> str:
     """Return why a canonical path may not be touched (`git_internal`, `foregate`, `secret`), "" when it may."""
-    return _find_protection(path, policy.files.protected, policy.files.secret)
-
-
-@lru_cache(maxsize=1024)
-def _find_protection(path: str, protected: tuple[str, ...], secret: tuple[str, ...]) -> str:
-    if is_beneath(path, protected):
+    if is_off_limits(path, policy):
         return "git_internal" if ".git" in fold_path(path) else "foregate"
-    return "secret" if is_beneath(path, secret) else ""
+    return "secret" if is_beneath(path, policy.files.secret) else ""
 
 
 def is_off_limits(path: str, policy: Policy) -> bool:
     """Whether nothing of the agent may ever change the path, whatever was judged."""
-    return _is_off_limits(path, policy.files.protected)
-
-
-@lru_cache(maxsize=1024)
-def _is_off_limits(path: str, protected: tuple[str, ...]) -> bool:
-    return is_beneath(path, protected)
+    return is_beneath(path, policy.files.protected)
 
 
 def fold_path(path: str) -> str:
@@ -124,7 +113,8 @@ def fold_path(path: str) -> str:
     return "".join(char for char in folded if unicodedata.category(char) != "Cf")
 
 
-def is_beneath(path: str, patterns: Iterable[str]) -> bool:
+@lru_cache(maxsize=2048)
+def is_beneath(path: str, patterns: tuple[str, ...]) -> bool:
     """Whether a path or a directory above it matches one of the globs, compared by `fold`.
 
     A glob without a slash that holds a `*` or `?`, such as `*.pem`, is compared with names at every depth. A glob that

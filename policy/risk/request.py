@@ -233,8 +233,9 @@ def read_message(text: str, policy: Policy) -> RequestContract | None:
         if not change and not look:
             return None
         said = " and ".join(f"`{phrase}`" for phrase in (change, look) if phrase)
-        mutation, words_only = ("yes", "no") if change else ("unknown", "unknown")
-        return RequestContract(mutation, observation, words_only, f"it says {said}")
+        return RequestContract(
+            "yes" if change else "unknown", observation, "no" if change else "unknown", f"it says {said}"
+        )
     phrase = only[2]
     target = change or find_destination(words, section, anywhere=split_phrase(phrase)[0] in section.mutation)
     if target:

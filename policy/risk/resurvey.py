@@ -6,8 +6,6 @@ world would have to be looked at again, the key is named and the call is not dec
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
@@ -29,19 +27,12 @@ def resurvey(call: ToolCall, survey: Survey, spec: ToolSpec | None, before: Poli
     """Return what looking at the call would have found under `after`, or the key that makes it unknowable."""
     if spec is None or call.arguments is None:
         return survey
-    unknown = (
-        _compare_targets(call, before, after)
-        or _compare_sizes(survey, before, after)
-        or _compare_secrets(survey, spec, before, after)
-    )
+    old, new = (policy.tools.get(call.name) for policy in (before, after))
+    if (old.targets if old else None) != (new.targets if new else None):
+        return f"tools.{call.name}.targets"
+    unknown = _compare_sizes(survey, before, after) or _compare_secrets(survey, spec, before, after)
     found = unknown or _resurvey_command(call, survey, spec, before, after)
     return found if isinstance(found, str) else _resurvey_protection(found, before, after)
-
-
-def _compare_targets(call: ToolCall, before: Policy, after: Policy) -> str:
-    old, new = (policy.tools.get(call.name) for policy in (before, after))
-    same = (old.targets if old else None) == (new.targets if new else None)
-    return "" if same else f"tools.{call.name}.targets"
 
 
 def _resurvey_command(call: ToolCall, survey: Survey, spec: ToolSpec, before: Policy, after: Policy) -> Survey | str:
@@ -67,10 +58,9 @@ def _compare_sizes(survey: Survey, before: Policy, after: Policy) -> str:
     paths = [resource for resource in survey.resources if resource.kind in _PATHS and resource.exists]
     folders = [resource for resource in paths if has_listing(resource, survey, before)]
     stores = any(r.kind is ResourceKind.REPOSITORY and r.access.changes for r in survey.resources)
-    if old.max_hash != new.max_hash:
-        least = min(old.max_hash, new.max_hash)
-        if folders or stores or any(resource.size > least for resource in paths):
-            return "files.max_hash"
+    cut = any(resource.size > min(old.max_hash, new.max_hash) for resource in paths)
+    if old.max_hash != new.max_hash and (folders or stores or cut):
+        return "files.max_hash"
     if old.max_entries != new.max_entries and folders:
         return "files.max_entries"
     if old.max_survey != new.max_survey:
@@ -92,8 +82,8 @@ def _compare_secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Poli
             for name in ("max_entries", "max_read", "max_hash"):
                 if getattr(before.files, name) != getattr(after.files, name):
                     return f"files.{name}"
-    carries = commits or Effect.SEND in (spec.effect, survey.declared_effect)
-    carries = carries or any(resource.kind is ResourceKind.URL for resource in survey.resources)
+    sends = Effect.SEND in (spec.effect, survey.declared_effect)
+    carries = commits or sends or any(resource.kind is ResourceKind.URL for resource in survey.resources)
     if before.sensitive.patterns != after.sensitive.patterns and carries:
         return "sensitive.patterns"
     return "files.secret" if before.files.secret != after.files.secret and commits else ""
@@ -113,32 +103,17 @@ def _resurvey_protection(survey: Survey, before: Policy, after: Policy) -> Surve
         return survey
     key = "files.protected" if before.files.protected != after.files.protected else "files.secret"
     known = {resource.id for resource in survey.resources}
-    if survey.command is not None and any(compare_protection(find_command_words(survey), known, before, after)):
+    words = [word for word in survey.command.argv[1:] if word not in known] if survey.command is not None else []
+    if any(find_protection(word, before) != find_protection(word, after) for word in words):
         return key
-    resources = []
-    for resource in survey.resources:
-        if resource.kind not in _PATHS or resource.protected == "outside_workspace":
-            resources.append(resource)
-        elif has_listing(resource, survey, before):
-            return key
-        else:
-            resources.append(replace(resource, protected=find_protection(resource.id, after)))
-    return replace(survey, resources=tuple(resources))
+    paths = [r for r in survey.resources if r.kind in _PATHS and r.protected != "outside_workspace"]
+    if any(has_listing(resource, survey, before) for resource in paths):
+        return key
+    now = {resource: replace(resource, protected=find_protection(resource.id, after)) for resource in paths}
+    return replace(survey, resources=tuple(now.get(resource, resource) for resource in survey.resources))
 
 
 def has_listing(resource: SurveyedResource, survey: Survey, policy: Policy) -> bool:
     """Whether what lies in a directory was looked at: it would go as a whole, or a command reads its files."""
-    if resource.kind is not ResourceKind.DIRECTORY or not resource.exists:
-        return False
     searched = survey.command is not None and commands.can_read_beneath(survey.command, policy)
-    return searched or resource.access in _INSIDE
-
-
-def find_command_words(survey: Survey) -> tuple[str, ...]:
-    """Return the words of a command that could name files."""
-    return survey.command.argv[1:] if survey.command is not None else ()
-
-
-def compare_protection(names: Iterable[str], known: set[str], before: Policy, after: Policy) -> Iterable[bool]:
-    """Yield for each name that was not looked at whether its protection would be another."""
-    return (find_protection(name, before) != find_protection(name, after) for name in names if name not in known)
+    return resource.kind is ResourceKind.DIRECTORY and resource.exists and (searched or resource.access in _INSIDE)

@@ -30,10 +30,10 @@ def find_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
         for key, sentence in find_rule_defects(rule):
             yield ("rules", "list", number, *key), f"the rule `{rule.id}` {sentence}"
     of_phrases = {f"contract.{name}": explain_bad_phrase for name in type(policy.contract).model_fields}
-    for key, explain in (_EXPLAIN | of_phrases).items():
-        for number, value in enumerate(attrgetter(key)(policy)):
+    for name, explain in (_EXPLAIN | of_phrases).items():
+        for number, value in enumerate(attrgetter(name)(policy)):
             if why := explain(value):
-                yield (*key.split("."), number), why
+                yield (*name.split("."), number), why
     for program in policy.commands.read_only:
         if not program or "/" in program:
             yield ("commands", "read_only", program), "a program is listed by its bare name, without a path"
