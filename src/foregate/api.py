@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from foregate.assembly.open import OpenSession, open_session
@@ -129,11 +128,8 @@ class Agent:
         """Take a message through to an answer, a pause or an end; after a question, `text` is the answer to it."""
         from foregate.agent.loop.runner import run
 
-        self._begin_events()
-        try:
+        with self._work():
             self.outcome = await run(await self.open(), text)
-        finally:
-            self._busy = False
         return self.outcome
 
     def run_sync(self, text: str) -> RunResult:
@@ -147,9 +143,8 @@ class Agent:
         """
         from foregate.agent.loop.runner import run
 
-        self._begin_events()
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        try:
+        with self._work():
             session = await self.open()
             with session.subscribe(queue.put_nowait):
                 task = asyncio.create_task(run(session, text))
@@ -160,8 +155,6 @@ class Agent:
                 finally:
                     task.cancel()
                     self.outcome = await task
-        finally:
-            self._busy = False
 
     async def plan(self, request: str) -> Planning:
         """Have a plan made for a request; nothing of it runs. Without a sound one the result names every defect.
@@ -170,12 +163,9 @@ class Agent:
         """
         from foregate.agent.planning.ask.planner import make_plan
 
-        self._begin_events()
-        try:
+        with self._work():
             opened = await self._open_session()
             return await make_plan(opened.session, request, opened.roles.get_model("planning"), opened.configuration)
-        finally:
-            self._busy = False
 
     async def execute(self, plan: TaskPlan, *, confirmed: bool = False) -> PlanReport:
         """Run a plan in this session, task by task; every call is judged. A plan under way here is gone on with.
@@ -193,8 +183,7 @@ class Agent:
 
         if not confirmed and self._setting.person is None:
             raise UsageError("show the plan to somebody, then pass confirmed=True")
-        self._begin_events()
-        try:
+        with self._work():
             opened = await self._open_session()
             session, configuration = opened.session, opened.configuration
             found = validate(plan, session.catalogue, session.workspace, configuration)
@@ -208,8 +197,6 @@ class Agent:
                 if not same or state.confirmed:
                     await record_proposal(session, found.plan, actor="person")
                 return (await desk.take_through(state, unseen=confirmed)).report
-        finally:
-            self._busy = False
 
     async def close(self) -> None:
         """End the session's log and release the workspace; doing it twice is harmless.
@@ -224,9 +211,7 @@ class Agent:
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     def __enter__(self) -> Agent:
@@ -237,9 +222,7 @@ class Agent:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._get_runner().run(self.close())
         self._close_runner()
 
@@ -248,10 +231,15 @@ class Agent:
             self._opened = await open_session(self._setting)
         return self._opened
 
-    def _begin_events(self) -> None:
+    @contextmanager
+    def _work(self) -> Iterator[None]:
         if self._busy:
             raise UsageError("this agent is at work; one session does one task at a time, so use a second agent")
         self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
 
     def _close_runner(self) -> None:
         runner, self._runner = self._runner, None
