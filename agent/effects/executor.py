@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.snapshots import add_missing_changes, keep_images
+from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.result import DELEGATE, ChildPaused, PrefetchedResult
 from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.agent.workspace.process import cap_text
@@ -85,7 +85,8 @@ async def execute(
         return CallNotStarted("stale_evidence", why)
     try:
         inverse = session.tools.inverse(call.name)
-        kept = keep_images(now.resources, facts, session.workspace, session.policy, session.blobs, inverse)
+        snapshots = Snapshots(session.workspace, session.policy, session.blobs, inverse)
+        kept = snapshots.keep_images(now.resources, facts)
     except WorkspaceError as error:
         return CallNotStarted("tool_failed", str(error))
     if facts.changes or call.name == DELEGATE.name:
@@ -105,9 +106,7 @@ async def execute(
         clock = time.monotonic_ns()
         result = mask_result(await run_started(session, facts, now, actor, mark), session.hidden)
         elapsed = (time.monotonic_ns() - clock) // 1_000_000
-        result = limit_result(
-            add_missing_changes(result, kept, session.workspace, session.policy, inverse), session.policy
-        )
+        result = limit_result(snapshots.add_missing_changes(result, kept), session.policy)
     if result.unknown and facts.changes:
         code = RUNTIME_LOST if result.error == RUNTIME_LOST else ""
         why = result.content[:200] if code else result.error or result.content[:200]

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from foregate.agent.effects.snapshots import has_image
+from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.effects.undo import UndoableChange
 from foregate.agent.workspace.workspace import confine_to_survey
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.judgement import Need
-from foregate.schemas.protocols import FileChange, Inverse
+from foregate.schemas.protocols import FileChange
 from foregate.schemas.tool_call import CallFacts, SurveyedResource
 from foregate.schemas.tool_spec import ResourceKind
 
@@ -46,22 +46,18 @@ def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
     facts = asked.facts.get(call_id) if asked is not None else None
     if facts is None or facts.call.digest != digest:
         return None
-    inverse = find_inverse(session, facts.call.name)
+    try:
+        inverse = session.tools.inverse(facts.call.name)
+    except WorkspaceError:
+        inverse = None  # where it cannot be told, the call will not run
+    snapshots = Snapshots(session.workspace, session.policy, session.blobs, inverse)
     touched = [r for r in facts.resources if r.access.changes and r.kind in HELD]
-    kept = tuple(resource for resource in touched if has_image(resource, inverse))
-    changes, problem = preview_changes(session, facts)
+    kept = tuple(resource for resource in touched if snapshots.has_image(resource))
+    changes, problem = _preview_changes(session, facts)
     return Preview(changes, problem, kept, tuple(resource for resource in touched if resource not in kept))
 
 
-def find_inverse(session: Session, tool: str) -> Inverse | None:
-    """Return how a tool's changes are put back, None also where that cannot be told: then the call will not run."""
-    try:
-        return session.tools.inverse(tool)
-    except WorkspaceError:
-        return None
-
-
-def preview_changes(session: Session, facts: CallFacts) -> tuple[tuple[FileChange, ...], str]:
+def _preview_changes(session: Session, facts: CallFacts) -> tuple[tuple[FileChange, ...], str]:
     """Return the changes a call would make to files, or why it would fail as things are."""
     if any(resource.size > session.policy.files.max_read for resource in facts.resources):
         return (), ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from foregate.agent.effects.snapshots import add_missing_changes
+from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.resume import PROCESS_ENDED
 from foregate.agent.tools.builtin.files import edit_file, write_file
 from foregate.agent.workspace.workspace import MemoryWorkspace
@@ -127,7 +127,8 @@ def build_result(session: Session, started: ToolStarted, outcome: KnownOutcome) 
     """Return the changes and the evidence of a call that is seen to have taken effect."""
     if outcome != "done":
         return None
-    return add_missing_changes(ToolResult(True, ""), started.before, session.workspace, session.policy)
+    snapshots = Snapshots(session.workspace, session.policy, session.blobs)
+    return snapshots.add_missing_changes(ToolResult(True, ""), started.before)
 
 
 async def record_outcome(session: Session, call: str, outcome: KnownOutcome) -> None:

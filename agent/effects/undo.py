@@ -9,13 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.effects.undo_steps import (
-    UndoContext,
-    UndoStep,
-    build_reverse_changes,
-    build_reverse_records,
-    build_steps,
-)
+from foregate.agent.effects.snapshots import Snapshots
+from foregate.agent.effects.undo_steps import UndoStep, build_steps
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import (
@@ -27,7 +22,8 @@ from foregate.schemas.event_body import (
     ToolFinished,
     ToolStarted,
 )
-from foregate.schemas.tool_call import Change
+from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord
+from foregate.schemas.tool_spec import ResourceKind
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session
@@ -90,19 +86,20 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
     found = choose_change(events, call_id)
     if isinstance(found, str):
         return UndoReport(False, call_id or "", reason=found, preview=preview)
-    names = tuple(change.resource.id for change in found.changes)
+    report = UndoReport(False, found.call, found.tool, tuple(c.resource.id for c in found.changes), preview=preview)
     try:
-        place = UndoContext(session.workspace, session.policy, session.blobs, session.tools.inverse(found.tool))
+        inverse = session.tools.inverse(found.tool)
+        place = Snapshots(session.workspace, session.policy, session.blobs, inverse)
         steps = build_steps(found.changes, found.before, place)
         again = has_unfinished_undo(events, found.call)
         left = [step for step in steps if not (again and step.is_done)]
         for step in left:
             step.check(again)
     except ForegateError as error:
-        return UndoReport(False, found.call, found.tool, names, reason=str(error), preview=preview)
+        return replace(report, reason=str(error))
     words = tuple(step.words for step in left or steps)
     if preview:
-        return UndoReport(True, found.call, found.tool, names, words, preview=True)
+        return replace(report, done=True, steps=words)
     if left:
         await session.record(Draft(Checkpoint(undo=found.call, steps=words), "foregate"))
         await session.log.settle()
@@ -112,14 +109,14 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
         for step in steps:
             step.verify()
     except ForegateError as error:
-        report = report_partial_undo(UndoReport(False, found.call, found.tool, names, reason=str(error)), steps)
+        report = report_partial_undo(replace(report, reason=str(error)), steps)
         body = Checkpoint(undo=found.call, steps=report.left, restored=report.restored, why=report.reason)
         await session.record(Draft(body, "foregate"))
-        await session.log.settle()
-        return report
-    await session.record(draft_undo(found, steps))
+    else:
+        report = replace(report, done=True, steps=words)
+        await session.record(Draft(build_reverse(found, steps), "foregate"))
     await session.log.settle()
-    return UndoReport(True, found.call, found.tool, names, words)
+    return report
 
 
 @dataclass(slots=True)
@@ -154,25 +151,20 @@ class UndoHistory:
                 self.lost[call] = _NOT_KNOWN_WHAT
             case OutcomeResolved():
                 self.lost.pop(call, None)
-            case ToolFinished():
-                pass
 
 
 def read_undo_history(events: Iterable[Event]) -> UndoHistory:
     """Return what became of the calls."""
     found = UndoHistory()
-    started, lost = found.started, found.lost
     for event in events:
-        match event.body:
-            case ToolStarted(call=call) as body:
-                started[call] = body
-                if body.elsewhere:
-                    lost[call] = _THERE
-            case ToolFinished() | OutcomeResolved() | EffectUndone() | OutcomeUnknown() as body:
-                if body.call not in started or not started[body.call].elsewhere:
-                    found.record_end(body)
-            case _:
-                pass
+        body = event.body
+        if isinstance(body, ToolStarted):
+            found.started[body.call] = body
+            if body.elsewhere:
+                found.lost[body.call] = _THERE
+        elif isinstance(body, ToolFinished | OutcomeResolved | EffectUndone | OutcomeUnknown):
+            if body.call not in found.started or not found.started[body.call].elsewhere:
+                found.record_end(body)
     return found
 
 
@@ -211,14 +203,21 @@ def report_partial_undo(report: UndoReport, steps: Sequence[UndoStep]) -> UndoRe
     )
 
 
-def draft_undo(found: UndoableChange, steps: Sequence[UndoStep]) -> Draft:
-    """Return the event of a change that was taken back."""
-    body = EffectUndone(
+def build_reverse(found: UndoableChange, steps: Sequence[UndoStep]) -> EffectUndone:
+    """Return the body of a change that was taken back: the changes an undo makes, and what it has verified."""
+    records = []
+    for change in found.changes:
+        is_repository = change.resource.kind is ResourceKind.REPOSITORY
+        kind = EvidenceKind.GIT_STATE if is_repository else EvidenceKind.VERIFICATION_RESULT
+        content = change.before if change.resource.kind is not ResourceKind.DIRECTORY else ""
+        if change.before:
+            records.append(EvidenceRecord(kind, change.resource, content, own_change=True))
+    reverse = (Change(change.resource, change.after, change.before, change.mode) for change in reversed(found.changes))
+    return EffectUndone(
         call=found.call,
         tool=found.tool,
         resources=tuple(change.resource.id for change in found.changes),
-        changes=tuple(build_reverse_changes(found.changes)),
-        evidence=tuple(build_reverse_records(found.changes)),
+        changes=tuple(reverse),
+        evidence=tuple(records),
         steps=tuple(step.words for step in steps),
     )
-    return Draft(body, "foregate")
