@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -34,13 +34,6 @@ RUNTIME_LOST: AnswerCode = "runtime_lost"
 """The error of a call whose source says that where its tools run is gone."""
 
 _CANCELLED = ToolResult(False, "cancelled", error="cancelled")
-
-
-class ReadMark(NamedTuple):
-    """Whether a read was early, or the event that judged the early read a call is answered from."""
-
-    early: bool = False
-    look: int | None = None
 
 
 class NoPermit(Exception):
@@ -91,61 +84,61 @@ async def execute(
         return CallNotStarted("tool_failed", str(error))
     if facts.changes or call.name == DELEGATE.name:
         session.prefetched.clear()  # what was read before a change, or a task that may make one, may not be so after
-    mark = ReadMark(early, prefetched.judged if prefetched is not None else None)
-    await session.record(Draft(build_start(permit, facts, kept, mark), actor))
+    about: dict[str, Any] = {"call": call.id, "tool": call.name, "target": facts.target}
+    about |= {"early": early, "look": prefetched.judged if prefetched is not None else None}
+    await session.record(Draft(_build_start(permit, facts, kept, about), actor))
     if prefetched is not None:
         result, elapsed = prefetched.result, 0  # nothing begins, so nothing must wait until its start is durable
     else:
         try:
             await session.log.settle()
-        except asyncio.CancelledError:
-            await session.record(
-                draft_finish(facts, _CANCELLED, 0, actor, mark)
-            )  # it has not begun: nothing is unknown
+        except asyncio.CancelledError:  # it has not begun: nothing is unknown
+            await session.record(_draft_finish(about, _CANCELLED, 0, actor))
             raise
         clock = time.monotonic_ns()
-        result = mask_result(await run_started(session, facts, now, actor, mark), session.hidden)
+        result = await _run_started(session, facts, now, actor, about)
         elapsed = (time.monotonic_ns() - clock) // 1_000_000
-        result = limit_result(snapshots.add_missing_changes(result, kept), session.policy)
+        result = snapshots.add_missing_changes(_clean_result(result, session.hidden, session.policy), kept)
     if result.unknown and facts.changes:
         code = RUNTIME_LOST if result.error == RUNTIME_LOST else ""
         why = result.content[:200] if code else result.error or result.content[:200]
-        await session.record(Draft(build_unknown_outcome(facts, why, code), "foregate"))
+        await session.record(_draft_unknown(facts, why, code))
     else:
-        await session.record(draft_finish(facts, result, elapsed, actor, mark))
+        await session.record(_draft_finish(about, result, elapsed, actor))
     return result
 
 
-async def run_started(session: Session, facts: CallFacts, now: Survey, actor: Actor, mark: ReadMark) -> ToolResult:
+async def _run_started(
+    session: Session, facts: CallFacts, now: Survey, actor: Actor, about: Mapping[str, Any]
+) -> ToolResult:
     """Run a call whose start is durable, and return what came of it, whatever its tool raises.
 
     Cancelled, it records how the call ended before it lets go.
     """
+    call, changes = facts.call, facts.changes
     try:
         judgement = session.state.open.judgement if session.state.open else None
-        context = RunContext(now, judgement is not None and judgement.is_approved(facts.call.id))
+        context = RunContext(now, judgement is not None and judgement.is_approved(call.id))
+        is_child = session.delegates and call.name == DELEGATE.name
         async with asyncio.timeout(facts.spec.timeout if facts.spec else None):
-            is_child = session.delegates and facts.call.name == DELEGATE.name
-            result: object = await (
-                run_child(session, facts.call) if is_child else session.tools.run(facts.call, context)
-            )
+            result: object = await (_run_child(session, call) if is_child else session.tools.run(call, context))
         if not isinstance(result, ToolResult):
             raise TypeError(f"a {type(result).__name__} came back where a ToolResult must")
         return result
     except TimeoutError:
-        return ToolResult(False, "the tool did not finish in time", error="timeout", unknown=facts.changes)
+        return ToolResult(False, "the tool did not finish in time", error="timeout", unknown=changes)
     except asyncio.CancelledError:
-        unknown = Draft(build_unknown_outcome(facts, "cancelled"), "foregate")
-        await session.record(unknown if facts.changes else draft_finish(facts, _CANCELLED, 0, actor, mark))
+        cancelled = _draft_unknown(facts, "cancelled") if changes else _draft_finish(about, _CANCELLED, 0, actor)
+        await session.record(cancelled)
         raise
     except RuntimeLost as error:
-        return ToolResult(False, str(error)[:2000], error=RUNTIME_LOST, unknown=facts.changes)
+        return ToolResult(False, str(error)[:2000], error=RUNTIME_LOST, unknown=changes)
     except Exception as error:
-        get_diagnostics().exception("tool_raised", tool=facts.call.name, call=facts.call.id)
-        return ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=facts.changes)
+        get_diagnostics().exception("tool_raised", tool=call.name, call=call.id)
+        return ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=changes)
 
 
-async def run_child(session: Session, call: ToolCall) -> ToolResult:
+async def _run_child(session: Session, call: ToolCall) -> ToolResult:
     """Run the child task a call asks for; its name follows from the call, so that it can be resumed."""
     outcome = await session.run_child(get_text(call.arguments, "task"), name=f"{session.name}.{call.id}")
     if outcome.is_paused:
@@ -155,46 +148,37 @@ async def run_child(session: Session, call: ToolCall) -> ToolResult:
     return ToolResult(ok, text, origin=Origin.EXTERNAL, error="" if ok else outcome.status, used=outcome.used)
 
 
-def mask_result(result: ToolResult, hidden: Hidden) -> ToolResult:
-    """Return `result` with what is hidden masked, before anybody reads it and before a cut could leave half of it."""
-    return replace(result, content=mask_value(result.content, hidden), error=mask_value(result.error, hidden))
+def _clean_result(result: ToolResult, hidden: Hidden, policy: Policy) -> ToolResult:
+    """Return a result with what is hidden masked, then with no more text than the policy lets one call return.
+
+    Masked is before anybody reads it, and before a cut could leave half of what is hidden.
+    """
+    most = max(policy.files.max_output, policy.files.max_read, policy.http.max_bytes)
+    text, dropped = cap_text(mask_value(result.content, hidden), most)
+    return replace(result, content=text, error=mask_value(result.error, hidden), dropped=result.dropped + dropped)
 
 
-def limit_result(result: ToolResult, policy: Policy) -> ToolResult:
-    """Return `result` with no more text than the policy lets one call return, whatever tool it comes from."""
-    text, dropped = cap_text(result.content, max(policy.files.max_output, policy.files.max_read, policy.http.max_bytes))
-    return replace(result, content=text, dropped=result.dropped + dropped) if dropped else result
+def _build_start(
+    permit: Permit, facts: CallFacts, kept: Sequence[BeforeImage], about: Mapping[str, Any]
+) -> ToolStarted:
+    """Return what is durable before the effect: permit, class, before-images, and what a probe would need.
 
-
-def build_start(permit: Permit, facts: CallFacts, kept: Sequence[BeforeImage], mark: ReadMark) -> ToolStarted:
-    """Return what is durable before the effect: permit, class, before-images, and what a probe would need."""
+    The class says what recovery may do with a call that never finished.
+    """
+    repeatable: SideEffect = "idempotent" if facts.capabilities.idempotent else "at_most_once"
     return ToolStarted(
-        call=facts.call.id,
-        tool=facts.call.name,
-        target=facts.target,
         permit=permit,
-        side_effect=get_side_effect_class(facts),
+        side_effect=repeatable if facts.changes else "pure",
         effect=facts.effect,
         before=tuple(kept),
         elsewhere=facts.spec is not None and facts.spec.is_elsewhere,
-        early=mark.early,
-        look=mark.look,
+        **about,
     )
 
 
-def get_side_effect_class(facts: CallFacts) -> SideEffect:
-    """Return `pure`, `idempotent` or `at_most_once`: what recovery may do with a call that never finished."""
-    if not facts.changes:
-        return "pure"
-    return "idempotent" if facts.capabilities.idempotent else "at_most_once"
-
-
-def draft_finish(facts: CallFacts, result: ToolResult, elapsed: int, actor: Actor, mark: ReadMark) -> Draft:
+def _draft_finish(about: Mapping[str, Any], result: ToolResult, elapsed: int, actor: Actor) -> Draft:
     """Return the event of a call that ran: what it said, observed and changed. `elapsed` is in milliseconds."""
     body = ToolFinished(
-        call=facts.call.id,
-        tool=facts.call.name,
-        target=facts.target,
         ok=result.ok,
         content=strict_json.scrub(result.content),
         duration=elapsed,
@@ -205,12 +189,12 @@ def draft_finish(facts: CallFacts, result: ToolResult, elapsed: int, actor: Acto
         dropped=result.dropped,
         used=dict(result.used),
         exit_code=result.exit_code,
-        early=mark.early,
-        look=mark.look,
+        **about,
     )
     return Draft(body, "tool" if actor == "model" else actor)
 
 
-def build_unknown_outcome(facts: CallFacts, reason: str, code: str = "") -> OutcomeUnknown:
-    """Return the body of an effect nobody can vouch for; `code` names a cause that ends more than the call."""
-    return OutcomeUnknown(call=facts.call.id, tool=facts.call.name, target=facts.target, reason=reason, error=code)
+def _draft_unknown(facts: CallFacts, reason: str, code: str = "") -> Draft:
+    """Return the event of an effect nobody can vouch for; `code` names a cause that ends more than the call."""
+    body = OutcomeUnknown(call=facts.call.id, tool=facts.call.name, target=facts.target, reason=reason, error=code)
+    return Draft(body, "foregate")

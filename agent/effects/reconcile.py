@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.resume import PROCESS_ENDED
 from foregate.agent.tools.builtin.files import edit_file, write_file
@@ -12,7 +14,7 @@ from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.evidence.state.conversation import CAME
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError
-from foregate.schemas.event import Draft, Event, ModelResponded
+from foregate.schemas.event import Actor, Draft, Event, ModelResponded
 from foregate.schemas.event_body import KnownOutcome, OutcomeResolved, OutcomeUnknown, ToolStarted
 from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect, ResourceKind
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 _MAKERS = {"edit_file": edit_file, "write_file": write_file}
 """The tools whose change follows from the file as it was and the arguments alone."""
+
+
+_DONE: Mapping[bool, KnownOutcome] = {True: "done", False: "not_done"}
 
 
 class ReconciledCall(NamedTuple):
@@ -68,33 +73,27 @@ async def reconcile_calls(session: Session) -> list[ReconciledCall]:
     started = {event.body.call: event.body for event in events if isinstance(event.body, ToolStarted)}
     found = []
     for call, lost in parked.items():
-        if started[call].elsewhere:
-            found += await reconcile_remote_call(session, call, started[call])
-            continue
-        after = compute_intended_hashes(session, started[call], find_call(events, call))
-        seen = find_outcome(session, started[call], after, ended=lost.reason == PROCESS_ENDED)
-        if seen is not None:
-            result = build_result(session, started[call], seen)
-            await session.record(Draft(build_resolution(lost, seen, result), "runner"))
-            found.append(ReconciledCall(call, seen))
+        begun, result, outcome = started[call], None, None
+        if begun.elsewhere:
+            came = await session.tools.reconcile(call, begun.permit.digest)
+            if came is not None:
+                outcome, result = _DONE[came.done], came.result if came.done else None
+        else:
+            after = compute_intended_hashes(session, begun, find_call(events, call))
+            outcome = find_outcome(session, begun, after, ended=lost.reason == PROCESS_ENDED)
+            if outcome == "done":
+                snapshots = Snapshots(session.workspace, session.policy, session.blobs)
+                result = snapshots.add_missing_changes(ToolResult(True, ""), begun.before)
+        if outcome is not None:
+            await _record_resolution(session, lost, outcome, "runner", result)
+            found.append(ReconciledCall(call, outcome))
     return found
 
 
 async def reconcile_remote_calls(session: Session) -> None:
     """Ask a runtime what came of calls whose outcome is unknown, where it answers now."""
-    if any(spec.is_elsewhere for spec in session.catalogue.values()) and session.state.parked:
+    if session.state.parked and any(spec.is_elsewhere for spec in session.catalogue.values()):
         await reconcile_calls(session)
-
-
-async def reconcile_remote_call(session: Session, call: str, started: ToolStarted) -> list[ReconciledCall]:
-    """Record what a runtime says came of a call that ran there; none where it cannot tell, or not now."""
-    came = await session.tools.reconcile(call, started.permit.digest)
-    if came is None:
-        return []
-    outcome: KnownOutcome = "done" if came.done else "not_done"
-    body = build_resolution(session.state.parked[call], outcome, came.result if came.done else None)
-    await session.record(Draft(body, "runner"))
-    return [ReconciledCall(call, outcome)]
 
 
 def find_call(events: Sequence[Event], call: str) -> ToolCall:
@@ -123,34 +122,24 @@ def find_outcome(
     return "done" if hashes == after else "not_done" if ended and hashes == before else None
 
 
-def build_result(session: Session, started: ToolStarted, outcome: KnownOutcome) -> ToolResult | None:
-    """Return the changes and the evidence of a call that is seen to have taken effect."""
-    if outcome != "done":
-        return None
-    snapshots = Snapshots(session.workspace, session.policy, session.blobs)
-    return snapshots.add_missing_changes(ToolResult(True, ""), started.before)
-
-
 async def record_outcome(session: Session, call: str, outcome: KnownOutcome) -> None:
     """Record what a person says came of a call; raise UsageError for one whose outcome is no question."""
     lost = session.state.parked.get(call)
     if lost is None:
         named = ", ".join(f"{one} ({other.tool})" for one, other in session.state.parked.items()) or "none"
         raise UsageError(f"`{call}` is no call with an unknown outcome; there is: {named}")
-    await session.record(Draft(build_resolution(lost, outcome, None), "person"))
+    await _record_resolution(session, lost, outcome, "person")
     await session.log.settle()
 
 
-def build_resolution(lost: OutcomeUnknown, outcome: KnownOutcome, result: ToolResult | None) -> OutcomeResolved:
-    """Return what is recorded of a call whose outcome is known now; `result` is None where nothing more is known."""
-    return OutcomeResolved(
-        call=lost.call,
-        tool=lost.tool,
-        target=lost.target,
-        outcome=outcome,
-        changes=result.changes if result is not None else None,
-        evidence=result.evidence if result is not None else None,
-    )
+async def _record_resolution(
+    session: Session, lost: OutcomeUnknown, outcome: KnownOutcome, actor: Actor, result: ToolResult | None = None
+) -> None:
+    """Record that the outcome of a call is known now; `result` is None where nothing more is known."""
+    body = OutcomeResolved(call=lost.call, tool=lost.tool, target=lost.target, outcome=outcome)
+    if result is not None:
+        body = replace(body, changes=result.changes, evidence=result.evidence)
+    await session.record(Draft(body, actor))
 
 
 def list_open_calls(session: Session) -> dict[str, str]:

@@ -109,7 +109,10 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
         for step in steps:
             step.verify()
     except ForegateError as error:
-        report = report_partial_undo(replace(report, reason=str(error)), steps)
+        undone = [step for step in steps if not step.is_done]
+        restored = tuple(step.words for step in steps if step not in undone)
+        words = tuple(f"{step.words} (in part)" if step.is_partly_done else step.words for step in undone)
+        report = replace(report, reason=str(error), restored=restored, left=words)
         body = Checkpoint(undo=found.call, steps=report.left, restored=report.restored, why=report.reason)
         await session.record(Draft(body, "foregate"))
     else:
@@ -134,37 +137,33 @@ class UndoHistory:
         """The changes that were not taken back yet, oldest first."""
         return [change for call, change in self.finished.items() if call not in self.gone]
 
-    def record_end(self, body: ToolFinished | OutcomeResolved | EffectUndone | OutcomeUnknown) -> None:
-        """Take in what became of a call."""
-        call = body.call
-        match body:
-            case EffectUndone():
-                self.gone.add(call)
-            case OutcomeUnknown():
-                self.lost[call] = _NOBODY_KNOWS
-            case ToolFinished() | OutcomeResolved() if body.changes:
-                before = self.started[call].before if call in self.started else ()
-                self.finished.pop(call, None)
-                self.finished[call] = UndoableChange(call, body.tool, before, body.changes)
-                self.lost.pop(call, None)
-            case OutcomeResolved(outcome="done"):
-                self.lost[call] = _NOT_KNOWN_WHAT
-            case OutcomeResolved():
-                self.lost.pop(call, None)
-
 
 def read_undo_history(events: Iterable[Event]) -> UndoHistory:
     """Return what became of the calls."""
     found = UndoHistory()
-    for event in events:
-        body = event.body
-        if isinstance(body, ToolStarted):
-            found.started[body.call] = body
-            if body.elsewhere:
-                found.lost[body.call] = _THERE
-        elif isinstance(body, ToolFinished | OutcomeResolved | EffectUndone | OutcomeUnknown):
-            if body.call not in found.started or not found.started[body.call].elsewhere:
-                found.record_end(body)
+    started, lost = found.started, found.lost
+    for body in (event.body for event in events):
+        call = getattr(body, "call", "")
+        if not isinstance(body, ToolStarted) and call in started and started[call].elsewhere:
+            continue
+        match body:
+            case ToolStarted():
+                started[call] = body
+                if body.elsewhere:
+                    lost[call] = _THERE
+            case EffectUndone():
+                found.gone.add(call)
+            case OutcomeUnknown():
+                lost[call] = _NOBODY_KNOWS
+            case ToolFinished() | OutcomeResolved() if body.changes:
+                before = started[call].before if call in started else ()
+                found.finished.pop(call, None)
+                found.finished[call] = UndoableChange(call, body.tool, before, body.changes)
+                lost.pop(call, None)
+            case OutcomeResolved(outcome="done"):
+                lost[call] = _NOT_KNOWN_WHAT
+            case OutcomeResolved():
+                lost.pop(call, None)
     return found
 
 
@@ -191,16 +190,6 @@ def choose_change(events: Iterable[Event], call_id: str | None) -> UndoableChang
 def has_unfinished_undo(events: Sequence[Event], call: str) -> bool:
     """Whether a process began to take the call back and did not come to say that it had."""
     return any(isinstance(event.body, Checkpoint) and event.body.undo == call for event in events)
-
-
-def report_partial_undo(report: UndoReport, steps: Sequence[UndoStep]) -> UndoReport:
-    """Return the report with what is restored now and what is not, as it is found."""
-    left = [step for step in steps if not step.is_done]
-    return replace(
-        report,
-        restored=tuple(step.words for step in steps if step not in left),
-        left=tuple(f"{step.words} (in part)" if step.is_partly_done else step.words for step in left),
-    )
 
 
 def build_reverse(found: UndoableChange, steps: Sequence[UndoStep]) -> EffectUndone:
