@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.event_body import BeforeImage
 from foregate.schemas.protocols import Blobs, Inverse
+from foregate.schemas.strict_json import get_text
 from foregate.schemas.tool_call import CallFacts, Change, EvidenceKind, EvidenceRecord, SurveyedResource, ToolResult
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind
 
@@ -150,3 +152,226 @@ class Snapshots:
         if not changes:
             return result
         return replace(result, changes=(*result.changes, *changes), evidence=(*result.evidence, *records))
+
+
+@dataclass(frozen=True, slots=True)
+class UndoStep:
+    """One way back. `what` names the thing, `words` say what is done to it.
+
+    `check_possible` raises WorkspaceError when nothing could be put back, LogError where the bytes are gone. `is_left`
+    tells whether things are as the call left them, `is_back` whether they are as before the call, `is_midway` whether
+    an undo that broke off can have left what is there now; each may raise WorkspaceError with a reason of its own.
+    """
+
+    words: str
+    what: str
+    is_left: Callable[[], bool]
+    is_back: Callable[[], bool]
+    check_possible: Callable[[], object]
+    take_back: Callable[[], None]
+    is_midway: Callable[[], bool] = lambda: False
+
+    def check(self, broke_off: bool) -> None:
+        """Raise when the step must not or cannot be taken; where an undo `broke_off` before, it may go on midway."""
+        if not (broke_off and self.is_midway()) and not self.is_left():
+            raise WorkspaceError(f"{self.what} has changed since; undo what came after it first, or change it by hand")
+        self.check_possible()
+
+    def verify(self) -> None:
+        """Raise WorkspaceError when things are not as they were before the call."""
+        if not self.is_back():
+            raise WorkspaceError(f"{self.what} could not be brought back as it was; look at it")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything is as it was before the call."""
+        return _is_met(self.is_back)
+
+    @property
+    def is_partly_done(self) -> bool:
+        """Whether things are neither as they were before the call nor as it left them."""
+        return not self.is_done and not _is_met(self.is_left)
+
+
+def build_steps(changes: Sequence[Change], before: Sequence[BeforeImage], place: Snapshots) -> list[UndoStep]:
+    """Return the steps that take the changes of one call back; raise WorkspaceError for one without a way back."""
+    images = {image.resource: image for image in before}
+    by_id = {image.id: image for image in images.values()}
+    moved = _find_move(changes, by_id)
+    if moved is not None:
+        return [_build_move_step(place, *moved, by_id.get(moved[1].resource.id))]
+    steps = []
+    for change in reversed(changes):
+        image = images.get(change.resource) or by_id.get(change.resource.id)
+        if image is None:
+            raise WorkspaceError(f"no copy was kept of what `{change.resource.id[:80]}` was before; change it by hand")
+        build = {"repository": _build_repository_step, "own": _build_own_step}.get(image.type, _build_path_step)
+        steps.append(build(place, change, image))
+    return steps
+
+
+def _is_met(check: Callable[[], bool]) -> bool:
+    try:
+        return check()
+    except ForegateError:
+        return False
+
+
+def _find_move(changes: Sequence[Change], images: Mapping[str, BeforeImage]) -> tuple[Change, Change] | None:
+    """Return the changes of a move, source and destination, None for any other call."""
+    if len(changes) != 2:
+        return None
+    source, destination = changes
+    same = source.before == destination.after and source.resource.kind is destination.resource.kind
+    was = images.get(source.resource.id)
+    return (source, destination) if same and was is not None and not source.after and not destination.before else None
+
+
+def _build_own_step(place: Snapshots, change: Change, image: BeforeImage) -> UndoStep:
+    """Return the step that has a tool put back what only it can reach."""
+    name, inverse = change.resource.id, place.inverse
+    if inverse is None:
+        raise WorkspaceError(f"the tool that could put `{name[:80]}` back is not there; start with it")
+
+    def left() -> bool:
+        return place.hash_own(name) == change.after
+
+    def back() -> bool:
+        return place.hash_own(name) == image.image
+
+    def get() -> bytes | None:
+        return place.blobs.get(image.image) if image.image else None
+
+    def take_back() -> None:
+        try:
+            inverse.put_back(name, get())
+        except ForegateError:
+            raise
+        except Exception as error:
+            why = error.strerror if isinstance(error, OSError) else type(error).__name__
+            raise WorkspaceError(f"`{name[:80]}` could not be put back: {why}") from None
+
+    words, what = f"restore `{name}`" if image.image else f"remove `{name}`", f"`{name[:80]}`"
+    return UndoStep(words, what, left, back, get, take_back)
+
+
+def _build_path_step(place: Snapshots, change: Change, image: BeforeImage) -> UndoStep:
+    """Return the step that puts a file, link or directory back, or removes what was created."""
+    path, space, type_ = change.resource.id, place.workspace, image.type
+
+    def get() -> bytes:
+        return place.blobs.get(image.image) if image.image else b""
+
+    def take_back() -> None:
+        if type_ == "file":
+            space.write(path, get(), mode=image.mode)
+        elif type_ == "directory":
+            directory.restore_image(space, path, get(), place.blobs)
+        elif type_ == "link":
+            if space.look(path).kind:
+                space.remove(path)
+            space.make_link(path, get())
+        else:
+            (space.remove_directory if space.look(path).kind == "directory" else space.remove)(path)
+            _remove_empty_parents(space, image.parents)
+
+    def midway() -> bool:
+        if type_ == "directory" and image.image:
+            return directory.is_partly_restored(space, path, get())
+        return type_ == "link" and not space.look(path).kind
+
+    def possible() -> None:
+        if type_ and not image.image:
+            raise WorkspaceError(f"no copy was kept of `{path[:80]}`; change it by hand")
+        kept = get()
+        for hash_ in directory.list_hashes(kept) if type_ == "directory" else ():
+            place.blobs.get(hash_)
+        for one in (path, *image.parents):
+            space.changeable(one)
+
+    def back() -> bool:
+        now = space.look(path, max_hash=place.policy.files.max_hash)
+        whole = now.hash
+        if now.kind == "directory":
+            limit = place.policy.files.max_entries
+            whole = strict_json.sha256(directory.build_image(space, path, limit, strict_json.sha256))
+        return (now.kind, whole) == (type_, image.image) and (not now.kind or now.mode == image.mode)
+
+    def left() -> bool:
+        return place.hash_path(path) == change.after
+
+    words = {"": f"remove `{path}`", "directory": f"bring the folder `{path}` back"}.get(type_, f"restore `{path}`")
+    return UndoStep(words, f"`{path[:80]}`", left, back, possible, take_back, midway)
+
+
+def _remove_empty_parents(space: Workspace, parents: Sequence[str]) -> None:
+    """Remove directories made on the way to something, innermost first, as far as nothing else is in them."""
+    for parent in reversed(parents):
+        if space.look(parent).kind != "directory" or directory.list_tree(space, parent, 1).entries:
+            return
+        space.remove_directory(parent)
+
+
+def _build_move_step(place: Snapshots, source: Change, destination: Change, image: BeforeImage | None) -> UndoStep:
+    """Return the step that moves something back to where it was."""
+    old, new, space = source.resource.id, destination.resource.id, place.workspace
+    parents = image.parents if image is not None else ()
+
+    def left() -> bool:
+        if space.look(old).kind:
+            raise WorkspaceError(f"`{old[:80]}` is there again; move it away or undo what made it")
+        return place.hash_path(new) == destination.after
+
+    def possible() -> None:
+        for path in (old, new, *parents):
+            space.changeable(path)
+
+    def take_back() -> None:
+        space.move(new, old)
+        _remove_empty_parents(space, parents)
+
+    def back() -> bool:
+        if place.hash_path(old) != source.before or space.look(new).kind:
+            raise WorkspaceError(f"`{old[:80]}` could not be brought back as it was; look at it")
+        return True
+
+    return UndoStep(f"move `{new}` back to `{old}`", f"`{new[:80]}`", left, back, possible, take_back)
+
+
+def _build_repository_step(place: Snapshots, change: Change, image: BeforeImage) -> UndoStep:
+    """Return the step that sets branch and index back; the files stay as they are."""
+    stored = strict_json.parse(place.blobs.get(image.image).decode())
+    kept_head, kept_index = get_text(stored, "head"), get_text(stored, "index")
+    repository, space = find_repository(place.workspace, place.policy, change.resource.id), place.workspace
+    head, index = repository.read_head(), f"{repository.git}/index"
+
+    def left() -> bool:
+        repository.check_safe()
+        return repository.compute_state() == change.after
+
+    def possible() -> None:
+        if space.look(f"{index}.lock").kind:
+            raise WorkspaceError("another git command is at work in the repository; wait for it")
+        if kept_index:
+            place.blobs.get(kept_index)
+        if kept_head:
+            repository.run("cat-file", "-e", f"{kept_head}^{{commit}}")
+        space.changeable(index)
+
+    def take_back() -> None:
+        if head != kept_head:
+            words = ("HEAD", kept_head, head) if kept_head else ("-d", "HEAD", head)
+            repository.run("update-ref", "-m", "undo", *words, more=repository.read_identity())
+        if kept_index:
+            space.write(index, place.blobs.get(kept_index))
+        elif space.look(index).kind:
+            space.remove(index)
+
+    def back() -> bool:
+        if repository.compute_state() != change.before:
+            raise WorkspaceError("the repository could not be set back as it was; look at it with git")
+        return True
+
+    words = f"set the branch back to {kept_head[:12] or 'no commit'}; " if head != kept_head else ""
+    words += f"set what is staged in {shlex.quote(change.resource.id)} back"
+    return UndoStep(words, "the repository", left, back, possible, take_back)

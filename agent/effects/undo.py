@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.effects.snapshots import Snapshots
-from foregate.agent.effects.undo_steps import UndoStep, build_steps
+from foregate.agent.effects.snapshots import Snapshots, UndoStep, build_steps
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import (
