@@ -1,4 +1,4 @@
-"""What was there before a call changed it, kept so that the change can be undone."""
+"""What was there before a call changed it: kept, so that the change can be undone, and the ways back to it."""
 
 from __future__ import annotations
 
