@@ -24,7 +24,7 @@ from foregate.schemas.strict_json import get_text
 from foregate.schemas.tool_call import CallFacts, Origin, Permit, Survey, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Resource
 from foregate.telemetry.diagnostics import get_diagnostics
-from foregate.telemetry.log.masking import Hidden, mask_value
+from foregate.telemetry.log.masking import Hidden, mask_text
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session
@@ -154,8 +154,8 @@ def _clean_result(result: ToolResult, hidden: Hidden, policy: Policy) -> ToolRes
     Masked is before anybody reads it, and before a cut could leave half of what is hidden.
     """
     most = max(policy.files.max_output, policy.files.max_read, policy.http.max_bytes)
-    text, dropped = cap_text(mask_value(result.content, hidden), most)
-    return replace(result, content=text, error=mask_value(result.error, hidden), dropped=result.dropped + dropped)
+    text, dropped = cap_text(mask_text(result.content, hidden), most)
+    return replace(result, content=text, error=mask_text(result.error, hidden), dropped=result.dropped + dropped)
 
 
 def _build_start(

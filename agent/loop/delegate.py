@@ -7,13 +7,14 @@ from msgspec.structs import replace
 from foregate.agent.loop.runner import run_to_outcome
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.resume import fold_session, resume
-from foregate.agent.session.session import Session
+from foregate.agent.session.session import COUNTED, Session
 from foregate.evidence.state.task import TaskState
 from foregate.policy.source.record import narrow_limits
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.strict_json import get_list
+from foregate.schemas.turn import Refusal
 
 
 async def run_child_task(session: Session, text: str, name: str = "") -> RunResult:
@@ -73,24 +74,17 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
 
 async def start_child_task(inner: Session, parent: TaskState | None, text: str) -> None:
     """Start the child's task: the person's words as the person's, the task itself as the parent's."""
-    refusals = tuple(parent.refusals) if parent else ()
-    said = [message.text for message in parent.messages if message.actor == "user"] if parent else []
-    for number, words in enumerate(said):
-        await inner.record_message(words, "user", refusals=refusals if number == 0 else None)
-    await inner.record_message(text, "parent", refusals=None if said else refusals)
+    refusals: tuple[Refusal, ...] | None = tuple(parent.refusals) if parent else ()
+    for words in [message.text for message in parent.messages if message.actor == "user"] if parent else []:
+        await inner.record_message(words, "user", refusals=refusals)
+        refusals = None
+    await inner.record_message(text, "parent", refusals=refusals)
 
 
 def count_spent(parent: TaskState, now: str) -> dict[str, dict[str, int]]:
     """Return what the parent task has used of each limit, by the limit's section and name."""
-    used = parent.counters
+    counters, used = parent.counters, {name: parent.used[name] for name in COUNTED}
     return {
-        "limits": {
-            "turns": used.turns,
-            "model_calls": used.model_calls,
-            "tool_calls": used.tool_calls,
-            "tokens": used.tokens,
-            "cost": used.cost,
-            "wall_clock": parent.count_active_seconds(now),
-        },
-        "safety": {"model_calls": used.safety_calls, "rounds": used.safety_rounds},
+        "limits": {**used, "wall_clock": parent.count_active_seconds(now)},
+        "safety": {"model_calls": counters.safety_calls, "rounds": counters.safety_rounds},
     }

@@ -16,7 +16,7 @@ from foregate.agent.session.compression import plan_compression
 from foregate.agent.session.interaction import answer_need, record_answer
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.resume import restore_turn
-from foregate.agent.session.session import Facts, Session, TurnInHand
+from foregate.agent.session.session import COUNTED, Facts, Session, TurnInHand
 from foregate.agent.session.turn_builder import build_own_turn, build_turn, compute_open_facts, record_judgement
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import OpenTurn, TaskState
@@ -63,11 +63,9 @@ async def run_to_outcome(session: Session) -> RunResult:
 
 
 def explain_waiting_plan(session: Session, task: TaskState) -> RunResult:
-    """Return the outcome of a task whose plan nobody here can go on with."""
-    name = session.name
-    why = f"a plan waits for a yes; `foregate execute {name}` asks for it"
+    why = f"a plan waits for a yes; `foregate execute {session.name}` asks for it"
     if task.running_plan:
-        why = f"a plan is under way here; `foregate plans resume {name}` goes on with it"
+        why = f"a plan is under way here; `foregate plans resume {session.name}` goes on with it"
     return RunResult("paused", why, Report(blocker=why))
 
 
@@ -118,29 +116,23 @@ async def ask_model(session: Session) -> RunResult | None:
     task = session.state.task
     assert task is not None
     await session.update_catalogue()
-    words_only = task.words_only or task.words_only_task
+    words_only, state = task.words_only or task.words_only_task, session.state
     await reconcile_remote_calls(session)
-    tools = () if words_only else tuple(session.catalogue.values())
-    state = session.state
-    if due := plan_compression(
-        state.conversation, state.describe_open_trouble, session.policy.context, session.measure
-    ):
+    context, trouble = session.policy.context, state.describe_open_trouble
+    if due := plan_compression(state.conversation, trouble, context, session.measure):
         await session.record(Draft(due, "foregate"))
-    request = ModelRequest(session.state.messages, tools, words_only)
+    tools = () if words_only else tuple(session.catalogue.values())
+    request = ModelRequest(state.messages, tools, words_only)
     try:
-        response = await request_response(session, request)
+        if session.prefetch and tools:
+            async with Prefetch(session) as follower:  # the looks taken early are over when the response is there
+                response = await session.model.respond(request, follower)
+        else:
+            response = await session.model.respond(request, session.on_text)
     except ModelError as error:
         return await session.end_task("failed", blocker=str(error), need="a model that answers")
     await record_response(session, response)
     return None
-
-
-async def request_response(session: Session, request: ModelRequest) -> ModelResponse:
-    """Ask the model; where looks may be taken early, they are over when the response is there."""
-    if not (session.prefetch and request.tools):
-        return await session.model.respond(request, session.on_text)
-    async with Prefetch(session) as follower:
-        return await session.model.respond(request, follower)
 
 
 async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | RunResult | None:
@@ -167,8 +159,7 @@ async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | 
 async def end_without_runtime(session: Session, why: str) -> RunResult | None:
     """Answer every call as not run because the runtime is lost, and end the task; a plan ends itself."""
     await answer_remaining(session, RUNTIME_LOST, why)
-    task = session.state.task
-    if task is None or task.running_plan:
+    if session.state.task is None or session.state.task.running_plan:
         return None
     return await session.end_task("blocked", blocker=why, need="a runtime that answers")
 
@@ -184,9 +175,8 @@ async def end_with_answer(session: Session, open_turn: OpenTurn) -> RunResult | 
         return await session.end_task("completed", text, remark=build_remark(task))
     if task.empty_responses < 2:
         return await ask_model(session)
-    return await session.end_task(
-        "failed", blocker="the model gave two empty responses", need="another model or request"
-    )
+    why = "the model gave two empty responses"
+    return await session.end_task("failed", blocker=why, need="another model or request")
 
 
 async def finish_turn(session: Session) -> RunResult | None:
@@ -214,15 +204,9 @@ def find_reached_limit(task: TaskState, policy: Policy, clock: Callable[[], str]
 
     The clock is read only where time is limited.
     """
-    limits, used = policy.limits, task.used
-    for name, bound in (
-        ("turns", limits.turns),
-        ("model_calls", limits.model_calls),
-        ("tool_calls", limits.tool_calls),
-        ("tokens", limits.tokens),
-        ("cost", limits.cost),
-        ("wall_clock", limits.wall_clock),
-    ):
+    used = task.used
+    for name in (*COUNTED, "wall_clock"):
+        bound: int = getattr(policy.limits, name)
         if bound and (value := used[name] if name in used else task.count_active_seconds(clock())) >= bound:
             return f"the task has used {value} of {bound} ({name.replace('_', ' ')}, policy limits.{name})"
     return ""
@@ -240,14 +224,10 @@ def find_repeated_hold(turn: Turn, judgement: Judgement, policy: Policy) -> Need
             call = next(call for call in turn.calls if call.id == verdict.call)
             done = "held" if verdict.standing is Standing.HOLD else "denied"
             message = f"`{call.name[:64]}` was {done} {before + 1} times for the same reason: {verdict.ruling.message}"
-            request: dict[str, Json] = {
-                "question": message,
-                "gate": verdict.gate,
-                "code": verdict.ruling.code,
-                "can_override": verdict.standing is Standing.HOLD
-                and verdict.gate not in ("validity", "evidence")
-                and verdict.ruling.code not in ("denied_by_rule", "gate_error"),
-            }
+            gate, code = verdict.gate, verdict.ruling.code
+            lasting = gate in ("validity", "evidence") or code in ("denied_by_rule", "gate_error")
+            can_override = verdict.standing is Standing.HOLD and not lasting
+            request: dict[str, Json] = {"question": message, "gate": gate, "code": code, "can_override": can_override}
             return Need("loop", "person", message, (call.id,), (call.digest,), request, REPEATED_HOLD)
     return None
 
@@ -261,16 +241,8 @@ async def record_response(session: Session, response: ModelResponse) -> None:
         await session.record(Draft(ModelResponded.of(stamped), "model"))
         return
     places = program.find_next_stage(session.policy.limits.calls_per_response).places
-    first = program.build_response(places)
-    first = replace(
-        first,
-        text=stamped.text,
-        reasoning=stamped.reasoning,
-        model=stamped.model,
-        notes=stamped.notes,
-        usage=stamped.usage,
-        finish_reason=stamped.finish_reason,
-    )
+    stage = program.build_response(places)
+    first = replace(stamped, calls=stage.calls, order=stage.order, deferred=())
     await session.record(Draft(ModelResponded.of(first, program=program.to_record(places)), "model"))
 
 
