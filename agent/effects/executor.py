@@ -72,7 +72,7 @@ async def execute(
         await session.tools.refresh([call])
     except RuntimeLost as error:
         return CallNotStarted(RUNTIME_LOST, str(error))
-    now = session.surveyor.survey_again(call, state)
+    now = session.surveyor.survey_call(call, state, again=True)
     if moved := find_changed_resource(facts.survey, now, own):
         why = f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
         return CallNotStarted("stale_evidence", why)

@@ -11,10 +11,6 @@ from foregate.schemas.protocols import ToolSource
 from foregate.schemas.tool_call import Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec, worse_of
 
-_PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
-_WORDS = 16
-"""Words of a command whose origin is looked up."""
-
 
 def survey_remote_call(
     tools: ToolSource, spec: ToolSpec, call: ToolCall, state: SessionState, policy: Policy
@@ -31,7 +27,7 @@ def survey_remote_call(
     if policy.runtime.declarations == "raise" and spec.effect is not Effect.UNKNOWN:
         declared = spec.effect if declared is None else worse_of(spec.effect, declared)
     resources = tuple(add_session_knowledge(resource, state, policy) for resource in found.resources)
-    words = found.command.argv[:_WORDS] if found.command is not None else ()
+    words = found.command.argv[:16] if found.command is not None else ()
     atoms = state.atoms.find_argument_atoms(call.arguments or {}, [*(r.id for r in resources), *words])
     return replace(found, call=call.id, declared_effect=declared, resources=resources, atoms=atoms)
 
@@ -39,7 +35,7 @@ def survey_remote_call(
 def add_session_knowledge(resource: SurveyedResource, state: SessionState, policy: Policy) -> SurveyedResource:
     """Return a runtime's resource with what this session has seen and changed of it."""
     protected = resource.protected
-    if not protected and resource.kind in _PATHS:
+    if not protected and resource.kind in (ResourceKind.FILE, ResourceKind.DIRECTORY):
         protected = find_protection(resource.id, policy)
     before = state.task is not None and resource.resource in state.task.changed
     return replace(

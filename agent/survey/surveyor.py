@@ -12,11 +12,11 @@ from foregate.agent.survey.secret_scan import SecretScan
 from foregate.agent.tools.builtin.commands import list_operands
 from foregate.agent.tools.builtin.http import parse_address
 from foregate.agent.workspace import directory, git_repository
-from foregate.agent.workspace.workspace import PathState, Workspace
+from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
-from foregate.policy.risk.globs import find_protection, is_beneath
+from foregate.policy.risk.globs import find_protection
 from foregate.schemas import strict_json
 from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.protocols import ToolSource
@@ -47,23 +47,11 @@ class Surveyor:
         """Return what looking finds for each call."""
         return tuple(self.survey_call(call, state) for call in calls)
 
-    def survey_again(self, call: ToolCall, state: SessionState) -> Survey:
-        """Return the resources of a call as they are now, and nothing else: whether they are still as judged."""
-        spec = self._catalogue.get(call.name)
-        if spec is None or call.arguments is None:
-            return Survey(call.id)
-        if spec.is_elsewhere:
-            return survey_remote_call(self._tools, spec, call, state, self._policy)
-        try:
-            meant = self.complete_arguments(call)
-            return Survey(
-                call.id, resources=tuple(self.survey_resources(spec, meant, self._tools.classify(call), state))
-            )
-        except WorkspaceError as error:
-            return Survey(call.id, problem=str(error))
+    def survey_call(self, call: ToolCall, state: SessionState, *, again: bool = False) -> Survey:
+        """Return what looking finds for one call; what prevents looking is said in `problem`.
 
-    def survey_call(self, call: ToolCall, state: SessionState) -> Survey:
-        """Return what looking finds for one call; what prevents looking is said in `problem`."""
+        With `again` it is the resources alone: whether they are still as judged.
+        """
         spec = self._catalogue.get(call.name)
         if spec is None or call.arguments is None:
             return Survey(call.id)
@@ -71,23 +59,20 @@ class Surveyor:
             return survey_remote_call(self._tools, spec, call, state, self._policy)
         declared = self._tools.classify(call)
         try:
-            meant = self.complete_arguments(call)
-            resources = tuple(self.survey_resources(spec, meant, declared, state))
-            command = self.find_command(spec, meant, state)
-            found = Survey(
-                call.id,
-                declared_effect=declared,
-                resources=resources,
-                command=command,
-                atoms=state.atoms.find_argument_atoms(
-                    call.arguments, [*(r.id for r in resources), *list_words(command)]
-                ),
-                secrets=self.find_secrets(spec, call, resources, declared, command),
-            )
+            # what would happen is judged, not what is left out
+            meant = {**call.arguments, **self._tools.fill_arguments(call)}
+            resources = tuple(self._survey_resources(spec, meant, declared, state))
+            if again:
+                return Survey(call.id, resources=resources)
+            command = self._find_command(spec, meant, state)
+            named = [*(r.id for r in resources), *(command.argv[:_OPERANDS] if command is not None else ())]
+            atoms = state.atoms.find_argument_atoms(call.arguments, named)
+            secrets = self._find_secrets(spec, call, resources, declared, command)
+            found = Survey(call.id, declared, resources, command, atoms, secrets)
         except WorkspaceError as error:
-            return Survey(call.id, declared_effect=declared, problem=str(error))
+            return Survey(call.id, declared_effect=None if again else declared, problem=str(error))
         bound = self._policy.files.max_survey
-        size = estimate_size(found)
+        size = _estimate_size(found)
         if size > bound // 2:
             size = len(strict_json.canonical(strict_json.dump(found)))
         if size > bound:
@@ -95,61 +80,58 @@ class Surveyor:
             return Survey(call.id, declared_effect=declared, problem=why)
         return found
 
-    def complete_arguments(self, call: ToolCall) -> Mapping[str, Json]:
-        """Return a call's arguments with what its tool fills in: what would happen is judged, not what is left out."""
-        given, implied = call.arguments or {}, self._tools.fill_arguments(call)
-        return {**given, **implied} if implied else given
-
-    def survey_resources(
+    def _survey_resources(
         self, spec: ToolSpec, arguments: Mapping[str, Json], declared: Effect | None, state: SessionState
     ) -> Iterable[SurveyedResource]:
         """Yield the resources the arguments name, as they are now."""
-        for target in self.get_targets(spec):
+        for target in self._get_targets(spec):
             given = arguments.get(target.parameter, target.default)
             if target.kind is ResourceKind.PROCESS:
-                yield from self.survey_process(target, given, arguments, state)
+                yield from self._survey_process(target, given, arguments, state)
                 continue
             for name in [given] if isinstance(given, str) else given if isinstance(given, list) else []:
                 if isinstance(name, str) and name:
-                    yield from self.survey_name(spec, target, name, declared, state)
+                    yield from self._survey_name(spec, target, name, declared, state)
 
-    def get_targets(self, spec: ToolSpec) -> Iterable[TargetParameter]:
+    def _get_targets(self, spec: ToolSpec) -> Iterable[TargetParameter]:
         """Return the operator's targets for a tool, else the tool's own."""
         entry = self._policy.tools.get(spec.name)
         if entry is not None and entry.targets is not None:
             return tuple(TargetParameter(name, t.kind, t.access) for name, t in entry.targets.items())
         return spec.targets
 
-    def survey_name(
+    def _survey_name(
         self, spec: ToolSpec, target: TargetParameter, name: str, declared: Effect | None, state: SessionState
     ) -> Iterable[SurveyedResource]:
         """Yield what one name stands for, with the evidence this session has of it."""
         if target.kind in _PATHS:
             follow = target.access not in _ON_LINKS and spec.effect not in _ON_LINKS
-            yield self.survey_path(target.kind, target.access, name, state, follow=follow)
+            yield self._survey_path(target.kind, target.access, name, state, follow=follow)
         elif target.kind is ResourceKind.REPOSITORY:
-            yield self.survey_repository(target.access, name, state)
+            yield self._survey_repository(target.access, name, state)
         else:
             access = worse_of(target.access, declared) if declared is not None else target.access
-            yield from (
-                self.build_bare_resource(resource, access, state) for resource in build_resources(target.kind, name)
-            )
+            names = [Resource(target.kind, name)]
+            if target.kind is ResourceKind.URL:
+                address = parse_address(name)  # raises WorkspaceError for an unclear one
+                names = [Resource(ResourceKind.URL, address.url), Resource(ResourceKind.HOST, address.host)]
+            yield from (_name_resource(resource, access, state) for resource in names)
 
-    def build_bare_resource(self, resource: Resource, access: Effect, state: SessionState) -> SurveyedResource:
-        """Return a resource that cannot be looked at, only named."""
-        return SurveyedResource(
-            resource.kind, resource.id, access, exists=True, evidence=state.ledger.newest_records(resource)
-        )
-
-    def survey_path(
-        self, kind: ResourceKind, access: Effect, name: str, state: SessionState, *, follow: bool = True
-    ) -> SurveyedResource:
-        """Return a path of the workspace as it is now; one outside is named, never looked at."""
+    def _resolve(self, name: str, *, follow: bool = True) -> str | None:
+        """Return a path of the workspace, None for one outside, which is named and never looked at."""
         try:
-            path = self._workspace.resolve(name, follow=follow)
+            return self._workspace.resolve(name, follow=follow)
         except NotText:
             raise
         except WorkspaceError:
+            return None
+
+    def _survey_path(
+        self, kind: ResourceKind, access: Effect, name: str, state: SessionState, *, follow: bool = True
+    ) -> SurveyedResource:
+        """Return a path of the workspace as it is now."""
+        path = self._resolve(name, follow=follow)
+        if path is None:
             return SurveyedResource(kind, name[:_MAX_NAME], access, protected="outside_workspace")
         found = self._workspace.look(path, max_hash=self._policy.files.max_hash)
         kind = _KINDS.get(found.kind, ResourceKind.OTHER if found.kind else kind)
@@ -164,51 +146,38 @@ class Surveyor:
             links=found.links,
             protected=find_protection(path, self._policy),
             changed_before=state.task is not None and resource in state.task.changed,
-            restorable=is_restorable(found, self._policy),
+            restorable=found.size <= self._policy.files.max_hash if found.kind == "file" else found.kind != "other",
             evidence=state.ledger.newest_records(resource),
         )
-        return self.protect_folder(surveyed) if found.kind == "directory" and access in _ON_LINKS else surveyed
+        if found.kind != "directory" or access not in _ON_LINKS:
+            return surveyed
+        # it would be deleted or moved with what is in it; one protected thing protects it
+        listed = directory.list_tree(self._workspace, path, self._policy.files.max_entries)
+        names = (strict_json.scrub(entry.path) for entry in listed.entries)
+        inside = next((why for name in names if (why := find_protection(name, self._policy))), "")
+        kept = listed.complete
+        if access is not Effect.MOVE:
+            kept = directory.is_restorable(listed, self._policy.files.max_hash)
+        protected, count = surveyed.protected or inside, len(listed.entries)
+        return replace(surveyed, hash=listed.hash, entries=count, protected=protected, restorable=kept)
 
-    def protect_folder(self, surveyed: SurveyedResource) -> SurveyedResource:
-        """Return a directory that would be deleted or moved with what is in it; one protected thing protects it."""
-        listed = directory.list_tree(self._workspace, surveyed.id, self._policy.files.max_entries)
-        inside = next(
-            (why for entry in listed.entries if (why := find_protection(strict_json.scrub(entry.path), self._policy))),
-            "",
-        )
-        kept = (
-            listed.complete
-            if surveyed.access is Effect.MOVE
-            else directory.is_restorable(listed, self._policy.files.max_hash)
-        )
-        return replace(
-            surveyed,
-            hash=listed.hash,
-            entries=len(listed.entries),
-            protected=surveyed.protected or inside,
-            restorable=kept,
-        )
-
-    def survey_repository(self, access: Effect, name: str, state: SessionState) -> SurveyedResource:
+    def _survey_repository(self, access: Effect, name: str, state: SessionState) -> SurveyedResource:
         """Return the repository a path lies in, for a change with the hash of its state."""
-        try:
-            self._workspace.resolve(name)
-        except NotText:
-            raise
-        except WorkspaceError:
-            return SurveyedResource(ResourceKind.REPOSITORY, name[:_MAX_NAME], access, protected="outside_workspace")
+        kind = ResourceKind.REPOSITORY
+        if self._resolve(name) is None:
+            return SurveyedResource(kind, name[:_MAX_NAME], access, protected="outside_workspace")
         try:
             found = git_repository.find_repository(self._workspace, self._policy, name)
         except WorkspaceError:
             if access.changes:
                 raise
-            return SurveyedResource(ResourceKind.REPOSITORY, name[:_MAX_NAME], access)
+            return SurveyedResource(kind, name[:_MAX_NAME], access)
         if access.changes:
             found.check_safe()
-        resource = Resource(ResourceKind.REPOSITORY, found.id)
+        resource = Resource(kind, found.id)
         return SurveyedResource(
-            resource.kind,
-            resource.id,
+            kind,
+            found.id,
             access,
             exists=True,
             hash=found.compute_state() if access.changes else "",
@@ -216,30 +185,28 @@ class Surveyor:
             evidence=state.ledger.newest_records(resource),
         )
 
-    def survey_process(
+    def _survey_process(
         self, target: TargetParameter, given: Json, arguments: Mapping[str, Json], state: SessionState
     ) -> Iterable[SurveyedResource]:
         """Yield a command as its words; of one that only observes also the files it names."""
-        command = read_command(given)
+        command = _read_command(given)
         if command is None:
             return
         text = command.shell or shlex.join(command.argv)
-        yield self.build_bare_resource(Resource(ResourceKind.PROCESS, text), target.access, state)
+        yield _name_resource(Resource(ResourceKind.PROCESS, text), target.access, state)
         if commands.effect_of_command(command, self._policy).changes:
             return
         cwd, beneath_too = arguments.get("cwd"), commands.can_read_beneath(command, self._policy)
         for word in dict.fromkeys(list_operands(command.argv)):
-            below = word if word.startswith("/") or not isinstance(cwd, str) else f"{cwd}/{word}"
-            named = self.survey_path(ResourceKind.FILE, Effect.OBSERVATION, below, state)
+            named = self._survey_path(ResourceKind.FILE, Effect.OBSERVATION, _place_word(word, cwd), state)
             if named.exists or named.protected:
-                yield self.protect_searched_folder(named) if beneath_too else named
+                yield self._protect_searched_folder(named) if beneath_too else named
         if beneath_too and len(commands.find_operands(command, self._policy)) < 2:
             here = cwd if isinstance(cwd, str) else "."
-            yield self.protect_searched_folder(
-                self.survey_path(ResourceKind.DIRECTORY, Effect.OBSERVATION, here, state)
-            )
+            folder = self._survey_path(ResourceKind.DIRECTORY, Effect.OBSERVATION, here, state)
+            yield self._protect_searched_folder(folder)
 
-    def protect_searched_folder(self, surveyed: SurveyedResource) -> SurveyedResource:
+    def _protect_searched_folder(self, surveyed: SurveyedResource) -> SurveyedResource:
         """Return a directory whose files a command reads; one that usually holds secrets, or too much, protects it."""
         if surveyed.kind is not ResourceKind.DIRECTORY or not surveyed.exists or surveyed.protected:
             return surveyed
@@ -248,21 +215,18 @@ class Surveyor:
         holds = not listed.complete or any(find_protection(name, self._policy) == "secret" for name in names)
         return replace(surveyed, protected="secret" if holds else "")
 
-    def find_command(self, spec: ToolSpec, arguments: Mapping[str, Json], state: SessionState) -> Command | None:
+    def _find_command(self, spec: ToolSpec, arguments: Mapping[str, Json], state: SessionState) -> Command | None:
         """Return the command a call would run and where, None for a call that runs none."""
-        for target in self.get_targets(spec):
+        for target in self._get_targets(spec):
             if target.kind is ResourceKind.PROCESS:
-                command = read_command(arguments.get(target.parameter)) or Command(problem="no command was given")
-                cwd = arguments.get("cwd")
-                here = (
-                    self.survey_path(ResourceKind.DIRECTORY, Effect.OBSERVATION, cwd, state).id
-                    if isinstance(cwd, str)
-                    else ""
-                )
-                return replace(command, folder="" if here == "." else here, there=self.find_named_paths(command, cwd))
+                command = _read_command(arguments.get(target.parameter)) or Command(problem="no command was given")
+                cwd, here = arguments.get("cwd"), ""
+                if isinstance(cwd, str):
+                    here = self._survey_path(ResourceKind.DIRECTORY, Effect.OBSERVATION, cwd, state).id
+                return replace(command, folder="" if here == "." else here, there=self._find_named_paths(command, cwd))
         return None
 
-    def find_named_paths(self, command: Command, cwd: Json) -> tuple[str, ...]:
+    def _find_named_paths(self, command: Command, cwd: Json) -> tuple[str, ...]:
         """Return the paths a changing command names that lead to something, also what lies in a folder it names last
         under the name of another of them: `mv a.txt old/` replaces `old/a.txt`."""
         if not command.argv or not commands.effect_of_command(command, self._policy).changes:
@@ -271,16 +235,15 @@ class Surveyor:
         inside = [f"{words[-1].rstrip('/')}/{word.rstrip('/').rpartition('/')[2]}" for word in words[:-1]]
         found: dict[str, None] = {}
         for word in (*words, *inside):
-            below = word if word.startswith("/") or not isinstance(cwd, str) else f"{cwd}/{word}"
             try:
-                path = self._workspace.resolve(below, follow=False)
+                path = self._workspace.resolve(_place_word(word, cwd), follow=False)
                 if path != "." and self._workspace.look(path).kind:
                     found[path] = None
             except WorkspaceError:
                 continue
         return tuple(found)
 
-    def find_secrets(
+    def _find_secrets(
         self,
         spec: ToolSpec,
         call: ToolCall,
@@ -291,11 +254,12 @@ class Surveyor:
         """Return which kinds of secrets a commit or a send would carry, never the secrets themselves."""
         found: list[str] = []
         for resource in resources:
-            if resource.kind is ResourceKind.REPOSITORY and resource.access is Effect.COMMIT and not resource.protected:
-                found += self._leaks.scan_staged(
-                    git_repository.find_repository(self._workspace, self._policy, resource.id)
-                )
-            if resource.kind is ResourceKind.REPOSITORY and spec.effect is Effect.SEND:
+            if resource.kind is not ResourceKind.REPOSITORY:
+                continue
+            if resource.access is Effect.COMMIT and not resource.protected:
+                repository = git_repository.find_repository(self._workspace, self._policy, resource.id)
+                found += self._leaks.scan_staged(repository)
+            if spec.effect is Effect.SEND:
                 found += self._leaks.scan_push(resource.id, (call.arguments or {}).get("branch"))
         if command is not None:
             cwd = (call.arguments or {}).get("cwd")
@@ -305,15 +269,18 @@ class Surveyor:
         return tuple(dict.fromkeys(found))
 
 
-def build_resources(kind: ResourceKind, name: str) -> tuple[Resource, ...]:
-    """Return the resources a name stands for: a URL also names its host; raise WorkspaceError for an unclear URL."""
-    if kind is not ResourceKind.URL:
-        return (Resource(kind, name),)
-    address = parse_address(name)
-    return Resource(kind, address.url), Resource(ResourceKind.HOST, address.host)
+def _name_resource(resource: Resource, access: Effect, state: SessionState) -> SurveyedResource:
+    """Return a resource that cannot be looked at, only named."""
+    evidence = state.ledger.newest_records(resource)
+    return SurveyedResource(resource.kind, resource.id, access, exists=True, evidence=evidence)
 
 
-def read_command(given: Json) -> Command | None:
+def _place_word(word: str, cwd: Json) -> str:
+    """Return the path a word of a command names, run in the folder `cwd`."""
+    return word if word.startswith("/") or not isinstance(cwd, str) else f"{cwd}/{word}"
+
+
+def _read_command(given: Json) -> Command | None:
     """Return the command an argument holds: a list of words runs as it is, a text is for a shell; None for neither."""
     if isinstance(given, str) and given:
         return Command(shell=given)
@@ -322,51 +289,32 @@ def read_command(given: Json) -> Command | None:
     return None
 
 
-def is_restorable(found: PathState, policy: Policy) -> bool:
-    """Whether a before-image of what was found can be kept."""
-    if found.kind == "file":
-        return found.size <= policy.files.max_hash
-    return found.kind != "other"
-
-
-def list_words(command: Command | None) -> tuple[str, ...]:
-    """Return the words of a command, whose origins tell who asked for it."""
-    return command.argv[:16] if command is not None else ()
-
-
-def estimate_size(survey: Survey) -> int:
+def _estimate_size(survey: Survey) -> int:
     """Return more bytes than the recorded form of a small survey has, without writing it."""
-    resources = sum(4 * len(resource.id) + 250 * (1 + len(resource.evidence)) for resource in survey.resources)
-    atoms = sum(4 * len(atom.text) + 60 for atom in survey.atoms)
-    command = (
-        sum(4 * len(word) + 4 for word in (*survey.command.argv, *survey.command.there)) + 4 * len(survey.command.shell)
-        if survey.command
-        else 0
-    )
-    secrets = sum(4 * len(word) + 4 for word in survey.secrets)
-    return resources + atoms + command + secrets + 400
+    command, size = survey.command, 400
+    size += sum(4 * len(resource.id) + 250 * (1 + len(resource.evidence)) for resource in survey.resources)
+    size += sum(4 * len(atom.text) + 60 for atom in survey.atoms)
+    words = (*command.argv, *command.there) if command else ()
+    size += 4 * len(command.shell) if command else 0
+    return size + sum(4 * len(word) + 4 for word in (*words, *survey.secrets))
 
 
 def find_changed_resource(judged: Survey, now: Survey, own: Mapping[Resource, str]) -> str:
     """Return the first resource that is not as judged, "" when all are; changes of the same response are expected."""
     found: Sequence[SurveyedResource] = now.resources
     if len(judged.resources) != len(found):
-        found = [resource for resource in found if not is_made_meanwhile(resource, judged, own)]
+        found = [resource for resource in found if not _is_made_meanwhile(resource, judged, own)]
     if now.problem or len(judged.resources) != len(found):
         return now.problem or "the resources of the call"
     for before, after in zip(judged.resources, found, strict=True):
-        same = (before.id, before.exists, before.hash, before.protected) == (
-            after.id,
-            after.exists,
-            after.hash,
-            after.protected,
-        )
-        if not same and not (before.id == after.id and is_expected_change(before, after, own)):
+        same = before.id == after.id and before.exists == after.exists
+        same = same and (before.hash, before.protected) == (after.hash, after.protected)
+        if not same and not (before.id == after.id and _is_expected_change(before, after, own)):
             return after.id
     return ""
 
 
-def is_made_meanwhile(resource: SurveyedResource, judged: Survey, own: Mapping[Resource, str]) -> bool:
+def _is_made_meanwhile(resource: SurveyedResource, judged: Survey, own: Mapping[Resource, str]) -> bool:
     """Whether a resource was no part of the call when it was judged, and is one now because the same response made it.
 
     A word of a command names a file once there is one. Only a look at it is as harmless as it was before.
@@ -376,7 +324,7 @@ def is_made_meanwhile(resource: SurveyedResource, judged: Survey, own: Mapping[R
     return not known and looks and bool(resource.hash) and own.get(resource.resource) == resource.hash
 
 
-def is_expected_change(before: SurveyedResource, after: SurveyedResource, own: Mapping[Resource, str]) -> bool:
+def _is_expected_change(before: SurveyedResource, after: SurveyedResource, own: Mapping[Resource, str]) -> bool:
     """Whether the session's own changes of the same response explain that a resource differs."""
     if own.get(after.resource) == after.hash:
         return True
@@ -384,6 +332,3 @@ def is_expected_change(before: SurveyedResource, after: SurveyedResource, own: M
         return False
     prefix = f"{after.id}/"
     return any(changed.kind in _PATHS and changed.id.startswith(prefix) for changed in own)
-
-
-__all__ = ["Surveyor", "find_changed_resource", "is_beneath"]
