@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from foregate.agent.survey.remote_look import survey_remote_call
 from foregate.agent.survey.secret_scan import SecretScan
 from foregate.agent.tools.builtin.commands import list_operands
 from foregate.agent.tools.builtin.http import parse_address
@@ -332,3 +331,34 @@ def _is_expected_change(before: SurveyedResource, after: SurveyedResource, own: 
         return False
     prefix = f"{after.id}/"
     return any(changed.kind in _PATHS and changed.id.startswith(prefix) for changed in own)
+
+
+def survey_remote_call(
+    tools: ToolSource, spec: ToolSpec, call: ToolCall, state: SessionState, policy: Policy
+) -> Survey:
+    """Return what a runtime found for a call that touches things there, with what this session knows of them.
+
+    A runtime can only make it worse: this side's protected names count too, and what it says a tool does at most
+    counts at least, unless the policy believes it.
+    """
+    found = tools.survey(call)
+    if found is None:
+        return Survey(call.id, problem="nobody has looked at this where it would run; send it again")
+    declared = found.declared_effect
+    if policy.runtime.declarations == "raise" and spec.effect is not Effect.UNKNOWN:
+        declared = spec.effect if declared is None else worse_of(spec.effect, declared)
+    resources = tuple(add_session_knowledge(resource, state, policy) for resource in found.resources)
+    words = found.command.argv[:16] if found.command is not None else ()
+    atoms = state.atoms.find_argument_atoms(call.arguments or {}, [*(r.id for r in resources), *words])
+    return replace(found, call=call.id, declared_effect=declared, resources=resources, atoms=atoms)
+
+
+def add_session_knowledge(resource: SurveyedResource, state: SessionState, policy: Policy) -> SurveyedResource:
+    """Return a runtime's resource with what this session has seen and changed of it."""
+    protected = resource.protected
+    if not protected and resource.kind in (ResourceKind.FILE, ResourceKind.DIRECTORY):
+        protected = find_protection(resource.id, policy)
+    before = state.task is not None and resource.resource in state.task.changed
+    return replace(
+        resource, protected=protected, changed_before=before, evidence=state.ledger.newest_records(resource.resource)
+    )
