@@ -348,7 +348,7 @@ def survey_remote_call(
     if policy.runtime.declarations == "raise" and spec.effect is not Effect.UNKNOWN:
         declared = spec.effect if declared is None else worse_of(spec.effect, declared)
     resources = tuple(add_session_knowledge(resource, state, policy) for resource in found.resources)
-    words = found.command.argv[:16] if found.command is not None else ()
+    words = found.command.argv[:_OPERANDS] if found.command is not None else ()
     atoms = state.atoms.find_argument_atoms(call.arguments or {}, [*(r.id for r in resources), *words])
     return replace(found, call=call.id, declared_effect=declared, resources=resources, atoms=atoms)
 
