@@ -15,9 +15,14 @@ from foregate.agent.loop.internal_calls import Prefetch, build_remark, verify_pr
 from foregate.agent.session.compression import plan_compression
 from foregate.agent.session.interaction import answer_need, record_answer
 from foregate.agent.session.result import RunResult
-from foregate.agent.session.resume import restore_turn
 from foregate.agent.session.session import COUNTED, Facts, Session, TurnInHand
-from foregate.agent.session.turn_builder import build_own_turn, build_turn, compute_open_facts, record_judgement
+from foregate.agent.session.turn_builder import (
+    build_own_turn,
+    build_turn,
+    compute_open_facts,
+    record_judgement,
+    restore_turn,
+)
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.prelude import judge

@@ -1,16 +1,21 @@
-"""From a response to what the judge reads of it, and what can be computed of its calls."""
+"""From a response, or its record, to what the judge reads of it, and what can be computed of its calls."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from foregate.agent.session.session import Facts, Session, TurnInHand
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas.event import Draft, Event, TurnJudged
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.judgement import Answer, Judgement, Voided
 from foregate.schemas.tool_call import Survey, ToolCall, hash_surveys
 from foregate.schemas.turn import Turn, TurnActor, TurnRecord
+from foregate.telemetry.audit.rebuild_turn import find_body, rebuild_turn
 
+_CARRYING_OUT = ("turn_judged", "tool_started", "tool_finished", "outcome_unknown", "call_answered", "task_paused")
+"""What may stand in the log after a judgement while it is carried out: nothing anybody else did or switched."""
 _CHANGED = "what was judged has changed since the answer"
 
 
@@ -114,3 +119,35 @@ def _split_answers(
     while first and (given[first - 1].survey_hash, given[first - 1].policy_hash) == now:
         first -= 1
     return tuple(given[first:]), tuple(Voided(answer.seq, answer.gate, _CHANGED) for answer in given[:first])
+
+
+async def restore_turn(session: Session, open_turn: OpenTurn) -> TurnInHand | None:
+    """Return a turn that was judged and not carried out, None where an earlier process judged it and it has lapsed.
+
+    A call that was allowed and never started did not run, for `tool_started` is durable before any effect: its permit
+    is unused, and the executor surveys the call's resources again as ever.
+    """
+    events = {event.seq: event for event in await session.log.read()}
+    turn = rebuild_turn(find_body(open_turn.judged, TurnJudged, events.__getitem__).turn, events.__getitem__)
+    since = (event for event in events.values() if event.seq > open_turn.judged)
+    if open_turn.judged <= session.log.began_after and _has_lapsed(turn, since, session.clock()):
+        return None
+    return TurnInHand(turn, session.prelude.facts(turn), open_turn.judgement, open_turn.judged)
+
+
+def _has_lapsed(turn: Turn, since: Iterable[Event], now: str) -> bool:
+    """Whether a judgement gives no permission any more: a yes it rests on is too old, or something came in between.
+
+    Policy, tools and switches changed, a message, an undo and a cancel all end it.
+    """
+    if any(answer.expires_at and now > answer.expires_at for answer in turn.answers):
+        return True
+    for event in since:
+        match event.body:
+            case ToolFinished(error="cancelled") | OutcomeUnknown(reason="cancelled"):
+                return True
+            case CallAnswered(code="not_run_cancelled"):
+                return True
+        if event.kind not in _CARRYING_OUT:
+            return True
+    return False
