@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from foregate.agent.effects.snapshots import Snapshots
-from foregate.agent.session.resume import PROCESS_ENDED
+from foregate.agent.session.session import PROCESS_ENDED
 from foregate.agent.tools.builtin.files import edit_file, write_file
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.evidence.state.conversation import CAME

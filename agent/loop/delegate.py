@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run_to_outcome
 from foregate.agent.session.result import RunResult
-from foregate.agent.session.resume import fold_session, resume
-from foregate.agent.session.session import COUNTED, Session
+from foregate.agent.session.session import COUNTED, Session, fold_session, resume
 from foregate.evidence.state.task import TaskState
 from foregate.policy.source.record import narrow_limits
 from foregate.schemas.errors import LogError, UsageError

@@ -25,7 +25,9 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Actor, Draft, Event
 from foregate.schemas.event_body import (
     CatalogChanged,
+    OutcomeUnknown,
     PauseReason,
+    PolicyChanged,
     Report,
     SessionEnded,
     SessionStarted,
@@ -284,3 +286,32 @@ class Session:
             await self.record(Draft(SessionEnded(events=self.state.seq + 1), "foregate"))
         await self.log.settle()
         await self.log.store.release(self.log.lease)
+
+
+PROCESS_ENDED = "the process ended while this was running"
+"""Why an outcome is unknown of which nobody is left who might still bring it about."""
+
+
+async def fold_session(log: Log, session: str) -> SessionState:
+    """Return the state that the log of a session leads to."""
+    state = SessionState()
+    for event in await log.read(session):
+        state.apply(event)
+    return state
+
+
+async def resume(session: Session) -> None:
+    """Note what differs from the log the session goes on with, and park effects of unknown outcome."""
+    state = session.state
+    if state.policy_hash != session.policy.hash:
+        policy = session.policy.model_dump(mode="json")
+        body = PolicyChanged(policy=policy, layers=dict(session.layers), before=state.policy_hash)
+        await session.record(Draft(body, "foregate"))
+    changed = session.catalogue_event
+    if state.catalogue_hash != changed.catalogue_hash:
+        await session.record(Draft(changed, "foregate"))
+    for call, started in list(state.in_flight.items()):
+        if started.side_effect != "pure":
+            lost = OutcomeUnknown(call=call, tool=started.tool, target=started.target, reason=PROCESS_ENDED)
+            await session.record(Draft(lost, "foregate"))
+    await session.log.settle()

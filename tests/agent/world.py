@@ -10,9 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.agent.loop.delegate import run_child_task
-from foregate.agent.session.resume import fold_session
-from foregate.agent.session.resume import resume as resume_session
-from foregate.agent.session.session import Session
+from foregate.agent.session.session import Session, fold_session
+from foregate.agent.session.session import resume as resume_session
 from foregate.agent.testing.model import ScriptedModel
 from foregate.agent.testing.person import ScriptedPerson
 from foregate.agent.tools.builtin.files import edit_file, read_file

@@ -102,8 +102,7 @@ async def _open_session(
     from foregate.agent.loop.delegate import run_child_task
     from foregate.agent.planning.run.plan_desk import PlanController
     from foregate.agent.serving.served_policy import narrow_policy
-    from foregate.agent.session.resume import fold_session, resume
-    from foregate.agent.session.session import Session
+    from foregate.agent.session.session import Session, fold_session, resume
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.model_roles import ModelRoles
     from foregate.assembly.own_secrets import find_own_secrets

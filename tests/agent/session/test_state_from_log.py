@@ -14,8 +14,7 @@ from msgspec.structs import asdict
 
 from foregate.agent.loop.runner import take_step
 from foregate.agent.session.result import RunResult
-from foregate.agent.session.resume import fold_session
-from foregate.agent.session.session import Session
+from foregate.agent.session.session import Session, fold_session
 from foregate.agent.session.turn_builder import build_turn, compute_open_facts
 from foregate.agent.testing.model import calls, says
 from foregate.evidence.state.session import SessionState
