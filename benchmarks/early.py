@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from foregate.agent.loop.delegate import run_child_task
-from foregate.agent.loop.runner import run
+from foregate.agent.loop.runner import run, run_child_task
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.builtin.files import read_file

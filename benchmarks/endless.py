@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from foregate.agent.loop.delegate import run_child_task
-from foregate.agent.loop.runner import take_step
+from foregate.agent.loop.runner import run_child_task, take_step
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import answers, calls
 from foregate.agent.tools.builtin.files import edit_file, read_file

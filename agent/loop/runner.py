@@ -15,7 +15,7 @@ from foregate.agent.loop.internal_calls import Prefetch, build_remark, verify_pr
 from foregate.agent.session.compression import plan_compression
 from foregate.agent.session.interaction import answer_need, record_answer
 from foregate.agent.session.result import RunResult
-from foregate.agent.session.session import COUNTED, Facts, Session, TurnInHand
+from foregate.agent.session.session import COUNTED, Facts, Session, TurnInHand, fold_session, resume
 from foregate.agent.session.turn_builder import (
     build_own_turn,
     build_turn,
@@ -27,15 +27,16 @@ from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.prelude import judge
 from foregate.policy.policy import Policy
+from foregate.policy.source.record import narrow_limits
 from foregate.schemas.codes import REPEATED_HOLD, NotRunCode
-from foregate.schemas.errors import ModelError, RuntimeLost
+from foregate.schemas.errors import LogError, ModelError, RuntimeLost, UsageError
 from foregate.schemas.event import Continuation, Draft, ModelResponded
-from foregate.schemas.event_body import Report
+from foregate.schemas.event_body import PolicyChanged, Report
 from foregate.schemas.judgement import Judgement, Need, Standing
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.strict_json import Json
-from foregate.schemas.turn import Turn
+from foregate.schemas.strict_json import Json, get_list
+from foregate.schemas.turn import Refusal, Turn
 from foregate.telemetry.diagnostics import get_diagnostics
 
 _TRUNCATED = "the response was cut off; send the calls again, shorter"
@@ -283,3 +284,76 @@ def reason_to_stop_stages(task: TaskState) -> tuple[NotRunCode, str] | None:
     if choice in ("stop", "more") or (task.stuck and not choice):
         return "not_run_cancelled", "the response was stopped before this one; send it again if it is still wanted"
     return None
+
+
+async def run_child_task(session: Session, text: str, name: str = "") -> RunResult:
+    """Run `text` as a child task of the session's open task; a child that exists already goes on from its log.
+
+    A child that paused with a question takes the parent's newest message as the answer.
+    Raises UsageError where the policy's depth is reached, LogError where that child has ended already.
+    """
+    parent = session.state.task
+    if session.depth >= session.policy.limits.child_depth:
+        raise UsageError("a child task would be deeper than policy limits.child_depth allows")
+    spent = count_spent(parent, session.clock()) if parent is not None else {}
+    name = name or f"{session.name}.{session.state.seq}"
+    store = session.log.store
+    known = name in await store.sessions()
+    lease = await store.claim(name, create=not known)
+    inner = Session(
+        log=store,
+        lease=lease,
+        blobs=session.blobs,
+        model=session.model,
+        tools=session.tools,
+        policy=narrow_limits(session.policy, spent),
+        layers={**session.layers, "spent": [*get_list(session.layers, "spent"), spent]},
+        workspace=session.workspace,
+        state=await fold_session(store, name) if known else None,
+        person=session.person,
+        clock=session.clock,
+        listeners=session.log.listeners,
+        depth=session.depth + 1,
+        delegate=session.delegate,
+        prefetch=session.prefetch,
+        secrets=session.secrets,
+    )
+    try:
+        if known:
+            await resume(inner)
+        else:
+            dialect = session.state.dialect if session.state.dialect != "native" else ""
+            await inner.start(dialect=dialect, parent=session.name, parent_event=session.state.seq)
+        if session.state.dialect != inner.state.dialect:
+            await inner.record(Draft(PolicyChanged(dialect=session.state.dialect), "parent"))
+        if session.state.dry_run and not inner.state.dry_run:
+            await inner.record(Draft(PolicyChanged(dry_run=True), "parent"))
+        if session.state.mode != "direct" and inner.state.mode != "plan":
+            await inner.record(Draft(PolicyChanged(mode="plan"), "parent"))  # what it does, nobody confirmed
+        if inner.state.tasks == 0:
+            await start_child_task(inner, parent, text)
+        if inner.state.task is None:
+            raise LogError(f"the child task `{name}` has ended already; start another")
+        if inner.state.task.paused == "needs_input" and parent is not None:
+            await inner.record_message(parent.messages[-1].text, "user")
+        return replace(await run_to_outcome(inner), used=inner.state.spent)
+    finally:
+        await inner.close(end=inner.state.task is None)
+
+
+async def start_child_task(inner: Session, parent: TaskState | None, text: str) -> None:
+    """Start the child's task: the person's words as the person's, the task itself as the parent's."""
+    refusals: tuple[Refusal, ...] | None = tuple(parent.refusals) if parent else ()
+    for words in [message.text for message in parent.messages if message.actor == "user"] if parent else []:
+        await inner.record_message(words, "user", refusals=refusals)
+        refusals = None
+    await inner.record_message(text, "parent", refusals=refusals)
+
+
+def count_spent(parent: TaskState, now: str) -> dict[str, dict[str, int]]:
+    """Return what the parent task has used of each limit, by the limit's section and name."""
+    counters, used = parent.counters, {name: parent.used[name] for name in COUNTED}
+    return {
+        "limits": {**used, "wall_clock": parent.count_active_seconds(now)},
+        "safety": {"model_calls": counters.safety_calls, "rounds": counters.safety_rounds},
+    }

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foregate.agent.loop.delegate import run_child_task
+from foregate.agent.loop.runner import run_child_task
 from foregate.agent.session.session import Session, fold_session
 from foregate.agent.session.session import resume as resume_session
 from foregate.agent.testing.model import ScriptedModel
