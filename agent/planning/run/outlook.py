@@ -11,7 +11,7 @@ from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import build_own_turn
 from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.task import name_step
-from foregate.gates.plan_scope import find_changed_resources, find_effect_on, is_exact_only, is_wide, name_exact_call
+from foregate.gates.plan_scope import find_effect_on, is_exact_only, is_wide, name_exact_call
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.task_plan import PlannedCall, PlanTask
 from foregate.schemas.tool_call import CallFacts, ToolCall
@@ -136,7 +136,7 @@ def build_scope_item(task: PlanTask, facts: CallFacts, uses: int) -> ScopeItem |
     Only for one file of the workspace, neither protected nor beyond taking back, changed by nothing but the tool the
     task names, and only while the task runs, `uses` times.
     """
-    resources = find_changed_resources(facts)
+    resources = facts.changed_resources
     if not uses or facts.risky or facts.survey.problem or len(resources) != 1 or is_exact_only(facts):
         return None
     (resource,) = resources

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +18,17 @@ if TYPE_CHECKING:
     from foregate.telemetry.log.sqlite_log import SqliteLog
 
 
-@dataclass(frozen=True, slots=True)
 class Home:
-    """The folder of events, before-images, memory and history; `open` creates it."""
+    """The folder of what outlives a process; `open` creates it.
 
-    root: Path
+    `events` is the log of all sessions, `blobs` holds before-images and other bytes by their SHA-256, `memory` what the
+    memory tools remember, `pins` which tools of MCP servers a person has said yes to, `history` what was typed at the
+    chat's prompt.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.events, self.blobs = root, root / "events.db", root / "blobs"
+        self.memory, self.pins, self.history = root / "memory.json", root / "mcp-pins.json", root / "history"
 
     @classmethod
     def open(cls, environ: Mapping[str, str] = os.environ) -> Home:
@@ -36,9 +41,8 @@ class Home:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
             found = root.stat()
         except OSError as error:
-            raise UsageError(
-                f"`{root}`, the folder for the log, cannot be made ({error.strerror}); set FOREGATE_HOME to another"
-            ) from None
+            why = f"`{root}`, the folder for the log, cannot be made ({error.strerror})"
+            raise UsageError(f"{why}; set FOREGATE_HOME to another") from None
         if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise UsageError(f"others may write to `{root}`; make it yours with `chmod 700`, or set FOREGATE_HOME")
         return cls(root)
@@ -51,31 +55,6 @@ class Home:
         data = environ.get("XDG_DATA_HOME", "")
         base = Path(data) if data.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".local" / "share"
         return base / "foregate"
-
-    @property
-    def events(self) -> Path:
-        """The log of all sessions."""
-        return self.root / "events.db"
-
-    @property
-    def blobs(self) -> Path:
-        """Before-images and other bytes by their SHA-256."""
-        return self.root / "blobs"
-
-    @property
-    def memory(self) -> Path:
-        """What the memory tools remember."""
-        return self.root / "memory.json"
-
-    @property
-    def pins(self) -> Path:
-        """Which tools of MCP servers a person has said yes to."""
-        return self.root / "mcp-pins.json"
-
-    @property
-    def history(self) -> Path:
-        """What was typed at the chat's prompt."""
-        return self.root / "history"
 
     def open_log(self) -> SqliteLog:
         """Return the log of this home, made where there is none; raise LogError for a file that is no log of ours."""
@@ -134,12 +113,6 @@ async def find_session(log: Log, wanted: str) -> str:
     raise UsageError(f"there is no session `{wanted}`; `foregate audit list` names those there are")
 
 
-@contextmanager
-def open_home_log() -> Iterator[SqliteLog]:
-    """Yield the log of the home, for reading."""
-
-    log = Home.open().open_log()
-    try:
-        yield log
-    finally:
-        log.close()
+def open_home_log() -> AbstractContextManager[SqliteLog]:
+    """Return the log of the home, for reading, open until the context ends."""
+    return closing(Home.open().open_log())

@@ -12,26 +12,21 @@ if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import Configuration, ModelConfiguration, Role
 
 
-Speak = Callable[[Model], Model]
-"""Makes a model one that makes its calls in the session's dialect."""
-
-
 class ModelRoles:
-    """The models of the roles in a session; what the configuration names is made when it is first asked for."""
+    """The models of the roles in a session; what the configuration names is made when it is first asked for.
+
+    `speak` makes a model one that makes its calls in the session's dialect.
+    """
 
     def __init__(
         self,
         configuration: Configuration,
         session_model: Model,
         environ: Mapping[str, str],
-        speak: Speak = lambda model: model,
+        speak: Callable[[Model], Model] = lambda model: model,
     ) -> None:
-        self._configuration, self._session_model, self._environ, self._speak = (
-            configuration,
-            session_model,
-            environ,
-            speak,
-        )
+        self._configuration, self._session_model, self._environ = configuration, session_model, environ
+        self._speak = speak
         self._made: dict[Role, tuple[Model, Model]] = {}
 
     def get_model(self, role: Role) -> Model:

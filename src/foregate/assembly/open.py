@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from foregate.assembly.home import Home, find_fresh_name, find_session
-from foregate.assembly.model_roles import ModelRoles
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from foregate.policy.policy import Policy
     from foregate.policy.source.load import LoadedPolicy
 
+_OWN_HASH = 16
+"""Characters of the hash of a session's first event that tell it from others of its name, for a runtime."""
 REHEARSAL = "rehearsal"
 """The name that asks for the rehearsal model by itself."""
 NO_ENDPOINT = (
@@ -38,8 +39,9 @@ NO_ENDPOINT = (
 
 @dataclass(slots=True)
 class OpenSession:
-    """An open session, the policy it runs under with its provenance, the configuration of plan mode with its models,
-    and `notes`: sentences a person should read.
+    """An open session, its policy with its provenance, plan mode's configuration and models, and `notes` for a person.
+
+    `_resources` are what was opened for the session, closed after it in the opposite order.
     """
 
     session: Session
@@ -52,7 +54,6 @@ class OpenSession:
     dialect: str
     notes: tuple[str, ...]
     _resources: AsyncExitStack
-    """What was opened for the session, closed after it in the opposite order."""
 
     async def close(self, *, end: bool = True) -> None:
         """Close the session; with `end` False, or while a task is open, its log stays open for a later resume."""
@@ -106,7 +107,7 @@ async def _open_session(
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.model_roles import ModelRoles
     from foregate.assembly.own_secrets import find_own_secrets
-    from foregate.assembly.remote import connect_runtime, introduce_session, list_remarks
+    from foregate.assembly.remote import connect_runtime, list_remarks
     from foregate.policy.source.record import record_layers
     from foregate.telemetry.log.masking import mask_text
     from foregate.telemetry.otel.switch import open_telemetry
@@ -132,9 +133,7 @@ async def _open_session(
     remarks += of_servers
     lease = await log.claim(name, create=not setting.resume)
     resources.push_async_callback(log.release, lease)
-    secrets = find_own_secrets(
-        setting.environ, policy.sensitive, models=[model], servers=rules.servers, more=setting.secrets
-    )
+    secrets = find_own_secrets(setting.environ, policy.sensitive, [model], rules.servers, setting.secrets)
     telemetry, said = open_telemetry(setting.environ, name_provider(model), secrets)
     if telemetry is not None:
         resources.push_async_callback(telemetry.close)
@@ -169,23 +168,15 @@ async def _open_session(
         runs_at = runtime.url if runtime is not None else ""
         await session.start(dialect=spoken if spoken != "native" else "", runtime=runs_at, agent=setting.agent)
     if runtime is not None:
-        await introduce_session(runtime, log, name)
+        (first,) = await log.read(name, limit=1)
+        runtime.agent = f"{name}-{first.hash[:_OWN_HASH]}"  # a name no other session has, and that stays
         await reconcile_remote_calls(session)
     await record_switches(session, setting, spoken, configuration.mode)
     if recorded and runtime is None:
         notes = (*notes, f"the tools of this session ran in the runtime {recorded}; it has none without --runtime")
-    return OpenSession(
-        session,
-        rules.loaded,
-        workspace,
-        name,
-        bool(setting.resume),
-        configuration,
-        roles,
-        spoken,
-        tuple(mask_text(note, session.hidden) for note in (*notes, *said, *remarks)),
-        resources,
-    )
+    told = tuple(mask_text(note, session.hidden) for note in (*notes, *said, *remarks))
+    about = name, bool(setting.resume), configuration, roles, spoken, told
+    return OpenSession(session, rules.loaded, workspace, *about, resources)
 
 
 class Rules(NamedTuple):
@@ -228,10 +219,12 @@ async def open_tools(
     """Return the tools of a session and what a person should know of them; servers end with the session."""
     from foregate.agent.session.session import utc_now
     from foregate.agent.tools.tool import Toolbox
-    from foregate.assembly.remote import open_remote_tools, start_servers
+    from foregate.assembly.remote import start_servers
 
     if runtime is not None:
-        return open_remote_tools(runtime), []
+        from foregate.agent.tools.remote.remote_tools import RemoteTools
+
+        return RemoteTools(runtime), []
     if recorded:
         return Toolbox([]), []
     if not rules.servers:
@@ -347,12 +340,10 @@ def local_tools(
         from foregate.agent.tools.builtin.builtin import builtin_tools
 
         tools = list(builtin_tools(workspace, policy, memory=memory))
-    names = {tool.spec.name for tool in tools}
     own = [tool for tool in given if isinstance(tool, Tool)]
     for tool in [*own, *(made for place in setting.tool_modules for made in load_tools(place))]:
-        if tool.spec.name in names:
+        if any(tool.spec.name == other.spec.name for other in tools):
             raise UsageError(f"two tools are named `{tool.spec.name}`; rename yours, or open without the built-in ones")
-        names.add(tool.spec.name)
         tools.append(tool)
     box = Toolbox([*tools, *more])
     sources = [CustomToolSource(one) for one in given if not isinstance(one, Tool)]

@@ -31,7 +31,6 @@ _MARKED = 64
 def find_own_secrets(
     environ: Mapping[str, str],
     sensitive: Sensitive,
-    *,
     models: Iterable[Model] = (),
     servers: Sequence[ServerConfiguration] = (),
     more: Mapping[str, str] | None = None,
@@ -84,25 +83,17 @@ def _find_named_secrets(
                 if _is_secret_name(header.strip(), sensitive):
                     yield from ((header.strip(), one) for one in dict.fromkeys((text, unquote(text))))
     for server in servers:
-        for name, value in _expand_values(server, environ).items():
-            if _is_secret_name(name, sensitive):
-                yield name, value
+        from foregate.agent.tools.mcp.server_configuration import expand_variables
 
-
-def _expand_values(server: ServerConfiguration, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a server is given by name; nothing where a variable is missing, for it then does not start."""
-    from foregate.agent.tools.mcp.server_configuration import expand_variables
-
-    with suppress(UsageError):
-        return expand_variables({**server.env, **server.headers}, environ)
-    return {}
+        with suppress(UsageError):  # where a variable is missing, it does not start
+            given = expand_variables({**server.env, **server.headers}, environ)
+            yield from ((name, value) for name, value in given.items() if _is_secret_name(name, sensitive))
 
 
 def _is_secret_name(name: str, sensitive: Sensitive) -> bool:
-    """Whether a name is that of a secret; `x-api-key` counts as `X_API_KEY`."""
     from foregate.policy.risk.globs import matches_text
 
-    plain = name.upper().replace("-", "_")
+    plain = name.upper().replace("-", "_")  # `x-api-key` counts as `X_API_KEY`
     return any(matches_text(glob.upper(), plain) for glob in sensitive.names)
 
 
@@ -128,9 +119,5 @@ def find_protected_globs(workspace: Path, own: Iterable[Path], files: Iterable[P
             raise UsageError(f"the workspace `{root}` lies in Foregate's own folder `{path}`; choose another")
     ways = [way for path in files for way in (path.resolve(), path.parent.resolve() / path.name)]
     inside = [path for path in (*folders, *ways) if root in path.parents]
-    return [escape_glob(path.relative_to(root).as_posix()) for path in dict.fromkeys(inside)]
-
-
-def escape_glob(path: str) -> str:
-    """Return a glob for one path; a character that globs read as more than itself stands for any one character."""
-    return "".join("?" if char in "*?[]{}!\\" else char for char in path)
+    # a character that globs read as more than itself stands for any one character
+    return [re.sub(r"[*?\[\]{}!\\]", "?", path.relative_to(root).as_posix()) for path in dict.fromkeys(inside)]

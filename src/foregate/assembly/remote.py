@@ -1,4 +1,4 @@
-"""Where a session's tools run in another process: reaching it, and telling it who asks."""
+"""Tools that run in other processes: a runtime and the token for it, and the MCP servers of a session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from foregate.assembly.home import Home
 from foregate.schemas.errors import UsageError
-from foregate.schemas.protocols import Log, ToolSource
 
 if TYPE_CHECKING:
     from foregate.agent.tools.mcp.mcp_tools import McpTools
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from foregate.assembly.setting import SessionOptions
     from foregate.policy.policy import Policy
 
-
-_OWN_HASH = 16
-"""Characters of the hash of a session's first event that tell it from others of its name."""
 
 UNDECLARED = (
     "the tools of a runtime count as undeclared, so every call asks, also a look; where the runtime is yours, "
@@ -63,19 +59,6 @@ def list_remarks(policy: Policy, servers: Sequence[object]) -> list[str]:
     """Return what a person should know who uses a runtime under a policy, with MCP servers configured here."""
     told = [UNDECLARED] if policy.runtime.declarations == "raise" else []
     return told + (["MCP servers are left out: all tools come from the runtime"] if servers else [])
-
-
-def open_remote_tools(connection: RuntimeConnection) -> ToolSource:
-    """Return the tools of a runtime; raise UsageError for what no honest one offers."""
-    from foregate.agent.tools.remote.remote_tools import RemoteTools
-
-    return RemoteTools(connection)
-
-
-async def introduce_session(connection: RuntimeConnection, log: Log, name: str) -> None:
-    """Tell the runtime which session asks, by a name no other session has, and that stays."""
-    (first,) = await log.read(name, limit=1)
-    connection.agent = f"{name}-{first.hash[:_OWN_HASH]}"
 
 
 TOKEN, TOKEN_FILE = "FOREGATE_RUNTIME_TOKEN", "FOREGATE_RUNTIME_TOKEN_FILE"

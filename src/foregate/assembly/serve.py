@@ -74,7 +74,8 @@ class AgentSessions:
         """Return what serves an agent, and what gives its session back; raise a ForegateError where it cannot be."""
         from foregate.agent.serving.tool_server import RequestPerson, ToolServer
 
-        voice = RequestPerson() if self._find_policy().serving.approvals == "caller" else None
+        _, policy = choose_policy(self._setting, Path(self.workspace))
+        voice = RequestPerson() if policy.serving.approvals == "caller" else None
         known = self._sessions.get(agent, "")
         opened = await open_session(replace(self._setting, person=voice, resume=known, agent=agent))
         self._sessions[agent] = opened.name
@@ -90,9 +91,6 @@ class AgentSessions:
             await opened.close(end=False)
             raise
         return server, close_agent
-
-    def _find_policy(self) -> Policy:
-        return choose_policy(self._setting, Path(self.workspace))[1]
 
 
 def list_served_tools(setting: SessionOptions) -> tuple[list[ToolSpec], Policy]:

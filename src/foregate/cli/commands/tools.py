@@ -157,7 +157,6 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
     from foregate.assembly.remote import (
         connect_runtime,
         list_remarks,
-        open_remote_tools,
         read_mcp_servers,
         start_servers,
     )
@@ -168,8 +167,10 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
         configured, _ = read_mcp_servers(setting)
         notes: list[str] = []
         if (runtime := await connect_runtime(setting, policy, None)) is not None:
+            from foregate.agent.tools.remote.remote_tools import RemoteTools
+
             stack.push_async_callback(runtime.close)
-            specs = list(open_remote_tools(runtime).specs())
+            specs = list(RemoteTools(runtime).specs())
             configured, notes = [], list_remarks(policy, configured)
         else:
             specs = list(local_tools(setting, space, policy, Home(Home.path()).memory).specs())
