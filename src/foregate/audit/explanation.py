@@ -18,7 +18,7 @@ from foregate.policy.source.strict_yaml import format_path
 from foregate.policy.source.values import list_values
 from foregate.schemas.errors import InvalidJson, LogError, UsageError
 from foregate.schemas.event import Event, ModelResponded
-from foregate.schemas.judgement import Decision, Judgement, Number, Remedy, Standing
+from foregate.schemas.judgement import Decision, Judgement, Remedy, Standing
 from foregate.schemas.protocols import Log, Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
@@ -81,8 +81,8 @@ class Explanation(Struct, frozen=True):
 
     session: str
     point: DecisionPoint
-    standing: str
-    asked: ExplainedCall
+    standing: str = ""
+    asked: ExplainedCall = ExplainedCall()
     numbers: tuple[Measured, ...] = ()
     mode_from: str = ""
     rules: Mapping[str, str] = {}
@@ -105,10 +105,8 @@ async def find_decision(log: Log, wanted: str) -> tuple[str, int, str]:
     session, _, address = wanted.rpartition("/")
     found = _ADDRESS.fullmatch(address)
     if found is None:
-        raise UsageError(
-            f"`{wanted[:100]}` is no decision; name one as SESSION/SEQ.GATE, such as last/12.evidence "
-            "(`foregate audit show` prints SEQ.GATE)"
-        )
+        form = "SESSION/SEQ.GATE, such as last/12.evidence (`foregate audit show` prints SEQ.GATE)"
+        raise UsageError(f"`{wanted[:100]}` is no decision; name one as {form}")
     return await find_session(log, session or "last"), int(found["seq"]), found["gate"]
 
 
@@ -116,49 +114,49 @@ def explain(log: Readable, session: str, seq: int, gate: str) -> Explanation:
     """Return the explanation of a decision; raise UsageError where there is none, LogError for a damaged log."""
     event = next(iter(log.events(session, after=seq - 1, until=seq)), None)
     if event is None or event.kind != "turn_judged":
-        raise UsageError(
-            f"event {seq} of session `{session}` is no judged turn; `foregate audit show {session}` lists decisions"
-        )
+        lists = f"`foregate audit show {session}` lists decisions"
+        raise UsageError(f"event {seq} of session `{session}` is no judged turn; {lists}")
     points = {point.gate: point for point in read_decisions([event])}
     if gate not in points:
         raise UsageError(f"`{gate}` was not asked about event {seq}; asked were {', '.join(points) or 'none'}")
     try:
         return _build_explanation(log, session, event, points[gate])
     except _UNREADABLE as error:
-        raise LogError(
-            f"event {seq} of session `{session}` cannot be explained ({type(error).__name__}: {error}); "
-            "`foregate audit verify` tells what was changed"
-        ) from None
+        why = f"event {seq} of session `{session}` cannot be explained ({type(error).__name__}: {error})"
+        raise LogError(f"{why}; `foregate audit verify` tells what was changed") from None
 
 
 def _build_explanation(log: Readable, session: str, event: Event, point: DecisionPoint) -> Explanation:
     turn = _read_turn(log, session, event)
-    holds = turn.in_force
-    values, tools = holds.require()
+    values, tools = turn.in_force.require()
     policy, catalogue = restore_policy(values), build_catalogue(tools)
     judgement, rows = turn.judgement, turn.judgement.decisions
     decision = next(row for row in rows if row.gate == point.gate)
     call = _find_call(turn, rows, point)
     after = log.events(session, after=turn.turn.response - 1, kinds=KINDS)
-    origins = Origins(policy, holds.layers)
-    numbers = tuple(_explain_number(number, origins) for number in point.numbers)
-    mode = origins.describe(f"{point.gate}.mode") if hasattr(getattr(policy, point.gate, None), "mode") else ""
+    mine, default = (_index_by_key(one) for one in (policy, default_policy()))
+
+    def describe(key: str) -> str:
+        return describe_origin(key, turn.in_force.layers, mine.get(key) == default.get(key))
+
     ruled = CounterfactualSearch(turn.turn, rows, decision, call or NO_CALL, policy, catalogue)
-    happened = tuple(read_call_history(after, event.seq, point.gate, call))
     found = Explanation(
-        session, point, "", ExplainedCall(), numbers, mode, levers=tuple(ruled.find_counterfactuals()), next=happened
+        session,
+        point,
+        numbers=tuple(Measured(n.name, n.value, n.bound, n.path, describe(n.path)) for n in point.numbers),
+        mode_from=describe(f"{point.gate}.mode") if hasattr(getattr(policy, point.gate, None), "mode") else "",
+        levers=tuple(ruled.find_counterfactuals()),
+        next=tuple(read_call_history(after, event.seq, point.gate, call)),
     )
     if call is None:
         return found
-    verdict = judgement.find_verdict(call.id)
+    verdict, asked = judgement.find_verdict(call.id), _describe_call(ruled.facts[call.id], call)
+    sent = _find_sent_arguments(log, session, turn, call)
     return replace(
         found,
         standing=next((r.standing.value for r in point.rulings if r.call == call.id), "allow"),
-        asked=replace(
-            _describe_call(ruled.facts[call.id], call, len(turn.turn.calls) - 1),
-            sent=_find_sent_arguments(log, session, turn, call),
-        ),
-        rules={rule: origins.describe(f"rules.list.{rule}") for rule in point.rules},
+        asked=replace(asked, more=len(turn.turn.calls) - 1, sent=sent),
+        rules={rule: describe(f"rules.list.{rule}") for rule in point.rules},
         remedy=verdict.ruling.remedy if verdict.gate == point.gate else None,
         beside=tuple(_find_other_calls(ruled, judgement, point, call)),
     )
@@ -203,11 +201,11 @@ def _find_call(turn: RecordedTurn, rows: Sequence[Decision], point: DecisionPoin
     return next((calls[ruling.call] for ruling in order if ruling.call in calls), next(iter(calls.values()), None))
 
 
-def _describe_call(facts: CallFacts, call: ToolCall, more: int) -> ExplainedCall:
+def _describe_call(facts: CallFacts, call: ToolCall) -> ExplainedCall:
     origin = find_first_origin(facts)
     named = {resource.id for resource in facts.resources}
     at = next((atom.seq for atom in facts.survey.atoms if atom.text in named and atom.origin.value == origin), 0)
-    return ExplainedCall(call.name[:128], facts.target, call.raw, facts.effect.value, origin, at, more)
+    return ExplainedCall(call.name[:128], facts.target, call.raw, facts.effect.value, origin, at)
 
 
 def _find_sent_arguments(log: Readable, session: str, turn: RecordedTurn, call: ToolCall) -> str:
@@ -220,22 +218,5 @@ def _find_sent_arguments(log: Readable, session: str, turn: RecordedTurn, call: 
     return sent if sent != call.raw else ""
 
 
-def _explain_number(number: Number, origins: Origins) -> Measured:
-    return Measured(number.name, number.value, number.bound, number.path, origins.describe(number.path))
-
-
-class Origins:
-    """Where the values of a recorded policy come from, as far as the log tells."""
-
-    def __init__(self, policy: Policy, layers: Mapping[str, Json] | None) -> None:
-        self._layers = layers
-        self._mine = dict(_index_by_key(policy))
-        self._default = dict(_index_by_key(default_policy()))
-
-    def describe(self, key: str) -> str:
-        """Return where a key's value comes from, in words."""
-        return describe_origin(key, self._layers, self._mine.get(key) == self._default.get(key))
-
-
-def _index_by_key(policy: Policy) -> Iterator[tuple[str, Json]]:
-    return ((format_path(path), value) for path, value in list_values(policy).items())
+def _index_by_key(policy: Policy) -> dict[str, Json]:
+    return {format_path(path): value for path, value in list_values(policy).items()}

@@ -16,7 +16,6 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from foregate.gates.replay.redecide import DIVERGING, CallChange, PolicyComparison
-from foregate.policy.policy import Policy
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.record import replace_user_layer, restore_policy
 from foregate.policy.source.strict_yaml import Data, format_path
@@ -185,7 +184,8 @@ class PieceJudge:
         """Return the rows of a piece and its counts; raise LogError where the log cannot be read."""
         near, rows, tally = EventWindow(self._log, piece.session), list[Row](), WhatIfTally()
         judging = self._log.events(piece.session, after=piece.after, until=piece.until, kinds=JUDGING)
-        events = (event for event in judging if not _is_early(event.body))  # its call is judged with its response
+        # the call of an early read is judged with its response
+        events = (event for event in judging if not (isinstance(event.body, TurnJudged) and event.body.early))
         last = piece.after
         try:
             start, comparison = InForce(), None
@@ -195,18 +195,15 @@ class PieceJudge:
                 last = turn.seq
                 if turn.in_force is not start or comparison is None:
                     start, comparison = turn.in_force, self._find_comparison(turn)
-                    values = {format_path(path): pair for path, pair in comparison.differences.items()}
-                    tally.values = {**values, **tally.values}
-                    tally.beside.update(
-                        {format_path(path): None for path in comparison.differences if is_outside_judging(path)}
-                    )
+                    differences = comparison.differences
+                    tally.values = {**{format_path(path): pair for path, pair in differences.items()}, **tally.values}
+                    beside = (format_path(path) for path in differences if is_outside_judging(path))
+                    tally.beside.update(dict.fromkeys(beside))
                 self._judge_turn(piece.session, turn, comparison, rows, tally)
         except _UNREADABLE as error:
             why = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            raise LogError(
-                f"session `{piece.session}` cannot be judged again after event {last} ({why}); "
-                "`foregate audit verify` tells what was changed"
-            ) from None
+            failed = f"session `{piece.session}` cannot be judged again after event {last} ({why})"
+            raise LogError(f"{failed}; `foregate audit verify` tells what was changed") from None
         return rows, tally
 
     def _judge_turn(
@@ -226,15 +223,9 @@ class PieceJudge:
         tally.diverged += not apart and any(call.change in DIVERGING for call in changed)
         place = Row(session, recorded.seq, recorded.time, turn.task, turn.turn, turn.actor, changed[0], apart=apart)
         for call in changed:
-            rows.append(
-                replace(
-                    place,
-                    call=call,
-                    bounds=tuple(find_bounds(call, comparison)),
-                    keys=tuple(format_path(path) for path in keys[call.call]),
-                    diverges=not apart and call.change in DIVERGING,
-                )
-            )
+            bounds, deciding = tuple(find_bounds(call, comparison)), tuple(map(format_path, keys[call.call]))
+            diverges = not apart and call.change in DIVERGING
+            rows.append(replace(place, call=call, bounds=bounds, keys=deciding, diverges=diverges))
 
     def _find_comparison(self, turn: RecordedTurn) -> PolicyComparison:
         holds = turn.in_force
@@ -246,23 +237,14 @@ class PieceJudge:
         return self._comparisons[key]
 
 
-def _is_early(body: Body) -> bool:
-    return isinstance(body, TurnJudged) and body.early
-
-
 def find_bounds(call: CallChange, comparison: PolicyComparison) -> Iterator[Bound]:
-    """Yield the numbers a change rests on with their bounds before and after."""
+    """Yield the numbers a change rests on with their bounds before and after, None for a key a policy has not."""
     for number in call.numbers:
-        before, after = (get_value(policy, number.path) for policy in (comparison.before, comparison.after))
+        before: Data = comparison.before
+        after: Data = comparison.after
+        for step in number.path.split("."):
+            before, after = getattr(before, step, None), getattr(after, step, None)
         yield Bound(number.name, number.value, number.path, before, after)
-
-
-def get_value(policy: Policy, key: str) -> Data:
-    """Return the value of a policy's key, None where it has none."""
-    found: Data = policy
-    for step in key.split("."):
-        found = getattr(found, step, None)
-    return found
 
 
 def _judge_in_processes(
@@ -280,9 +262,8 @@ def _judge_in_processes(
         for done, future in under_way:
             yield done, *future.result()
     except BrokenProcessPool:
-        raise LogError(
-            "a process that judges recorded turns was ended from outside; see whether memory ran out"
-        ) from None
+        why = "a process that judges recorded turns was ended from outside; see whether memory ran out"
+        raise LogError(why) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
