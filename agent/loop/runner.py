@@ -8,8 +8,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.executor import RUNTIME_LOST
-from foregate.agent.effects.reconcile import reconcile_remote_calls
+from foregate.agent.effects.executor import RUNTIME_LOST, reconcile_remote_calls
 from foregate.agent.loop.dispatch import answer_remaining, dispatch, draft_answer
 from foregate.agent.loop.internal_calls import Prefetch, build_remark, verify_promises
 from foregate.agent.session.compression import plan_compression

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from foregate.agent.effects.reconcile import reconcile_calls
+from foregate.agent.effects.executor import reconcile_calls
 from foregate.agent.effects.undo import undo
 from foregate.agent.planning.ask.planner import FROM_FILE
 from foregate.agent.planning.run.outlook import PlanPreview, build_scope, iter_open_calls, preview_plan

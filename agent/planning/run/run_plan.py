@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from foregate.agent.effects.reconcile import reconcile_calls
+from foregate.agent.effects.executor import reconcile_calls
 from foregate.agent.loop import runner
 from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.loop.internal_calls import build_remark

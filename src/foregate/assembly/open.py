@@ -99,7 +99,7 @@ class Place(NamedTuple):
 async def _open_session(
     setting: SessionOptions, place: Place, model: Model, notes: tuple[str, ...], resources: AsyncExitStack
 ) -> OpenSession:
-    from foregate.agent.effects.reconcile import reconcile_remote_calls
+    from foregate.agent.effects.executor import reconcile_remote_calls
     from foregate.agent.loop.runner import run_child_task
     from foregate.agent.planning.run.plan_desk import PlanController
     from foregate.agent.serving.served_policy import narrow_policy

@@ -226,7 +226,7 @@ class ChatCommands:
         return (typed or "").strip().lower() in ("y", "yes")
 
     async def _resolve(self, rest: str) -> None:
-        from foregate.agent.effects.reconcile import list_open_calls, resolve_outcomes
+        from foregate.agent.effects.executor import list_open_calls, resolve_outcomes
         from foregate.evidence.state.conversation import CAME
 
         ways: Mapping[str, KnownOutcome] = {"done": "done", "not-done": "not_done"}

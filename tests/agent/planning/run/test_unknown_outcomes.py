@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.effects.reconcile import (
+from foregate.agent.effects.executor import (
     compute_intended_hashes,
     find_call,
     find_outcome,
