@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.effects.preview import Preview, preview_calls, preview_undo
-from foregate.agent.effects.undo import read_undo_history
+from foregate.agent.effects.undo import Preview, preview_calls, preview_undo, read_undo_history
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says

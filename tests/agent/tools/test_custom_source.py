@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.effects.preview import Preview, preview_calls
+from foregate.agent.effects.undo import Preview, preview_calls
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.testing.person import ScriptedPerson

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.effects.preview import Preview
+from foregate.agent.effects.undo import Preview
 from foregate.cli.terminal.diff import LINES
 from foregate.cli.terminal.layout import count_columns, is_hidden
 from foregate.cli.terminal.sheet import FILES, SHOWN, format_approval, is_approval_cut

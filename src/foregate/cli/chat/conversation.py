@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from foregate.agent.effects.preview import preview_calls
+from foregate.agent.effects.undo import preview_calls
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.planning.run.control import get_plan_state
 from foregate.assembly.open import OpenSession, open_session

@@ -196,8 +196,7 @@ class ChatCommands:
         self.screen.rows(format_conversation(await self.session.log.read(), self.screen.console.width))
 
     async def _undo(self, rest: str) -> None:
-        from foregate.agent.effects.preview import preview_undo
-        from foregate.agent.effects.undo import undo
+        from foregate.agent.effects.undo import preview_undo, undo
         from foregate.cli.terminal.diff import LINES, diff_change, format_change
 
         session, screen, width = self.session, self.screen, self.screen.console.width

@@ -10,8 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from foregate.agent.effects.preview import Preview, preview_calls
-from foregate.agent.effects.undo import undo
+from foregate.agent.effects.undo import Preview, preview_calls, undo
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session

@@ -172,7 +172,7 @@ def dump_findings(plan: TaskPlan | None, found: Planning | Validation) -> dict[s
 
 async def open_plan_work(setting: SessionOptions, *, quiet: bool = False, as_json: bool = False) -> PlanWork:
     """Open the session of a setting and return the work on its plan."""
-    from foregate.agent.effects.preview import preview_calls
+    from foregate.agent.effects.undo import preview_calls
     from foregate.assembly.open import open_session
     from foregate.cli.terminal.layout import build_console
     from foregate.cli.terminal.person import PersonAtTerminal

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from foregate.agent.effects.preview import Preview
+from foregate.agent.effects.undo import Preview
 from foregate.cli.terminal.diff import LINES, DiffLine, diff_lines, format_change, format_diff
 from foregate.cli.terminal.layout import CARE, NAME, chop_text, expand_tabs, format_labelled, pack_parts
 from foregate.schemas import strict_json
