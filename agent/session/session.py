@@ -229,7 +229,7 @@ class Session:
 
     def measure(self) -> Measure:
         """Return how the tokens of this session's model are counted."""
-        from foregate.agent.session.tokenizer import get_measure  # it may load a vocabulary
+        from foregate.agent.session.compression import get_measure  # it may load a vocabulary
 
         return get_measure(self.model.name)
 

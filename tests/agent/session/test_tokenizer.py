@@ -15,8 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run
-from foregate.agent.session.compression import plan_compression
-from foregate.agent.session.tokenizer import build_measure, find_vocabulary_folder, get_measure, has_vocabulary
+from foregate.agent.session.compression import (
+    build_measure,
+    find_vocabulary_folder,
+    get_measure,
+    has_vocabulary,
+    plan_compression,
+)
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.evidence.state.conversation import ESTIMATE, Conversation, estimate_tokens, is_surely_within
 from foregate.policy.policy import Context
@@ -100,7 +105,7 @@ def test_the_real_vocabulary_counts_as_the_library_does() -> None:
 def test_without_the_library_everything_is_estimated() -> None:
     code = (
         "import sys; sys.modules['tiktoken'] = None\n"
-        "from foregate.agent.session.tokenizer import get_measure\n"
+        "from foregate.agent.session.compression import get_measure\n"
         "print(get_measure('gpt-4o').name)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -110,7 +115,7 @@ def test_without_the_library_everything_is_estimated() -> None:
 def test_neither_the_command_line_nor_a_short_conversation_imports_the_library() -> None:
     code = (
         "import sys, foregate.cli.commands.app, foregate.agent.loop.runner, foregate.agent.session.session\n"
-        "print('tiktoken' in sys.modules, 'foregate.agent.session.tokenizer' in sys.modules)"
+        "print('tiktoken' in sys.modules, 'foregate.agent.session.compression' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ran.stdout == "False False\n", ran.stderr
