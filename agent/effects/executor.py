@@ -1,4 +1,4 @@
-"""Runs calls. Its only entrance is a permit: one allowing verdict of one recorded judgement, used once."""
+"""Runs calls, by a permit: one allowing verdict of one recorded judgement, used once; finds out what came of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking back what a call changed, from what the log and the before-images say, checked before and after."""
+"""Taking back what a call changed, checked before and after; and what a call or an undo would do, without doing it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from foregate.agent.effects.executor import RUNTIME_LOST, reconcile_remote_calls
 from foregate.agent.loop.dispatch import answer_remaining, dispatch, draft_answer
 from foregate.agent.loop.internal_calls import Prefetch, build_remark, verify_promises
-from foregate.agent.session.compression import plan_compression
+from foregate.agent.session.compression import get_measure, plan_compression
 from foregate.agent.session.interaction import answer_need, record_answer
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import COUNTED, Facts, Session, TurnInHand, fold_session, resume
@@ -124,7 +124,7 @@ async def ask_model(session: Session) -> RunResult | None:
     words_only, state = task.words_only or task.words_only_task, session.state
     await reconcile_remote_calls(session)
     context, trouble = session.policy.context, state.describe_open_trouble
-    if due := plan_compression(state.conversation, trouble, context, session.measure):
+    if due := plan_compression(state.conversation, trouble, context, lambda: get_measure(session.model.name)):
         await session.record(Draft(due, "foregate"))
     tools = () if words_only else tuple(session.catalogue.values())
     request = ModelRequest(state.messages, tools, words_only)

@@ -79,9 +79,7 @@ def plan_compression(
     sizes = fit_answers([(place, messages[place]) for place in sorted(kept)], room, counted)
     if not sizes and not [place for place in gone if place != conversation.notice]:
         return None
-    summary = ""
-    if section.strategy == "summary":
-        summary = summarize_messages(conversation, gone, limit // _SUMMARY_SHARE, counted)
+    is_summed_up = section.strategy == "summary"
     body = ContextCompressed(
         strategy=section.strategy,
         limit=limit,
@@ -91,48 +89,46 @@ def plan_compression(
         left_out=to_ranges(gone),
         shortened=tuple(sizes),
         open=tuple(unsettled),
-        summary=summary,
+        summary=_summarize(conversation, gone, limit // _SUMMARY_SHARE, counted) if is_summed_up else "",
     )
-    return replace(body, after=count_tokens_after(conversation, body, counted))
+    trial = Conversation()
+    trial.messages, trial.left_out = messages, conversation.left_out
+    trial.notice, trial.newest = conversation.notice, conversation.newest
+    trial.compress(body)
+    return replace(body, after=sum(counted.count_tokens(message) for message in trial.messages))
 
 
 def fit_answers(kept: Sequence[tuple[int, Message]], room: int, counted: Measure) -> list[tuple[int, int]]:
     """Return which answers to shorten to how many characters, none where all that is kept fits."""
     total = sum(counted.count_tokens(message) for _, message in kept)
-    answers = [(place, message) for place, message in kept if message.role == "tool"]
+    answers = [(place, message, counted.count_tokens(message)) for place, message in kept if message.role == "tool"]
     if total <= room or not answers:
         return []
-    share = max(_LEAST, (room - total + sum(counted.count_tokens(message) for _, message in answers)) // len(answers))
+    share = max(_LEAST, (room - total + sum(whole for *_, whole in answers)) // len(answers))
     sizes: list[tuple[int, int]] = []
-    for place, message in answers:
+    for place, message, whole in answers:
         size = share * 4
-        while size > _LEAST and counted.count_tokens(shorten_output(message, size)) > share:
+        while (cut := counted.count_tokens(shorten_output(message, size))) > share and size > _LEAST:
             size //= 2
-        if counted.count_tokens(message) > share and counted.count_tokens(
-            shorten_output(message, size)
-        ) < counted.count_tokens(message):
+        if share < whole and cut < whole:
             sizes.append((place, size))
     return sizes
 
 
-def count_tokens_after(conversation: Conversation, body: ContextCompressed, counted: Measure) -> int:
-    """Return what the conversation weighs once the body of the event is applied."""
-    trial = Conversation()
-    trial.messages, trial.left_out = conversation.messages, conversation.left_out
-    trial.notice, trial.newest = conversation.notice, conversation.newest
-    trial.compress(body)
-    return sum(counted.count_tokens(message) for message in trial.messages)
+def _summarize(conversation: Conversation, gone: Sequence[int], room: int, counted: Measure) -> str:
+    """Return the messages left out, one line each, behind what was summed up before; at most about `room` tokens.
 
-
-def summarize_messages(conversation: Conversation, gone: Sequence[int], room: int, counted: Measure) -> str:
-    """Return the messages left out, one line each, behind what was summed up before; at most about `room` tokens."""
-    failed = {
-        message.call for message in conversation.messages if message.role == "tool" and not is_successful(message)
-    }
+    Answers are told with their calls.
+    """
+    failed = {m.call for m in conversation.messages if m.role == "tool" and not _is_successful(m)}
     lines = conversation.summary.split("\n") if conversation.summary else []
-    for place in gone:
-        if place != conversation.notice:
-            lines += summarize_message(conversation.messages[place], failed)
+    for message in [conversation.messages[place] for place in gone if place != conversation.notice]:
+        if message.role != "tool" and message.text.strip():
+            size = _USER if message.role == "user" else _ASSISTANT
+            lines.append(f"{message.role}: {format_line(message.text, size)}")
+        for call in message.calls if message.role != "tool" else ():
+            ended = "did not succeed" if call.id in failed else "done"
+            lines.append(f"called {format_line(call.name, 64)} {format_line(call.raw, _ARGUMENTS)}: {ended}")
     return "\n".join(keep_ends_within(lines, room, counted))
 
 
@@ -144,31 +140,14 @@ def keep_ends_within(lines: Sequence[str], room: int, counted: Measure = ESTIMAT
     weights = [1 + counted.of(text) for text in lines]
     if sum(weights) <= room:
         return list(lines)
-    head = count_fitting(weights, room // 4)
-    tail = count_fitting(weights[:head:-1], room - room // 4)
+    head = sum(used <= room // 4 for used in accumulate(weights))
+    tail = sum(used <= room - room // 4 for used in accumulate(weights[:head:-1]))
     gone = (_GAP.match(text) for text in lines[head : len(lines) - tail])
     missing = sum(int(gap[1]) if gap else 1 for gap in gone)
     return [*lines[:head], f"[... {missing} lines left out ...]", *lines[len(lines) - tail :]]
 
 
-def count_fitting(weights: Sequence[int], room: int) -> int:
-    """Return how many of the first weights are within `room` together."""
-    return sum(1 for used in accumulate(weights) if used <= room)
-
-
-def summarize_message(message: Message, failed: set[str]) -> list[str]:
-    """Return what a summary says of a message; answers are told with their calls."""
-    if message.role == "tool":
-        return []
-    size = _USER if message.role == "user" else _ASSISTANT
-    said = [f"{message.role}: {format_line(message.text, size)}"] if message.text.strip() else []
-    for call in message.calls:
-        ended = "did not succeed" if call.id in failed else "done"
-        said.append(f"called {format_line(call.name, 64)} {format_line(call.raw, _ARGUMENTS)}: {ended}")
-    return said
-
-
-def is_successful(message: Message) -> bool:
+def _is_successful(message: Message) -> bool:
     """Whether an answer says that its call ran and did what it should."""
     try:
         answer = strict_json.parse(message.text, max_bytes=len(message.text) * 4 + 1)
@@ -228,7 +207,10 @@ _REMEMBERED = 4096
 
 @cache
 def get_measure(model: str) -> Measure:
-    """Return how to count for a model, by its name; the same for as long as the process lives."""
+    """Return how to count for a model, by its name; the same for as long as the process lives.
+
+    Nothing is downloaded: a vocabulary that is not there, or is not the one it should be, means the estimate.
+    """
     try:
         from tiktoken import get_encoding
         from tiktoken.model import encoding_name_for_model
@@ -255,11 +237,9 @@ def has_vocabulary(name: str, environ: Mapping[str, str] = os.environ) -> bool:
     if name not in _VOCABULARIES:
         return False
     file, digest = _VOCABULARIES[name]
-    path = (
-        find_vocabulary_folder(environ) / hashlib.sha1(_PLACE.format(file).encode(), usedforsecurity=False).hexdigest()
-    )
+    place = hashlib.sha1(_PLACE.format(file).encode(), usedforsecurity=False).hexdigest()
     try:
-        with path.open("rb") as opened:
+        with (find_vocabulary_folder(environ) / place).open("rb") as opened:
             return strict_json.sha256(opened.read(_LARGEST)) == digest
     except OSError:
         return False

@@ -9,7 +9,6 @@ from foregate.evidence.state.truncate import truncate_text
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event_body import ToolFinished
-from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import ResourceKind, ToolSpec
 
@@ -21,10 +20,11 @@ def format_result(spec: ToolSpec, target: str, result: ToolResult, limit: int) -
 
     `limit` 0 cuts nothing. How many bytes a change wrote stands in the content of the tools that write.
     """
-    said, content = build_heading(spec, target, result)
+    heading, content = build_heading(spec, target, result)
     shown = format_data(content)
     text, _ = truncate_text(shown, limit) if limit else (shown, 0)
-    heading = " ".join([said, *list_doubts(result)])
+    heading += f" ({result.dropped} bytes were left out by the tool)" if result.dropped else ""
+    heading += " (it is not known whether it took effect)" if result.unknown else ""
     return f"{heading}\n{text}" if text.strip() else heading
 
 
@@ -66,14 +66,6 @@ def describe_end(result: ToolResult) -> str:
     return "done" if result.ok else f"failed ({result.error or 'no reason given'})"
 
 
-def list_doubts(result: ToolResult) -> list[str]:
-    """Return what else a heading says: bytes the tool itself left out, and doubt."""
-    found = [f"({result.dropped} bytes were left out by the tool)"] if result.dropped else []
-    if result.unknown:
-        found.append("(it is not known whether it took effect)")
-    return found
-
-
 def format_data(content: str) -> str:
     """Return JSON that holds an object or a list with two spaces of indentation, any other text as it is."""
     if content[:1] not in ("{", "["):
@@ -82,11 +74,6 @@ def format_data(content: str) -> str:
         value = strict_json.parse(content)
     except InvalidJson:
         return content
-    return format_json(value)
-
-
-def format_json(value: Json) -> str:
-    """Return a value as JSON a person can read."""
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
 
 

@@ -16,7 +16,6 @@ from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
 from foregate.agent.session.result import DELEGATE, PlanDriver, PrefetchedResult, RunResult
 from foregate.agent.survey.surveyor import Surveyor
 from foregate.agent.workspace.workspace import Workspace
-from foregate.evidence.state.conversation import Measure
 from foregate.evidence.state.session import SessionState
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.policy.policy import Policy
@@ -226,12 +225,6 @@ class Session:
         subscription = Subscription()
         subscription.callback(self.log.listeners.remove, listener)
         return subscription
-
-    def measure(self) -> Measure:
-        """Return how the tokens of this session's model are counted."""
-        from foregate.agent.session.compression import get_measure  # it may load a vocabulary
-
-        return get_measure(self.model.name)
 
     async def run_child(self, text: str, *, name: str = "") -> RunResult:
         """Run a task one deeper, in a log of its own, with this session's policy, refusals and what budget is left.
