@@ -1,9 +1,10 @@
-"""The messages of a session as the model gets them, with what each weighs."""
+"""The messages of a session as the model gets them, with what each weighs. Tool output is always a JSON string inside
+an object of ours: words of Foregate stand under the key `foregate` at its top, where no tool output can reach."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -34,10 +35,8 @@ CAME: Mapping[KnownOutcome, str] = {"done": "took effect", "not_done": "did not 
 
 
 def build_message(event: Event, answered: bool) -> Message | None:
-    """Return the message an event adds to the conversation, or None.
-
-    `answered` tells whether the event answers a call of the response in hand (a runner's own call does not).
-    """
+    """Return the message an event adds to the conversation, or None; `answered` tells whether it answers a call of
+    the response in hand (a runner's own call does not)."""
     match event.body:
         case SessionStarted(system=system):
             return Message("system", system)
@@ -77,23 +76,17 @@ def build_notice(text: str) -> Message:
 
 def format_result(body: ToolFinished) -> str:
     """Return the answer to a call that ran."""
-    answer: dict[str, Json] = {"ok": body.ok, "output": body.content}
-    if body.dropped:
-        answer["left_out_bytes"] = body.dropped
-    if body.exit_code is not None:
-        answer["exit_code"] = body.exit_code
-    return format_object(answer)
+    left_out: dict[str, Json] = {"left_out_bytes": body.dropped} if body.dropped else {}
+    ended: dict[str, Json] = {"exit_code": body.exit_code} if body.exit_code is not None else {}
+    return format_object({"ok": body.ok, "output": body.content, **left_out, **ended})
 
 
 def format_refusal(body: CallAnswered) -> str:
     """Return the answer to a call that did not run: why, what would cure it, and what the cure already showed."""
     said: dict[str, Json] = {"ruling": body.ruling, "code": body.code, "message": body.message}
-    if body.remedy is not None:
-        said["remedy"] = strict_json.dump(body.remedy)
-    answer: dict[str, Json] = {"ok": False, "foregate": {key: value for key, value in said.items() if value}}
-    if body.observed is not None:
-        answer["observed"] = strict_json.dump(body.observed)
-    return format_object(answer)
+    said["remedy"] = strict_json.dump(body.remedy) if body.remedy is not None else None
+    showed: dict[str, Json] = {"observed": strict_json.dump(body.observed)} if body.observed is not None else {}
+    return format_object({"ok": False, "foregate": {key: value for key, value in said.items() if value}, **showed})
 
 
 def format_unknown_outcome(body: OutcomeUnknown) -> str:
@@ -177,8 +170,7 @@ class Conversation:
         """Take in the next message."""
         place = len(self.messages)
         if message.role == "tool":
-            place = self._find_place(message.call)
-            self._note_rank(place, message.call)
+            place = self._place_answer(message.call)
         if place < len(self.messages):
             self.newest += self.newest >= place
             self.notice += self.notice >= place
@@ -191,17 +183,14 @@ class Conversation:
         self.weights.insert(place, weight(message))
         self.total += self.weights[place]
 
-    def _find_place(self, call: str) -> int:
-        """Return where an answer goes: right behind the message that asked for it, in the order of its calls."""
-        if call not in self._ranks:
-            return len(self.messages)
-        return self.asking + 1 + bisect_right(self._answered, self._ranks[call])
-
-    def _note_rank(self, place: int, call: str) -> None:
-        """Note the rank of an answer that stands among those behind the message that asked; a stranger goes along."""
-        at = place - self.asking - 1
+    def _place_answer(self, call: str) -> int:
+        """Return where an answer goes: right behind the message that asked for it, in the order of its calls; note its
+        rank, a stranger's being that of the answer before."""
+        rank = self._ranks.get(call)
+        at = len(self.messages) - self.asking - 1 if rank is None else bisect_right(self._answered, rank)
         if self.asking >= 0 and at <= len(self._answered):
             self._answered.insert(at, self._ranks.get(call, self._answered[-1] if self._answered else -1))
+        return self.asking + 1 + at
 
     def compress(self, body: ContextCompressed) -> None:
         """Do what an event `context_compressed` says."""
@@ -222,25 +211,24 @@ class Conversation:
             kept = shorten_output(message, size[place]) if place in size else message
             self.add_message(kept, by_user=place == newest)
 
-    def find_exchanges(self) -> Iterator[list[int]]:
-        """Yield the places that belong together: a message with calls and the answers to them, any other alone."""
+    def find_exchanges(self) -> list[list[int]]:
+        """Return the places that belong together: a message with calls and the answers to them, any other alone."""
         parts: list[list[int]] = []
         asked: dict[str, list[int]] = {}
         for place, message in enumerate(self.messages):
             part = asked.get(message.call) if message.role == "tool" else None
             if part is None:
-                part = []
-                parts.append(part)
+                parts.append(part := [])
             part.append(place)
             asked.update((call.id, part) for call in message.calls)
-        yield from parts
+        return parts
 
 
 def build_omission_notice(count: int, still_open: Sequence[str], summary: str) -> Message:
     """Return the message in the place of those left out. Words that are not Foregate's stand in `output` only."""
     output = "\n".join([*still_open, summary] if summary else still_open)
     said: dict[str, Json] = {"foregate": {"notice": _NOTICE.format(count=count)}, "output": output}
-    return Message("user", strict_json.canonical(said).decode())
+    return Message("user", format_object(said))
 
 
 def shorten_output(message: Message, size: int) -> Message:
@@ -251,6 +239,4 @@ def shorten_output(message: Message, size: int) -> Message:
         answer = None
     if not isinstance(answer, dict) or not isinstance(answer.get("output"), str):
         return message
-    return replace(
-        message, text=strict_json.canonical({**answer, "output": truncate_text(answer["output"], size)[0]}).decode()
-    )
+    return replace(message, text=format_object({**answer, "output": truncate_text(answer["output"], size)[0]}))

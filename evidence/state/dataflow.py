@@ -1,4 +1,7 @@
-"""A response whose calls name results of earlier ones: which of its calls can go next, and with which arguments."""
+"""A response whose calls name results of earlier ones: which of its calls can go next, and with which arguments.
+
+The result of an earlier step is put into a place of the arguments as data, which is never read again.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.evidence.ledger import find_strings
@@ -19,24 +21,24 @@ from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin, ToolCall, record_calls
 
+AFTER_FAILURE = "an earlier step of its sequence was not done; send it again if it is still wanted"
+TOO_MANY = "too many calls in one response; send this one again"
+_DRY = "a dry run: the result it names was not made"
+
 _PATH = r"(?:\.[A-Za-z_][A-Za-z0-9_]*+|\[[0-9]{1,6}\])*+"
 _PLACE = re.compile(rf"\$result_of_step_([0-9]{{1,9}})(?![A-Za-z0-9_])({_PATH})(\[|\.[0-9])?")
 """The third group is what cannot be read as more of a path."""
 _PART = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]{1,6})\]")
 _LONGEST = 4_000_000
 """Bytes of arguments with the results put in, at most."""
+_TRUST = {origin: rank for rank, origin in enumerate(Origin)}
+_ORDER = ("done", "going", "blocked", "failed")
+"""How an item stands: all done, some of it still to be done in this stage, in a later one, or failed."""
 
 
 def find_steps(value: Json) -> set[int]:
     """Return the numbers of the steps whose results `value` names in its strings, keys aside."""
-    match value:
-        case str():
-            return {int(match[1]) for match in _PLACE.finditer(value)}
-        case list():
-            return set[int]().union(*(find_steps(item) for item in value))
-        case dict():
-            return set[int]().union(*(find_steps(item) for item in value.values()))
-    return set()
+    return {int(match[1]) for text in find_strings(value) for match in _PLACE.finditer(text)}
 
 
 def fill_placeholders(value: Json, results: Mapping[int, str]) -> Json:
@@ -54,20 +56,10 @@ def fill_placeholders(value: Json, results: Mapping[int, str]) -> Json:
 
 def find_placeholder_texts(value: Json, results: Mapping[int, str]) -> Iterator[tuple[int, str]]:
     """Yield the number of each step `value` names and each text that `filled` takes from its result, once a place."""
-    read, places = (
-        _Results(results),
-        {match[0]: match for text in find_strings(value) for match in _PLACE.finditer(text)},
-    )
-    for match in places.values():
-        found = read.look_up(match).value
+    known = _Results(results)
+    for match in {match[0]: match for text in find_strings(value) for match in _PLACE.finditer(text)}.values():
+        found, _ = known.look_up(match)
         yield from ((int(match[1]), text) for text in [*find_strings(found)] or [_format_value(found)])
-
-
-class _Found(Struct, frozen=True):
-    """What a place stands for, and the bytes of it as JSON."""
-
-    value: Json
-    size: int
 
 
 class _Results:
@@ -76,52 +68,45 @@ class _Results:
     def __init__(self, results: Mapping[int, str]) -> None:
         self._results = results
         self._parsed: dict[int, Json] = {}
-        self._found: dict[str, _Found] = {}
+        self._found: dict[str, tuple[Json, int]] = {}
         self._taken = 0
 
     def insert(self, match: re.Match[str]) -> Json:
         """Return what a place stands for, to be put in; raise InvalidJson where too much was."""
-        found = self.look_up(match)
-        self._taken += found.size
+        value, size = self.look_up(match)
+        self._taken += size
         if self._taken > _LONGEST:
             raise _build_size_error()
-        return found.value
+        return value
 
-    def look_up(self, match: re.Match[str]) -> _Found:
-        """Return what a place stands for; raise InvalidJson where that is nothing."""
+    def look_up(self, match: re.Match[str]) -> tuple[Json, int]:
+        """Return what a place stands for and the bytes of it as JSON; raise InvalidJson where that is nothing."""
         if match[0] not in self._found:
             value = self._look_up_path(match)
-            self._found[match[0]] = _Found(value, len(strict_json.canonical(value)))
+            self._found[match[0]] = value, len(strict_json.canonical(value))
         return self._found[match[0]]
 
     def _look_up_path(self, match: re.Match[str]) -> Json:
-        step, path, more = int(match[1]), match[2], match[3]
+        place, step, path, more = match[0], int(match[1]), match[2], match[3]
         if more:
-            raise InvalidJson(f"`{match[0][:200]}` cannot be read from `{more}` on; a path is written `.key` and `[0]`")
+            raise InvalidJson(f"`{place[:200]}` cannot be read from `{more}` on; a path is written `.key` and `[0]`")
         if step not in self._results:
-            raise InvalidJson(
-                f"`{match[0][:200]}` names step {step}, which has no result here; name an earlier step of the block, "
-                "counted from 1"
-            )
-        return _follow_path(self._parse_result(step, match[0]), path, match[0]) if path else self._results[step]
-
-    def _parse_result(self, step: int, place: str) -> Json:
+            why = "which has no result here; name an earlier step of the block, counted from 1"
+            raise InvalidJson(f"`{place[:200]}` names step {step}, {why}")
         text = self._results[step]
-        if step not in self._parsed:
+        if path and step not in self._parsed:
             try:
                 self._parsed[step] = strict_json.parse(text, max_bytes=len(text) * 4 + 1)
             except InvalidJson:
-                raise InvalidJson(
-                    f"`{place[:200]}` names a part of step {step}, whose result is no JSON; name the whole"
-                ) from None
-        return self._parsed[step]
+                why = "whose result is no JSON; name the whole"
+                raise InvalidJson(f"`{place[:200]}` names a part of step {step}, {why}") from None
+        return _follow_path(self._parsed[step], path, place) if path else text
 
 
 def _fill(value: Json, results: _Results) -> Json:
     match value:
         case str():
-            whole = _PLACE.fullmatch(value)
-            if whole is not None:
+            if (whole := _PLACE.fullmatch(value)) is not None:
                 return results.insert(whole)
             return _PLACE.sub(lambda match: _format_value(results.insert(match)), value)
         case list():
@@ -136,7 +121,6 @@ def _build_size_error() -> InvalidJson:
 
 
 def _follow_path(value: Json, path: str, place: str) -> Json:
-    """Return what a path leads to."""
     for part in _PART.finditer(path):
         key, index = part[1], part[2]
         if key is not None and isinstance(value, dict) and key in value:
@@ -161,16 +145,17 @@ def _format_value(value: Json) -> str:
     return value if isinstance(value, str) else strict_json.canonical(value).decode()
 
 
-AFTER_FAILURE = "an earlier step of its sequence was not done; send it again if it is still wanted"
-TOO_MANY = "too many calls in one response; send this one again"
-DRY = "a dry run: the result it names was not made"
-
-
-class DataflowStage(Struct, frozen=True):
+@dataclass(slots=True)
+class DataflowStage:
     """The places of the calls that can go now, and why those cannot that never will: code and message by place."""
 
-    places: tuple[int, ...]
-    dead: Mapping[int, tuple[NotRunCode, str]]
+    places: list[int] = field(default_factory=list)
+    dead: dict[int, tuple[NotRunCode, str]] = field(default_factory=dict)
+
+    def rule_out(self, place: int, code: NotRunCode, message: str) -> str:
+        """Note that a call never runs; return how it stands by that."""
+        self.dead[place] = code, message
+        return "failed"
 
 
 @dataclass(slots=True)
@@ -207,12 +192,9 @@ class Dataflow:
 
     def to_record(self, places: Sequence[int]) -> RecordedDataflow:
         """Return the form in which the event of the first stage, with the calls in `places`, holds the whole."""
-        return RecordedDataflow(
-            calls=record_calls(self.calls),
-            deferred=tuple(sorted(self.deferred)),
-            places=tuple(places),
-            order=self.order.to_json() if self.order is not None else None,
-        )
+        order = self.order.to_json() if self.order is not None else None
+        deferred = tuple(sorted(self.deferred))
+        return RecordedDataflow(calls=record_calls(self.calls), deferred=deferred, places=tuple(places), order=order)
 
     def find_waiting(self) -> list[int]:
         """Return the places of the calls that were neither given to the judge nor answered."""
@@ -223,125 +205,97 @@ class Dataflow:
         self.results[self.unanswered.pop(call)] = result
 
     def find_next_stage(self, limit: int) -> DataflowStage:
-        """Return what can go now; of the calls only the first `limit` ever can, unless that is 0."""
-        found = _Walk(self, limit)
-        for place in self.find_unblocked():
-            found.visit_call(place, "done")
-        if self.order is not None:
-            found.visit_item(self.order, "done")
-        return DataflowStage(tuple(sorted(found.places)), found.dead)
+        """Return what can go now; of the calls only the first `limit` ever can, unless that is 0.
 
-    def find_unblocked(self) -> list[int]:
-        """Return the places of the calls in no block, which go before all others."""
+        The calls in no block go before all others; the rest are looked at in the order in which they are meant to run.
+        """
+        stage, limit = DataflowStage(), limit or len(self.calls)
         inside = set(self.order.find_places()) if self.order is not None else set[int]()
-        return [place for place in range(len(self.calls)) if place not in inside]
+        for place in range(len(self.calls)):
+            if place not in inside:
+                self._visit_call(stage, limit, place, "done")
+        if self.order is not None:
+            self._visit_item(stage, limit, self.order, "done")
+        stage.places.sort()
+        return stage
+
+    def _visit_item(self, stage: DataflowStage, limit: int, item: int | Block, before: str) -> str:
+        """Take an item that stands behind what stands as `before` into the stage; return how it stands itself."""
+        if isinstance(item, int):
+            return self._visit_call(stage, limit, item, before)
+        stands = "done"
+        for inner in item.items:
+            ahead = max(before, stands, key=_ORDER.index) if item.kind == "sequential" else before
+            stands = max(stands, self._visit_item(stage, limit, inner, ahead), key=_ORDER.index)
+        return stands
+
+    def _visit_call(self, stage: DataflowStage, limit: int, place: int, before: str) -> str:
+        if (result := self.results.get(place)) is not None:
+            return "done" if result.ok else "failed"
+        if place in self.staged:
+            return "going"
+        if place >= limit:
+            return stage.rule_out(place, "not_run_too_many", TOO_MANY)
+        if before == "failed":
+            return stage.rule_out(place, "not_run_after_failure", AFTER_FAILURE)
+        if before == "blocked" or (place in self.deferred and before == "going"):
+            return "blocked"
+        if place in self.deferred and not all(
+            self._has_content(inner) for item in self._find_items(place).values() for inner in _find_places(item)
+        ):  # what it names did not run, which is as good as done in a dry run only
+            stage.rule_out(place, "not_run_dry_run", _DRY)
+            return "done"
+        stage.places.append(place)
+        return "going"
 
     def build_response(self, places: Sequence[int]) -> ModelResponse:
         """Return the calls in `places`, results put in, as a response without words."""
-        calls = tuple(self.fill_call(place) for place in places)
+        calls = tuple(self._fill_call(place) for place in places)
         order = self.order.restrict_to(places) if self.order is not None else None
         return ModelResponse("", calls, order=order, finish_reason="tool_calls", model="foregate")
 
-    def fill_call(self, place: int) -> ToolCall:
+    def _fill_call(self, place: int) -> ToolCall:
         """Return a call with the results put in that it names; where one cannot be, it is broken and says why."""
         call = self.calls[place]
         if place not in self.deferred or call.arguments is None:
             return call
         try:
-            raw = strict_json.canonical(fill_placeholders(dict(call.arguments), self.results_by_step(place))).decode()
+            raw = _format_value(fill_placeholders(dict(call.arguments), self._read_results(place)))
         except InvalidJson as error:
             return ToolCall.from_defect(call.name, call.raw, str(error), id=call.id, wire_id=call.wire_id)
         return ToolCall.parse(call.name, raw, id=call.id, wire_id=call.wire_id)
 
-    def results_by_step(self, place: int) -> dict[int, str]:
-        """Return the results a call names, as text, by the number of the step."""
-        found: dict[int, str] = {}
-        for number in sorted(find_steps(dict(self.calls[place].arguments or {}))):
-            item = self.order.find_step(place, number) if self.order is not None else None
-            if item is not None and all(self.has_content(inner) for inner in _find_places(item)):
-                value = self.read_content(item)
-                found[number] = value if isinstance(value, str) else strict_json.canonical(value).decode()
-        return found
+    def _find_items(self, place: int) -> dict[int, int | Block]:
+        """Return the items whose results a call names, by the number of the step."""
+        if self.order is None:
+            return {}
+        steps = sorted(find_steps(dict(self.calls[place].arguments or {})))
+        return {step: item for step in steps if (item := self.order.find_step(place, step)) is not None}
 
-    def has_content(self, place: int) -> bool:
+    def _read_results(self, place: int) -> dict[int, str]:
+        """Return the results a call names, as text, by the number of the step."""
+        return {
+            step: _format_value(self._read_content(item))
+            for step, item in self._find_items(place).items()
+            if all(map(self._has_content, _find_places(item)))
+        }
+
+    def _has_content(self, place: int) -> bool:
         """Whether a call ran and said something."""
         return place in self.results and self.results[place].content is not None
 
-    def read_content(self, item: int | Block) -> Json:
-        """Return the content of a call, or the list of those of a block."""
-        return (
-            self.results[item].content if isinstance(item, int) else [self.read_content(inner) for inner in item.items]
-        )
+    def _read_content(self, item: int | Block) -> Json:
+        if isinstance(item, int):
+            return self.results[item].content
+        return [self._read_content(inner) for inner in item.items]
 
     def find_taken_texts(self, place: int) -> Iterator[tuple[str, CallResult]]:
         """Yield the texts a call takes from results, each with the least trusted of the results it came from."""
-        steps = self.results_by_step(place)
-        for number, text in find_placeholder_texts(dict(self.calls[place].arguments or {}), steps):
-            item = self.order.find_step(place, number) if self.order is not None else None
-            sources = [self.results[inner] for inner in _find_places(item)] if item is not None else []
-            if sources:
+        items = self._find_items(place)
+        for step, text in find_placeholder_texts(dict(self.calls[place].arguments or {}), self._read_results(place)):
+            if sources := [self.results[inner] for inner in _find_places(items[step])]:
                 worst = max(sources, key=lambda result: _TRUST[result.origin])
                 yield text, replace(worst, told=any(source.told for source in sources))
-
-
-_TRUST = {origin: rank for rank, origin in enumerate(Origin)}
-_ORDER = ("done", "going", "blocked", "failed")
-"""How an item stands: all done, some of it still to be done in this stage, in a later one, or failed."""
-
-
-class _Walk:
-    """One walk over a program, in the order in which its calls are meant to run."""
-
-    def __init__(self, program: Dataflow, limit: int) -> None:
-        self._program, self._limit = program, limit or len(program.calls)
-        self.places: list[int] = []
-        self.dead: dict[int, tuple[NotRunCode, str]] = {}
-
-    def visit_item(self, item: int | Block, before: str) -> str:
-        """Take in an item that stands behind what stands as `before`; return how it stands itself."""
-        if isinstance(item, int):
-            return self.visit_call(item, before)
-        stands = "done"
-        for inner in item.items:
-            ahead = _pick_worst(before, stands) if item.kind == "sequential" else before
-            stands = _pick_worst(stands, self.visit_item(inner, ahead))
-        return stands
-
-    def visit_call(self, place: int, before: str) -> str:
-        """Take in a call."""
-        program = self._program
-        if (result := program.results.get(place)) is not None:
-            return "done" if result.ok else "failed"
-        if place in program.staged:
-            return "going"
-        if place >= self._limit:
-            return self.rule_out(place, "not_run_too_many", TOO_MANY)
-        if before == "failed":
-            return self.rule_out(place, "not_run_after_failure", AFTER_FAILURE)
-        waits = place in program.deferred and before == "going"
-        if before == "blocked" or waits:
-            return "blocked"
-        if place in program.deferred and self.has_missing_result(place):
-            self.rule_out(place, "not_run_dry_run", DRY)
-            return "done"
-        self.places.append(place)
-        return "going"
-
-    def has_missing_result(self, place: int) -> bool:
-        """Whether a call names the result of one that did not run, which is as good as done in a dry run only."""
-        program = self._program
-        arguments = dict(program.calls[place].arguments or {})
-        items = (program.order.find_step(place, number) for number in find_steps(arguments)) if program.order else ()
-        return any(not program.has_content(inner) for item in items if item is not None for inner in _find_places(item))
-
-    def rule_out(self, place: int, code: NotRunCode, message: str) -> str:
-        """Note that a call never runs."""
-        self.dead[place] = code, message
-        return "failed"
-
-
-def _pick_worst(first: str, second: str) -> str:
-    return max(first, second, key=_ORDER.index)
 
 
 def _find_places(item: int | Block) -> Iterator[int]:

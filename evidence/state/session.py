@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from foregate.evidence.ledger import AtomTable, Ledger
 from foregate.evidence.state.conversation import Conversation, build_message
 from foregate.evidence.state.dataflow import Dataflow
-from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenTurn, TaskState, check_criterion, criterion_key
+from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenTurn, TaskState
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas.event import GENESIS, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
@@ -36,7 +36,6 @@ from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import EvidenceKind, Origin
-from foregate.schemas.tool_spec import Resource
 from foregate.schemas.turn import Said
 
 NO_CLAIM = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effecting_tool_drift", "not_run_dry_run")
@@ -86,15 +85,17 @@ class SessionState:
     def _fold(self, event: Event) -> None:
         match event.body:
             case SessionStarted() as body:
-                self._start_session(event, body)
-            case CatalogChanged() as body:
-                self.catalogue_hash = body.catalogue_hash
+                self.session, self.started, self.prompts_hash = event.session, body, body.prompts_hash
+                self.catalogue_hash, self.dialect = body.catalogue_hash, body.dialect or self.dialect
+            case CatalogChanged(catalogue_hash=catalogue_hash):
+                self.catalogue_hash = catalogue_hash
             case PolicyChanged() as body:
                 self._change_policy(body)
             case TaskStarted() as body:
                 self._start_task(event, body)
-            case UserMessage() as body:
-                self._add_message(event, body)
+            case UserMessage(text=text):
+                self._running.add_message(Said(event.seq, text, event.actor), event.time)
+                self.atoms.add_text(text, Origin.USER if event.actor == "user" else Origin.NOBODY, event.seq)
             case ModelResponded() as body:
                 self._add_response(event, body)
             case TurnJudged() as body:
@@ -121,14 +122,18 @@ class SessionState:
                 if self.task is not None:
                     self.task.follow_plan(event, body)
             case TaskPaused() as body:
-                assert self.task is not None
-                self.task.pause_clock(event.time, body)
+                self._running.pause_clock(event.time, body)
             case TaskEnded() as body:
                 self._end_task(body)
             case SessionEnded() | Checkpoint():
                 pass
             case _:
                 assert_never(event.body)
+
+    @property
+    def _running(self) -> TaskState:
+        assert self.task is not None
+        return self.task
 
     def is_asked(self, call: str) -> bool:
         """Whether a call is one of the response in hand that has no answer yet."""
@@ -160,11 +165,6 @@ class SessionState:
             if not self.program.unanswered:
                 self.program = None
 
-    def _start_session(self, event: Event, body: SessionStarted) -> None:
-        self.session, self.started = event.session, body
-        self.catalogue_hash, self.prompts_hash = body.catalogue_hash, body.prompts_hash
-        self.dialect = body.dialect or self.dialect
-
     def _change_policy(self, body: PolicyChanged) -> None:
         self.auto = self.auto if body.auto is None else body.auto
         self.dry_run = self.dry_run if body.dry_run is None else body.dry_run
@@ -175,30 +175,20 @@ class SessionState:
 
     def _start_task(self, event: Event, body: TaskStarted) -> None:
         self.tasks = body.task
-        self.task = TaskState(self.tasks, body.depth, event.time)
-        self.task.wants_plan = body.plan
+        self.task = TaskState(body.task, body.depth, event.time, wants_plan=body.plan)
         self.task.refusals.extend(body.refusals or ())
         self.permits.clear()
         self.uses.clear()
 
-    def _add_message(self, event: Event, body: UserMessage) -> None:
-        assert self.task is not None
-        self.task.add_message(Said(event.seq, body.text, event.actor), event.time)
-        self.atoms.add_text(body.text, Origin.USER if event.actor == "user" else Origin.NOBODY, event.seq)
-
     def _add_response(self, event: Event, body: ModelResponded) -> None:
-        assert self.task is not None
-        response = body.response
+        response, task, planned = body.response, self._running, body.places is not None
         if body.continues is not None:
             self._add_stage(event, response, body.continues.places)
             return
-        task, usage = self.task, response.usage
-        planned = body.places is not None
+        usage, words = response.usage, len(response.text.strip())
         task.add_counts(model_calls=not planned, tokens=usage.input_tokens + usage.output_tokens, cost=usage.cost)
-        task.narrated = max(task.narrated, len(response.text.strip()))
-        task.words_only = False
-        if not response.calls:
-            task.empty_responses += not response.text.strip()
+        task.narrated, task.words_only = max(task.narrated, words), False
+        task.empty_responses += not response.calls and not words
         self.program = Dataflow.from_record(event.seq, body.program) if body.program is not None else None
         if response.calls or self.program is None:
             self.open = OpenTurn.of(event.seq, response)
@@ -215,8 +205,7 @@ class SessionState:
         self.uses.clear()
 
     def _apply_judgement(self, event: Event, body: TurnJudged) -> None:
-        turn, judgement, task = body.turn, body.judgement, self.task
-        assert task is not None
+        turn, judgement, task = body.turn, body.judgement, self._running
         for verdict in judgement.verdicts:
             if verdict.standing is Standing.ALLOW:
                 self.permits[event.seq, verdict.call] = verdict.digest
@@ -230,8 +219,7 @@ class SessionState:
             (self.grants if grant.until == "session" else task.grants).append(replace(grant, seq=event.seq))
         if self.open is not None:
             self.open.judged, self.open.judgement = event.seq, judgement
-            self.open.survey_hash = body.survey_hash
-            self.open.dry_run = turn.dry_run
+            self.open.survey_hash, self.open.dry_run = body.survey_hash, turn.dry_run
 
     def _raise_need(self, event: Event, body: NeedRaised) -> None:
         if self.open is not None:
@@ -240,29 +228,26 @@ class SessionState:
             self.task.active, self.task.paused = self.task.count_active_seconds(event.time), "awaiting_approval"
 
     def _answer_need(self, event: Event, body: NeedAnswered) -> None:
-        assert self.task is not None
-        answer = replace(body.answer, seq=event.seq)
+        answer, task = replace(body.answer, seq=event.seq), self._running
         if answer.who != "person":
             usage = body.usage or Usage()
-            self.task.add_counts(
+            task.add_counts(
                 safety_calls=body.model_calls,
                 safety_rounds=1 if answer.who == "critic" else 0,
                 tokens=usage.input_tokens + usage.output_tokens,
                 cost=usage.cost,
             )
-        if self.task.paused:
-            self.task.paused, self.task.since = "", event.time
+        if task.paused:
+            task.paused, task.since = "", event.time
         if self.open is not None:
             self.open.need = None
             self.open.answers.append(answer)
         if answer.gate == "loop" and answer.value is not None:
-            self.task.after_turn = (answer.choice, answer.words)
-        for grant in body.grants or ():
-            self.task.grants.append(replace(grant, seq=event.seq))
+            task.after_turn = (answer.choice, answer.words)
+        task.grants.extend(replace(grant, seq=event.seq) for grant in body.grants or ())
 
     def _start_tool(self, event: Event, body: ToolStarted) -> None:
-        assert self.task is not None
-        permit, task = body.permit, self.task
+        permit, task = body.permit, self._running
         self.permits.pop((permit.judged, permit.call), None)
         self.in_flight[body.call] = body
         task.add_counts(tool_calls=body.look is None)  # what was seen early ran then
@@ -283,7 +268,10 @@ class SessionState:
             return  # the model has not seen it: it counts from the call that is answered with it
         side_effect = started is not None and started.side_effect != "pure"
         self._count_repeats(started, body)
-        self._note_evidence(event, body, side_effect)
+        records, changes = body.evidence, body.changes
+        self.ledger.record_evidence(event.seq, records, changes, may_have_changed=side_effect and not changes)
+        content = bool(records) and all(record.kind is EvidenceKind.FILE_READ for record in records)
+        self.atoms.add_text(body.content, body.origin, event.seq, content=content)
         self._finish_in_task(event, body, started, side_effect)
         if self.open is not None:
             self.open.own_changes.update((change.resource, change.after) for change in body.changes)
@@ -292,57 +280,39 @@ class SessionState:
 
     def _count_repeats(self, started: ToolStarted | None, body: ToolFinished) -> None:
         """Begin to count repeated calls anew where something has changed or something new was seen."""
-        assert self.task is not None
-        runs, new = self.task.runs, any(self._is_new(record.resource, record.hash) for record in body.evidence)
-        if not (body.changes or new):
-            return
-        mine = runs.get(started.permit.digest, 0) if started is not None else 0
-        runs.clear()
-        if started is not None and not body.changes and started.side_effect == "pure":
-            runs[started.permit.digest] = mine
-
-    def _note_evidence(self, event: Event, body: ToolFinished, side_effect: bool) -> None:
-        records, changes = body.evidence, body.changes
-        self.ledger.record_evidence(event.seq, records, changes, may_have_changed=side_effect and not changes)
-        content = bool(records) and all(record.kind is EvidenceKind.FILE_READ for record in records)
-        self.atoms.add_text(body.content, body.origin, event.seq, content=content)
+        runs, known = self._running.runs, self.ledger.newest_records
+        if body.changes or any(all(seen.hash != one.hash for seen in known(one.resource)) for one in body.evidence):
+            mine = runs.get(started.permit.digest, 0) if started is not None else 0
+            runs.clear()
+            if started is not None and not body.changes and started.side_effect == "pure":
+                runs[started.permit.digest] = mine
 
     def _finish_in_task(self, event: Event, body: ToolFinished, started: ToolStarted | None, side_effect: bool) -> None:
-        assert self.task is not None
-        task = self.task
+        task = self._running
         if body.changes or side_effect:
             task.last_change = event.seq
-        for criterion in task.plan.criteria if task.plan else ():
-            if (result := check_criterion(criterion, body)) is not None:
-                task.criteria[criterion_key(criterion)] = (event.seq, result)
-        if body.used:
-            task.add_counts(**body.used)
-        task.note_finished_call(body, side_effect)
-        task.changed.update(change.resource for change in body.changes)
+        task.add_counts(**body.used or {})
+        task.note_finished_call(event.seq, body, side_effect)
+        task.changed |= {change.resource for change in body.changes}
         task.used["changed_resources"] = len(task.changed)
         if side_effect and body.ok:
             task.add_counts(changes=1)
         if side_effect and started is not None and (body.ok or body.changes or not started.before):
             task.touched += 1
 
-    def _is_new(self, resource: Resource, hash: str) -> bool:  # noqa: A002
-        return not any(seen.hash == hash for seen in self.ledger.newest_records(resource))
-
     def _answer_call(self, body: CallAnswered) -> None:
-        assert self.task is not None
         self.in_flight.pop(body.call, None)
         if body.change and self.is_asked(body.call):
             if self.open is not None:
                 self.open.note_failed_change(body.call)
             if body.code not in NO_CLAIM:
-                self.task.note_trouble(body.tool, body.target, f"was not done ({body.code})", body.message)
+                self._running.note_trouble(body.tool, body.target, f"was not done ({body.code})", body.message)
 
     def _note_unknown_outcome(self, body: OutcomeUnknown) -> None:
-        assert self.task is not None
         self.in_flight.pop(body.call, None)
         self.parked[body.call] = body
-        self.task.touched += 1
-        self.task.note_trouble(body.tool, body.target, _UNKNOWN, body.reason)
+        self._running.touched += 1
+        self._running.note_trouble(body.tool, body.target, _UNKNOWN, body.reason)
         if self.open is not None:
             self.open.note_failed_change(body.call)
 
@@ -356,7 +326,7 @@ class SessionState:
         if done:
             self.task.note_change(tool, target)
             self.task.last_change = event.seq
-            self.task.changed.update(change.resource for change in changes)
+            self.task.changed |= {change.resource for change in changes}
         elif (tool, target) in self.task.trouble:
             self.task.trouble[tool, target] = "was not done"
 

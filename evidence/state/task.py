@@ -1,8 +1,9 @@
-"""One task of a session, as its events so far tell it."""
+"""One task of a session, as its events so far tell it, and the criteria of its plan against what was observed."""
 
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
@@ -14,7 +15,7 @@ from foregate.evidence.ledger import Ledger
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, TaskPaused, ToolFinished
-from foregate.schemas.judgement import Answer, Consequence, Decision, Grant, Judgement, Need, Standing, Verdict
+from foregate.schemas.judgement import Answer, Grant, Judgement, Need, Standing
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import Criterion, PlanInForce
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
@@ -42,8 +43,7 @@ class OpenNeed:
 class CallResult(Struct, frozen=True):
     """What came of a call: whether it did what it should, what it said, and whose words that is.
 
-    `content` is None for one that did not run; in a dry run such a one is as good as done. `told` is set for what
-    stands in a file.
+    `content` is None for one that did not run, which in a dry run is as good as done; `told` is what stands in a file.
     """
 
     ok: bool
@@ -130,9 +130,9 @@ class TaskState:
     """Changes that took effect, or may have."""
     grants: list[Grant] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
-    holds: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    fired: dict[str, int] = field(default_factory=dict)
-    shadow_fired: dict[str, int] = field(default_factory=dict)
+    holds: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    fired: Counter[str] = field(default_factory=Counter)
+    shadow_fired: Counter[str] = field(default_factory=Counter)
     slots_asked: list[str] = field(default_factory=list)
     slots_answered: list[str] = field(default_factory=list)
     changed: set[Resource] = field(default_factory=set)
@@ -147,7 +147,8 @@ class TaskState:
     stuck: str = ""
     verdict: tuple[str, str] = ("", "")
     last_change: int = 0
-    criteria: dict[str, tuple[int, CheckResult]] = field(default_factory=dict)
+    criteria: dict[tuple[str | None, ...], tuple[int, CheckResult]] = field(default_factory=dict)
+    """What was last seen of a criterion with such a check, target and expectation, and by which event."""
     after_turn: tuple[str, str] = ("", "")
 
     def add_counts(self, **more: int) -> None:
@@ -166,10 +167,8 @@ class TaskState:
 
     def pause_clock(self, time: str, body: TaskPaused) -> None:
         """Stop the clock until a person has answered."""
-        self.active = self.count_active_seconds(time)
-        self.paused = body.reason
-        if body.question is not None:
-            self.question = body.question
+        self.active, self.paused = self.count_active_seconds(time), body.reason
+        self.question = self.question if body.question is None else body.question
 
     def apply_judgement(self, seq: int, body: TurnJudged) -> None:
         """Take in what was judged of a turn of the model."""
@@ -177,29 +176,20 @@ class TaskState:
         self.add_counts(turns=0 if body.turn.cause else 1)
         self.stuck = body.stuck
         for decision in judgement.decisions:
-            self._count_fired(decision)
+            if decision.consequence or any(one.standing is not Standing.ALLOW for one in decision.rulings):
+                (self.shadow_fired if decision.mode == "shadow" else self.fired)[decision.gate] += 1
         for verdict in judgement.verdicts:
-            self._count_hold(seq, verdict, body.fingerprints.get(verdict.call, ""))
+            code, fingerprint = verdict.ruling.code, body.fingerprints.get(verdict.call, "")
+            if verdict.standing is not Standing.ALLOW:
+                self.holds[verdict.digest, code, fingerprint] += 1
+                self.wants_plan = self.wants_plan or code == "plan_required"
+            if code in REFUSALS:
+                why = verdict.ruling.message
+                self.refusals.append(Refusal(verdict.digest, fingerprint, verdict.gate, code, why, seq))
         if judgement.plan is not None:
             self.plan = replace(judgement.plan, seq=seq)
-        if judgement.consequence is not None:
-            self._apply_consequence(judgement.consequence)
-
-    def _count_fired(self, decision: Decision) -> None:
-        if any(ruling.standing is not Standing.ALLOW for ruling in decision.rulings) or decision.consequence:
-            counts = self.shadow_fired if decision.mode == "shadow" else self.fired
-            counts[decision.gate] = counts.get(decision.gate, 0) + 1
-
-    def _count_hold(self, seq: int, verdict: Verdict, fingerprint: str) -> None:
-        code, message = verdict.ruling.code, verdict.ruling.message
-        if verdict.standing is not Standing.ALLOW:
-            key = (verdict.digest, code, fingerprint)
-            self.holds[key] = self.holds.get(key, 0) + 1
-            self.wants_plan = self.wants_plan or code == "plan_required"
-        if code in REFUSALS:
-            self.refusals.append(Refusal(verdict.digest, fingerprint, verdict.gate, code, message, seq))
-
-    def _apply_consequence(self, consequence: Consequence) -> None:
+        if (consequence := judgement.consequence) is None:
+            return
         if consequence.kind == "ask_user":
             self.question = consequence.question
             self.slots_asked.extend(consequence.slots)
@@ -210,13 +200,11 @@ class TaskState:
     def apply_verification(self, judgement: Judgement) -> bool:
         """Take in what was judged of an answer; return whether the answer goes back to the model."""
         self.add_counts(verification_rounds=1)
-        pending = False
         for decision in judgement.decisions:
             self.verdict = decision.code, decision.summary
-            if decision.code == "verification_pending":
-                self.fired["postlude"] = self.fired.get("postlude", 0) + 1
-                pending = True
-        return pending
+        if pending := sum(decision.code == "verification_pending" for decision in judgement.decisions):
+            self.fired["postlude"] += pending
+        return pending > 0
 
     def follow_plan(self, event: Event, body: PlanProposed | PlanConfirmed | PlanStepChanged) -> None:
         """Take in that a plan was proposed or confirmed, or how one of its tasks stands."""
@@ -233,8 +221,7 @@ class TaskState:
                 if self.paused:
                     self.paused, self.since = "", event.time
             case PlanStepChanged(step=step):
-                if self.during == name_step(step):
-                    self.during = ""
+                self.during = "" if self.during == name_step(step) else self.during
             case _:
                 assert_never(body)
 
@@ -243,13 +230,21 @@ class TaskState:
         key = tool, target
         self.trouble[key], self.why[key] = what, format_line(why, WHY)
 
-    def note_finished_call(self, body: ToolFinished, side_effect: bool) -> None:
-        """Take in how a call that ran ended."""
+    def note_finished_call(self, seq: int, body: ToolFinished, side_effect: bool) -> None:
+        """Take in how a call that ran ended, and what event `seq` tells by that of the criteria of the plan."""
+        for criterion in self.plan.criteria if self.plan else ():
+            if (result := check_criterion(criterion, body)) is not None:
+                self.criteria[criterion.check, criterion.target, criterion.expected] = (seq, result)
         self.just_failed = () if body.ok else (body.tool,)
         if side_effect and not body.ok:
             self.note_trouble(body.tool, body.target, "failed", body.content)
         elif side_effect:
             self.note_change(body.tool, body.target)
+
+    def find_result(self, criterion: Criterion) -> CheckResult | None:
+        """Return what was seen of a criterion after the last change, None where nothing was."""
+        seen = self.criteria.get((criterion.check, criterion.target, criterion.expected))
+        return seen[1] if seen is not None and seen[0] > self.last_change else None
 
     def note_change(self, tool: str, target: str) -> None:
         """Note that a change took effect, so that no trouble with its target is open any more."""
@@ -291,39 +286,35 @@ def parse_time(time: str) -> datetime:
     return datetime.fromisoformat(time)
 
 
-LOOKS = ("file_exists", "file_contains", "http_status")
-"""Checks that a mere observation can settle; `command_succeeds` is more than a look."""
+LOOKS = {"file_exists": "read_file", "file_contains": "read_file", "http_status": "http_request"}
+"""The tools whose mere observation can settle a check; `command_succeeds` is more than a look."""
 
 
 def check_criterion(criterion: Criterion, body: ToolFinished) -> CheckResult | None:
     """Return what a finished call tells of a criterion: met, failed, or None when it is about something else."""
     target = (criterion.target or "").removeprefix("./")
-    if not target or not is_about(criterion, body, target):
+    if not target or not _is_about(criterion.check, body, target):
         return None
     match criterion.check:
         case "file_exists":
-            return "met" if body.ok else "failed"
+            met = body.ok
         case "file_contains":
-            if body.ok and (criterion.expected or "") in body.content:
-                return "met"
-            return None if body.dropped else "failed"
+            met = body.ok and (criterion.expected or "") in body.content
+            if not met and body.dropped:
+                return None
         case "command_succeeds":
-            return "met" if body.ok and body.exit_code == 0 else "failed"
+            met = body.ok and body.exit_code == 0
         case "http_status":
-            return (
-                "met"
-                if str("" if body.exit_code is None else body.exit_code) == (criterion.expected or "200")
-                else "failed"
-            )
-    return None
+            met = str("" if body.exit_code is None else body.exit_code) == (criterion.expected or "200")
+        case None:
+            return None
+    return "met" if met else "failed"
 
 
-def is_about(criterion: Criterion, body: ToolFinished, target: str) -> bool:
-    """Whether a finished call observed exactly what the criterion is about."""
-    if criterion.check in ("file_exists", "file_contains"):
-        return body.tool == "read_file" and body.target == target
-    if criterion.check == "http_status":
-        return body.tool == "http_request" and body.target == target
+def _is_about(check: str | None, body: ToolFinished, target: str) -> bool:
+    """Whether a finished call observed exactly the object of a check."""
+    if check in LOOKS:
+        return body.tool == LOOKS[check] and body.target == target
     if body.exit_code is None:  # only a process ends with one: a file may be named like a command
         return False
     try:
@@ -332,40 +323,26 @@ def is_about(criterion: Criterion, body: ToolFinished, target: str) -> bool:
         return False
 
 
-def criterion_key(criterion: Criterion) -> str:
-    """Return the name a criterion's result is kept under."""
-    return f"{criterion.check}\0{criterion.target}\0{criterion.expected}"
-
-
 def build_checks(task: TaskState, ledger: Ledger) -> tuple[Check, ...]:
     """Return how each criterion of the plan in force stands after the task's last change."""
     if task.plan is None:
         return ()
     found = []
     for criterion in task.plan.criteria:
-        if criterion.check is None or not criterion.target:
-            continue
-        seen = task.criteria.get(criterion_key(criterion))
-        if seen is not None and seen[0] > task.last_change:
-            result: CheckResult = seen[1]
-        else:
-            result = "unseen" if criterion.check in LOOKS else "uncheckable"
-        found.append(Check(criterion.text[:200], result, criterion.target[:200]))
-    for resource in sorted(task.changed):
-        if not ledger.is_observed_since_change(resource):
-            found.append(Check(f"`{resource.id}` was read back", "unseen", resource.id))
-    return tuple(found)
+        if criterion.check is not None and criterion.target:
+            result = task.find_result(criterion) or ("unseen" if criterion.check in LOOKS else "uncheckable")
+            found.append(Check(criterion.text[:200], result, criterion.target[:200]))
+    unseen = (resource for resource in sorted(task.changed) if not ledger.is_observed_since_change(resource))
+    return (*found, *(Check(f"`{resource.id}` was read back", "unseen", resource.id) for resource in unseen))
 
 
 def build_observations(task: TaskState) -> list[ToolCall]:
     """Return the observations that would settle what is unseen."""
     calls = []
     for criterion in task.plan.criteria if task.plan else ():
-        seen = task.criteria.get(criterion_key(criterion))
-        if criterion.check not in LOOKS or not criterion.target or (seen and seen[0] > task.last_change):
-            continue
-        if criterion.check == "http_status":
-            calls.append(ToolCall.of("http_request", {"method": "GET", "url": criterion.target}))
-        else:
-            calls.append(ToolCall.of("read_file", {"path": criterion.target}))
+        tool, target = LOOKS.get(criterion.check or ""), criterion.target
+        if tool and target and task.find_result(criterion) is None:
+            calls.append(
+                ToolCall.of(tool, {"path": target} if tool == "read_file" else {"method": "GET", "url": target})
+            )
     return list({call.digest: call for call in calls}.values())
