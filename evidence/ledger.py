@@ -1,4 +1,7 @@
-"""What this session has observed and changed, newest first, per resource and kind; a fold over finished calls."""
+"""What a session has observed and changed, newest first, per resource and kind, and who said a name first.
+
+Names are the paths, URLs, hosts, addresses, identifiers and long numbers of every incoming text.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import hashlib
 import re
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
@@ -31,12 +33,7 @@ class Ledger:
         self._contradictions: deque[tuple[Resource, int, int]] = deque(maxlen=REMEMBERED)
 
     def record_evidence(
-        self,
-        seq: int,
-        records: Iterable[EvidenceRecord],
-        changes: Iterable[Change] = (),
-        *,
-        may_have_changed: bool = False,
+        self, seq: int, records: Iterable[EvidenceRecord], changes: Iterable[Change], *, may_have_changed: bool = False
     ) -> None:
         """Take in what event `seq` observed and changed; `may_have_changed` says that it may have changed more.
 
@@ -75,16 +72,11 @@ class Ledger:
         """Note when a record disagrees with the newest one that can be compared and nothing of ours explains it."""
         if record.own_change or not record.hash:
             return
-        compound = record.resource.kind in _COMPOUND
-        earlier = max(
-            (s for s in self.newest_records(record.resource) if s.hash and (s.kind is record.kind or not compound)),
-            key=lambda seen: seen.seq,
-            default=None,
-        )
-        if earlier is None or earlier.hash == record.hash:
-            return
+        compound, seen = record.resource.kind in _COMPOUND, self.newest_records(record.resource)
+        comparable = (one for one in seen if one.hash and (one.kind is record.kind or not compound))
+        earlier = max(comparable, key=lambda one: one.seq, default=None)
         explained = max(self._changed.get(record.resource, 0), self._unseen, self._last_change if compound else 0)
-        if explained <= earlier.seq < seq:
+        if earlier is not None and earlier.hash != record.hash and explained <= earlier.seq < seq:
             self._contradictions.append((record.resource, earlier.seq, seq))
 
     def _forget_resource(self, resource: Resource) -> None:
@@ -113,16 +105,9 @@ _NAMING = re.compile(r"[./@:_\\-]|\d{4}|[a-z][A-Z]")
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]+)", re.IGNORECASE)
 _PART = re.compile(r"[:=]")
 _TRUST = {origin: rank for rank, origin in enumerate(Origin)}
-_WORST_FIRST = tuple(reversed(Origin))
 _SHOWN_FIRST = {Origin.EXTERNAL: 0, Origin.NOBODY: 1, Origin.WORKSPACE: 2, Origin.USER: 3}
-
-
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """The most trusted origin of an atom and the event that brought it."""
-
-    origin: Origin
-    seq: int
+Mention = tuple[Origin, int]
+"""The most trusted origin of an atom and the event that brought it."""
 
 
 class AtomTable:
@@ -154,9 +139,9 @@ class AtomTable:
                 self._told.discard(atom)
             elif known is None:
                 self._told.add(atom)
-            if known is not None and _TRUST[known] <= _TRUST[origin]:
-                continue
             if known is not None:
+                if _TRUST[known] <= _TRUST[origin]:
+                    continue
                 del self._heard[known][atom]
                 self._characters[known] -= len(atom)
             self._heard[origin][atom] = seq
@@ -171,10 +156,9 @@ class AtomTable:
         by the less trusted of the two.
         """
         word = fold_word(name)
-        heard = self._find_whole(word) or self._find_by_halves(word)
-        if heard is None:
+        if (heard := self._find_whole(word) or self._find_by_halves(word)) is None:
             return Atom(shorten_word(name), Origin.NOBODY)
-        return Atom(shorten_word(name), heard.origin, heard.seq, shorten_word(word) in self._told)
+        return Atom(shorten_word(name), *heard, shorten_word(word) in self._told)
 
     def find_argument_atoms(
         self, arguments: Mapping[str, Json], names: Iterable[str] = (), *, limit: int = 32, size: int = 3000
@@ -200,26 +184,23 @@ class AtomTable:
         return tuple(kept.values())
 
     def _find_by_halves(self, name: str) -> Mention | None:
-        first, second = halve_name(name)
-        both = [heard for part in (first, second) if part and (heard := self._find_whole(part)) is not None]
-        if not both or len(both) < bool(first) + bool(second):
-            return None
-        return max(both, key=lambda heard: (_TRUST[heard.origin], heard.seq))
+        found = [self._find_whole(part) for part in halve_name(name)]
+        known = [heard for heard in found if heard is not None]
+        return (
+            max(known, key=lambda heard: (_TRUST[heard[0]], heard[1])) if known and len(known) == len(found) else None
+        )
 
     def _find_whole(self, atom: str) -> Mention | None:
         atom = shorten_word(atom)
         origin = self._find_origin(atom)
-        return Mention(origin, self._heard[origin][atom]) if origin is not None else None
+        return (origin, self._heard[origin][atom]) if origin is not None else None
 
     def _find_origin(self, atom: str) -> Origin | None:
-        for origin, atoms in self._heard.items():
-            if atom in atoms:
-                return origin
-        return None
+        return next((origin for origin, atoms in self._heard.items() if atom in atoms), None)
 
     def _forget_oldest(self) -> None:
         """Forget one atom: the oldest of the least trusted origin that holds more than its share."""
-        for origin in _WORST_FIRST:
+        for origin in reversed(Origin):
             atoms = self._heard[origin]
             if len(atoms) > self._bound // 8 or self._characters[origin] > self._size // 8:
                 oldest, _ = atoms.popitem(last=False)
@@ -228,23 +209,20 @@ class AtomTable:
                 return
 
 
-def keep_ends(text: str) -> str:
-    """Return the part of an incoming text that is looked at: its two ends."""
-    return text if len(text) <= 2 * WINDOW else f"{text[:WINDOW]} {text[-WINDOW:]}"
-
-
 def find_known_words(text: str, *, every_word: bool) -> Iterator[str]:
-    """Yield what a text makes known: its naming words, their parts, and words that have a line of their own.
-
-    `every_word` takes all words, as when a person says `the build folder`.
-    """
-    text = keep_ends(text)
+    """Yield what the two ends of a text make known: naming words, their parts, and words that have a line of their own,
+    as in a listing. `every_word` takes all words, as when a person says `the build folder`."""
+    text = text if len(text) <= 2 * WINDOW else f"{text[:WINDOW]} {text[-WINDOW:]}"
     for match in _WORD.finditer(text):
         raw = match.group()
         if names := names_in_word(raw):
             yield from names
-        elif (every_word or has_own_line(text, match.start(), match.end())) and len(word := fold_word(raw)) > 1:
+        elif (every_word or _has_own_line(text, *match.span())) and len(word := fold_word(raw)) > 1:
             yield shorten_word(word)
+
+
+def _has_own_line(text: str, start: int, end: int) -> bool:
+    return text[max(0, start - 1) : start] in ("", "\n") and text[end : end + 1] in ("", "\n", "\r")
 
 
 def names_in_word(raw: str) -> tuple[str, ...]:
@@ -263,26 +241,15 @@ _names_again = lru_cache(maxsize=1024)(_read_names)
 
 def find_inner_names(word: str) -> Iterator[str]:
     """Yield the names inside a word: the host of a URL, `path` of `path:12`, `value` of `key=value`, diff prefixes."""
-    url = match_url(word)
-    if url is not None:
-        yield shorten_word(url.group(2).rpartition("@")[2])
-        yield shorten_word(url.group(2).rpartition("@")[2].partition(":")[0])
+    if (url := match_url(word)) is not None:
+        host = url.group(2).rpartition("@")[2]
+        yield from (shorten_word(host), shorten_word(host.partition(":")[0]))
         return
-    pieces = _PART.split(word) if _PART.search(word) else [word]
-    for piece in pieces:
-        name = fold_word(piece)
-        if len(name) < 2:
-            continue
-        if name != word:
+    for name in map(fold_word, _PART.split(word)):
+        if name != word and len(name) > 1:
             yield shorten_word(name)
         if name[:2] in ("a/", "b/") and len(name) > 3:
             yield shorten_word(name[2:])
-
-
-def has_own_line(text: str, start: int, end: int) -> bool:
-    """Whether a word has its line for itself, as in a listing."""
-    before = text[max(0, start - 1) : start]
-    return before in ("", "\n") and text[end : end + 1] in ("", "\n", "\r")
 
 
 def find_argument_names(text: str) -> Iterable[str]:
@@ -299,20 +266,18 @@ def _find_short_names(text: str) -> tuple[str, ...]:
     return (*whole, *chain.from_iterable(map(names_in_word, _WORD.findall(text))))
 
 
-def halve_name(name: str) -> tuple[str, str]:
-    """Return the ways to know a name by its parts: a URL by its host, a path by its folder and its last part."""
-    url = match_url(name)
-    if url is not None:
-        return url.group(2), ""
+def halve_name(name: str) -> tuple[str, ...]:
+    """Return the parts to know a name by: a URL by its host, a path by its folder and its last part."""
+    if (url := match_url(name)) is not None:
+        return (url.group(2),)
     folder, _, last = name.strip("/").rpartition("/")
-    return (folder, last) if folder else ("", "")
+    return (folder, last) if folder else ()
 
 
 def fold_word(word: str) -> str:
     """Return a word without a sentence's punctuation, `./` in front and `/` behind; hosts and mail in lower case."""
     word = word.rstrip(".,:!?").removeprefix("./").rstrip("/")
-    url = match_url(word)
-    if url is not None:
+    if (url := match_url(word)) is not None:
         return url.group().lower() + word[url.end() :]
     return word.lower() if "@" in word and "/" not in word else word
 

@@ -10,24 +10,10 @@ from foregate.schemas.event import Event
 from foregate.schemas.event_body import EffectUndone, Kind, TaskPaused
 from foregate.schemas.task_plan import PlanProposed
 
-STANDING: tuple[Kind, ...] = (
-    "plan_proposed",
-    "plan_confirmed",
-    "plan_step_changed",
-    "task_paused",
-    "task_ended",
-)
+STANDING: tuple[Kind, ...] = ("plan_proposed", "plan_confirmed", "plan_step_changed", "task_paused", "task_ended")
 """What it takes to say where the tasks of a plan stand."""
-RESULTS: tuple[Kind, ...] = (
-    *STANDING,
-    "need_answered",
-    "model_response",
-    "tool_finished",
-    "call_answered",
-    "outcome_unknown",
-    "outcome_resolved",
-    "effect_undone",
-)
+_OUTCOMES: tuple[Kind, ...] = ("tool_finished", "call_answered", "outcome_unknown", "outcome_resolved", "effect_undone")
+RESULTS: tuple[Kind, ...] = (*STANDING, "need_answered", "model_response", *_OUTCOMES)
 """What it takes to say what came of them."""
 
 
@@ -63,10 +49,8 @@ class PlanEntry:
 
 
 def read_plans(events: Iterable[Event]) -> list[PlanEntry]:
-    """Return the plans the events of one session tell of, oldest first.
-
-    An event is the newest plan's; only what was undone later is told to those before it as well.
-    """
+    """Return the plans the events of one session tell of, oldest first. An event is the newest plan's; only what was
+    undone later is told to those before it as well."""
     found: list[PlanEntry] = []
     for event in events:
         if isinstance(event.body, PlanProposed):

@@ -24,9 +24,9 @@ def truncate_text(text: str, limit: int) -> tuple[str, int]:
     """
     if len(text) <= limit:
         return text, 0
-    head = find_boundary(text, limit - limit // 2)
-    start = len(text) - limit // 2
-    tail = find_next_boundary(text, start)
+    head, start = find_boundary(text, limit - limit // 2), len(text) - limit // 2
+    after = range(start, start + _FURTHEST + 1)
+    tail = next((place for place in after if not is_one_grapheme(text, place)), start)
     missing = tail - head
     return f"{text[:head]}\n[... {missing} characters left out ...]\n{text[tail:]}", missing
 
@@ -39,18 +39,7 @@ def format_line(text: str, limit: int) -> str:
 
 def find_boundary(text: str, at: int) -> int:
     """Return the nearest place at or before `at` that cuts no grapheme."""
-    for place in range(at, max(-1, at - _FURTHEST), -1):
-        if not is_one_grapheme(text, place):
-            return place
-    return at
-
-
-def find_next_boundary(text: str, at: int) -> int:
-    """Return the nearest place at or after `at` that cuts no grapheme."""
-    for place in range(at, min(len(text), at + _FURTHEST) + 1):
-        if not is_one_grapheme(text, place):
-            return place
-    return at
+    return next((place for place in range(at, at - _FURTHEST, -1) if not is_one_grapheme(text, place)), at)
 
 
 def is_one_grapheme(text: str, at: int) -> bool:
@@ -64,18 +53,9 @@ def is_one_grapheme(text: str, at: int) -> bool:
         return True
     if after in _SPACING or (unicodedata.combining(before) == _VIRAMA and after.isalpha()):
         return True
-    number = ord(after)
-    return (
-        number in _TONES
-        or number in _JAMO
-        or number in _TAGS
-        or (number in _REGIONAL and count_flag_halves(text, at) % 2 == 1)
-    )
-
-
-def count_flag_halves(text: str, at: int) -> int:
-    """Return how many regional indicators, two of which make a flag, stand right before a place."""
-    count = 0
-    while count < at and count < _FURTHEST and ord(text[at - 1 - count]) in _REGIONAL:
-        count += 1
-    return count
+    if ord(after) in _REGIONAL:  # two of them make a flag
+        halves = 0
+        while halves < min(at, _FURTHEST) and ord(text[at - 1 - halves]) in _REGIONAL:
+            halves += 1
+        return halves % 2 == 1
+    return any(ord(after) in joined for joined in (_TONES, _JAMO, _TAGS))

@@ -29,8 +29,8 @@ def git(hash: str) -> EvidenceRecord:  # noqa: A002
 
 def test_the_newest_record_of_each_kind_is_kept() -> None:
     ledger = Ledger()
-    ledger.record_evidence(1, [read("a")])
-    ledger.record_evidence(2, [read("b"), EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, FILE)])
+    ledger.record_evidence(1, [read("a")], ())
+    ledger.record_evidence(2, [read("b"), EvidenceRecord(EvidenceKind.COMMAND_OUTPUT, FILE)], ())
     assert [(seen.kind.value, seen.seq, seen.hash) for seen in ledger.newest_records(FILE)] == [
         ("file_read", 2, "b"),
         ("command_output", 2, ""),
@@ -42,7 +42,7 @@ def test_the_newest_record_of_each_kind_is_kept() -> None:
 def test_what_is_gone_is_no_longer_known_nor_is_what_lay_in_it() -> None:
     ledger = Ledger()
     inner, outer = Resource(ResourceKind.FILE, "logs/x.log"), Resource(ResourceKind.FILE, "logs2")
-    ledger.record_evidence(1, [read("a", inner), read("b", outer), read("c")])
+    ledger.record_evidence(1, [read("a", inner), read("b", outer), read("c")], ())
     ledger.record_evidence(2, [], [Change(Resource(ResourceKind.DIRECTORY, "logs"), "d", "")])
     assert ledger.newest_records(inner) == ()
     assert ledger.newest_records(outer)
@@ -53,13 +53,13 @@ def test_what_is_gone_is_no_longer_known_nor_is_what_lay_in_it() -> None:
 
 def test_a_change_is_looked_at_only_by_an_observation_that_is_not_older() -> None:
     ledger = Ledger()
-    ledger.record_evidence(1, [read("a")])
+    ledger.record_evidence(1, [read("a")], ())
     assert ledger.is_observed_since_change(FILE)
     ledger.record_evidence(2, [], [Change(FILE, "a", "b")])
     assert not ledger.is_observed_since_change(FILE)
-    ledger.record_evidence(3, [read("x", OTHER)])
+    ledger.record_evidence(3, [read("x", OTHER)], ())
     assert not ledger.is_observed_since_change(FILE)
-    ledger.record_evidence(4, [read("b")])
+    ledger.record_evidence(4, [read("b")], ())
     assert ledger.is_observed_since_change(FILE)
     ledger.record_evidence(5, [written("c")], [Change(FILE, "b", "c")])
     assert ledger.is_observed_since_change(FILE)
@@ -67,58 +67,58 @@ def test_a_change_is_looked_at_only_by_an_observation_that_is_not_older() -> Non
 
 def test_two_looks_that_disagree_contradict_each_other_unless_we_changed_it() -> None:
     ledger = Ledger()
-    ledger.record_evidence(1, [read("a")])
-    ledger.record_evidence(2, [read("a")])
+    ledger.record_evidence(1, [read("a")], ())
+    ledger.record_evidence(2, [read("a")], ())
     assert not ledger.contradictions
-    ledger.record_evidence(3, [read("b")])
+    ledger.record_evidence(3, [read("b")], ())
     assert list(ledger.contradictions) == [(FILE, 2, 3)]
     ledger.record_evidence(4, [written("c")], [Change(FILE, "b", "c")])
-    ledger.record_evidence(5, [read("c")])
+    ledger.record_evidence(5, [read("c")], ())
     assert len(ledger.contradictions) == 1
-    ledger.record_evidence(6, [read("d")])
+    ledger.record_evidence(6, [read("d")], ())
     assert ledger.contradictions[-1] == (FILE, 5, 6)
 
 
 def test_a_look_that_disagrees_with_our_own_write_contradicts_it() -> None:
     ledger = Ledger()
-    ledger.record_evidence(1, [read("a")])
+    ledger.record_evidence(1, [read("a")], ())
     ledger.record_evidence(2, [written("b")], [Change(FILE, "a", "b")])
-    ledger.record_evidence(3, [read("c")])
+    ledger.record_evidence(3, [read("c")], ())
     assert list(ledger.contradictions) == [(FILE, 2, 3)]
 
 
 def test_a_repositorys_state_is_explained_by_any_change_of_ours_and_a_file_only_by_its_own() -> None:
     ledger = Ledger()
-    ledger.record_evidence(1, [git("s1"), read("a")])
+    ledger.record_evidence(1, [git("s1"), read("a")], ())
     ledger.record_evidence(2, [written("x", OTHER)], [Change(OTHER, "", "x")])
-    ledger.record_evidence(3, [git("s2")])
+    ledger.record_evidence(3, [git("s2")], ())
     assert not ledger.contradictions
-    ledger.record_evidence(4, [read("b")])
+    ledger.record_evidence(4, [read("b")], ())
     assert list(ledger.contradictions) == [(FILE, 1, 4)]
-    ledger.record_evidence(5, [git("s3")])
+    ledger.record_evidence(5, [git("s3")], ())
     assert ledger.contradictions[-1] == (REPOSITORY, 3, 5)
 
 
 def test_a_command_that_may_have_changed_anything_explains_anything() -> None:
     ledger = Ledger()
-    ledger.record_evidence(1, [read("a")])
-    ledger.record_evidence(2, [], may_have_changed=True)
-    ledger.record_evidence(3, [read("b")])
+    ledger.record_evidence(1, [read("a")], ())
+    ledger.record_evidence(2, [], (), may_have_changed=True)
+    ledger.record_evidence(3, [read("b")], ())
     assert not ledger.contradictions
 
 
 def test_looks_without_a_hash_contradict_nothing() -> None:
     ledger = Ledger()
-    ledger.record_evidence(1, [read("")])
-    ledger.record_evidence(2, [read("a")])
-    ledger.record_evidence(3, [read("")])
+    ledger.record_evidence(1, [read("")], ())
+    ledger.record_evidence(2, [read("a")], ())
+    ledger.record_evidence(3, [read("")], ())
     assert not ledger.contradictions
 
 
 def test_contradictions_are_bounded() -> None:
     ledger = Ledger()
     for seq in range(1, 2 * REMEMBERED + 2):
-        ledger.record_evidence(seq, [read(f"h{seq}")])
+        ledger.record_evidence(seq, [read(f"h{seq}")], ())
     assert len(ledger.contradictions) == REMEMBERED
     assert ledger.contradictions[-1][2] == 2 * REMEMBERED + 1
 
