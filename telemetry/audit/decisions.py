@@ -1,12 +1,14 @@
-"""Decision points as rows: one per gate asked about one turn, addressed `seq.gate`."""
+"""Decision points as rows, one per gate asked about one turn, and the notes they make for whoever reviews them."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Literal
+from itertools import chain
+from typing import Literal, get_args
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from foregate.schemas import strict_json
 from foregate.schemas.codes import CODES
@@ -16,8 +18,40 @@ from foregate.schemas.event_body import TaskEnded
 from foregate.schemas.judgement import CallRuling, Consequence, Mode, Number, Severity
 from foregate.schemas.strict_json import Json
 
-SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
-ANY_GATE = ("gate_error", "not_asked_now")
+Names = Collection[str]
+Category = Literal["plan_revision", "evidence_gate", "retry_reason", "validation_failure"]
+
+_ANY_GATE = ("gate_error", "not_asked_now")
+_PASSING = ("plan_accepted", "critique_accepted")
+_HAPPENED: Mapping[str, tuple[Category, str]] = {
+    "plan_accepted": ("plan_revision", "The plan for {call} was accepted"),
+    "critique_accepted": ("plan_revision", "The critic accepted {call}"),
+    "plan_rejected": ("plan_revision", "The plan for {call} was rejected"),
+    "critique_rejected": ("plan_revision", "The critic wanted {call} planned again"),
+    "plan_drift": ("plan_revision", "{call} went beyond the accepted plan"),
+    "missing_pre_execution_evidence": ("evidence_gate", "{call} came before its target had been looked at"),
+    "stale_evidence": ("evidence_gate", "{call} rested on a look that was out of date"),
+    "plan_unavailable": ("validation_failure", "No plan could be had for {call}"),
+    "critique_invalid": ("validation_failure", "The critique of {call} could not be used"),
+    "critique_unavailable": ("validation_failure", "No critique could be had of {call}"),
+    "critique_skipped_budget": (
+        "validation_failure",
+        "{call} was not criticised because the safety budget was used up",
+    ),
+    "verification_pending": ("validation_failure", "The task was called done before its changes were verified"),
+}
+"""By its code what a decision notes of what happened, and in which category."""
+_RETRY = {
+    "plan_rejected": "Before {call} is tried again, its plan must be mended",
+    "critique_rejected": "Before {call} is tried again, the critic's issues must be met",
+    "plan_drift": "Before {call} is tried again, it must be inside the accepted plan",
+    "missing_pre_execution_evidence": "Before {call} is tried again, its target must be looked at",
+    "stale_evidence": "Before {call} is tried again, its target must be looked at anew",
+    "text_only_turn_side_effecting_tool_drift": "{call} was tried though only words had been asked for",
+    "narration_required": "{call} was tried before anything was said about what would be done",
+    "uncertainty_clarification": "{call} was tried before an open question was settled",
+}
+"""By its code what a decision notes of why a call is to be tried again."""
 
 
 class DecisionPoint(Struct, frozen=True):
@@ -56,58 +90,27 @@ class DecisionPoint(Struct, frozen=True):
 def read_decisions(events: Iterable[Event]) -> Iterator[DecisionPoint]:
     """Yield the rows of all `turn_judged` among `events`, in order."""
     for event in events:
-        if isinstance(event.body, TurnJudged):
-            yield from _build_rows(event, event.body)
+        if not isinstance(event.body, TurnJudged):
+            continue
+        turn = event.body.turn
+        about = {name: getattr(turn, name) for name in ("task", "turn", "response", "actor")}
+        for decision in event.body.judgement.decisions:
+            about["address"], about["severity"] = f"{event.seq}.{decision.gate}", decision.severity
+            yield DecisionPoint(seq=event.seq, time=event.time, **about, **asdict(decision))
 
 
 def filter_decisions(
-    points: Iterable[DecisionPoint],
-    *,
-    gate: Collection[str] = (),
-    code: Collection[str] = (),
-    severity: Collection[str] = (),
+    points: Iterable[DecisionPoint], *, gate: Names = (), code: Names = (), severity: Names = ()
 ) -> Iterator[DecisionPoint]:
     """Return the rows that have one of the given gates, codes and severities; an empty filter lets all through.
 
     Raises UsageError at once for a name nobody gives, with the nearest one.
     """
     _check_names("gate", gate, CODES)
-    _check_names("code", code, [*ANY_GATE, *(name for names in CODES.values() for name in names)])
-    _check_names("severity", severity, SEVERITIES)
-    return (
-        point
-        for point in points
-        if (not gate or point.gate in gate)
-        and (not code or point.code in code)
-        and (not severity or point.severity in severity)
-    )
-
-
-def _build_rows(event: Event, body: TurnJudged) -> Iterator[DecisionPoint]:
-    turn = body.turn
-    for decision in body.judgement.decisions:
-        yield DecisionPoint(
-            address=f"{event.seq}.{decision.gate}",
-            seq=event.seq,
-            time=event.time,
-            task=turn.task,
-            turn=turn.turn,
-            response=turn.response,
-            actor=turn.actor,
-            gate=decision.gate,
-            mode=decision.mode,
-            code=decision.code,
-            severity=decision.severity,
-            summary=decision.summary,
-            tool=decision.tool,
-            target=decision.target,
-            rulings=decision.rulings,
-            numbers=decision.numbers,
-            rules=decision.rules,
-            repetition=decision.repetition,
-            consequence=decision.consequence,
-            detail=decision.detail,
-        )
+    _check_names("code", code, [*_ANY_GATE, *chain.from_iterable(CODES.values())])
+    _check_names("severity", severity, get_args(Severity))
+    wanted = {what: names for what, names in (("gate", gate), ("code", code), ("severity", severity)) if names}
+    return (point for point in points if all(getattr(point, what) in names for what, names in wanted.items()))
 
 
 def _check_names(what: str, wanted: Iterable[str], names: Iterable[str]) -> None:
@@ -116,53 +119,6 @@ def _check_names(what: str, wanted: Iterable[str], names: Iterable[str]) -> None
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0)[0]
             raise UsageError(f"there is no {what} `{name[:80]}`; did you mean `{near}`?")
-
-
-Category = Literal["plan_revision", "evidence_gate", "retry_reason", "validation_failure"]
-
-_CATEGORIES: dict[str, tuple[Category, ...]] = {
-    "plan_accepted": ("plan_revision",),
-    "critique_accepted": ("plan_revision",),
-    "plan_rejected": ("plan_revision", "retry_reason"),
-    "critique_rejected": ("plan_revision", "retry_reason"),
-    "plan_drift": ("plan_revision", "retry_reason"),
-    "missing_pre_execution_evidence": ("evidence_gate", "retry_reason"),
-    "stale_evidence": ("evidence_gate", "retry_reason"),
-    "text_only_turn_side_effecting_tool_drift": ("retry_reason",),
-    "narration_required": ("retry_reason",),
-    "uncertainty_clarification": ("retry_reason",),
-    "plan_unavailable": ("validation_failure",),
-    "critique_invalid": ("validation_failure",),
-    "critique_unavailable": ("validation_failure",),
-    "critique_skipped_budget": ("validation_failure",),
-    "verification_pending": ("validation_failure",),
-}
-_PASSING = ("plan_accepted", "critique_accepted")
-
-_HAPPENED = {
-    "plan_accepted": "The plan for {call} was accepted",
-    "critique_accepted": "The critic accepted {call}",
-    "plan_rejected": "The plan for {call} was rejected",
-    "critique_rejected": "The critic wanted {call} planned again",
-    "plan_drift": "{call} went beyond the accepted plan",
-    "missing_pre_execution_evidence": "{call} came before its target had been looked at",
-    "stale_evidence": "{call} rested on a look that was out of date",
-    "plan_unavailable": "No plan could be had for {call}",
-    "critique_invalid": "The critique of {call} could not be used",
-    "critique_unavailable": "No critique could be had of {call}",
-    "critique_skipped_budget": "{call} was not criticised because the safety budget was used up",
-    "verification_pending": "The task was called done before its changes were verified",
-}
-_RETRY = {
-    "plan_rejected": "Before {call} is tried again, its plan must be mended",
-    "critique_rejected": "Before {call} is tried again, the critic's issues must be met",
-    "plan_drift": "Before {call} is tried again, it must be inside the accepted plan",
-    "missing_pre_execution_evidence": "Before {call} is tried again, its target must be looked at",
-    "stale_evidence": "Before {call} is tried again, its target must be looked at anew",
-    "text_only_turn_side_effecting_tool_drift": "{call} was tried though only words had been asked for",
-    "narration_required": "{call} was tried before anything was said about what would be done",
-    "uncertainty_clarification": "{call} was tried before an open question was settled",
-}
 
 
 class ReplayNote(Struct, frozen=True):
@@ -201,7 +157,9 @@ def _build_point_notes(point: DecisionPoint) -> Iterator[ReplayNote]:
     call = f"`{point.tool}`{f' on `{point.target}`' if point.target else ''}" if point.tool else "the response"
     reasons = dict.fromkeys(ruling.reason for ruling in point.rulings if ruling.code == point.code and ruling.reason)
     why = f" ({', '.join(reasons)})" if reasons else ""
-    for category in _CATEGORIES.get(point.code, ()):
-        sentence = (_RETRY if category == "retry_reason" else _HAPPENED)[point.code].format(call=call)
+    told = [_HAPPENED[point.code]] if point.code in _HAPPENED else []
+    told += [("retry_reason", _RETRY[point.code])] if point.code in _RETRY else []
+    for category, text in told:
+        sentence = text.format(call=call)
         summary = f"{sentence[0].upper()}{sentence[1:]}{why}."
         yield ReplayNote(category, point.code, summary, point.code not in _PASSING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
@@ -35,9 +36,13 @@ from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChan
 from foregate.schemas.tool_call import hash_surveys
 from foregate.telemetry.log import chain
 
+Anchor = tuple[int, str]
+"""The number and the hash of an event."""
 Finding = tuple[str, str]
 """The name of a defect, and why in words."""
 
+_NAMED = 100
+"""Defects that are named of a session, at most."""
 _OWN = frozenset({"call", "duration", "early", "look"})
 """What the end of a call says that is not what the look it is answered from showed."""
 
@@ -46,26 +51,19 @@ class InvariantChecker:
     """Checks events in order. Keeps the calls of the response in hand, the leaves of the task, and what is unknown."""
 
     def __init__(self) -> None:
-        self._response = 0
-        self._said = 0
-        self._calls: set[str] = set()
+        self._response = self._said = 0
         self._stage: dict[str, str] = {}
-        self._waiting: set[str] = set()
-        self._open: set[str] = set()
+        self._calls, self._waiting, self._open, self._unknown = set[str](), set[str](), set[str](), set[str]()
         self._permits: dict[tuple[int, str], tuple[str, str]] = {}
         self._used: set[tuple[int, str]] = set()
         self._running: dict[str, SideEffect] = {}
-        self._unknown: set[str] = set()
         self._ahead: set[int] = set()
         self._early: dict[str, tuple[int, str, str]] = {}
         self._looks: dict[int, tuple[str, str, str]] = {}
         self._seen: dict[str, str | None] = {}
 
-    def check_event(self, event: Event) -> list[Finding]:
-        """Return what is wrong with `event` after those before it."""
-        return list(self._find_violations(event))
-
-    def _find_violations(self, event: Event) -> Iterator[Finding]:
+    def check_event(self, event: Event) -> Iterator[Finding]:
+        """Yield what is wrong with `event` after those before it."""
         match event.body:
             case ModelResponded() as body:
                 yield from self._check_response(event.seq, body)
@@ -104,30 +102,26 @@ class InvariantChecker:
                 assert_never(event.body)
 
     def _check_response(self, seq: int, body: ModelResponded) -> Iterator[Finding]:
-        calls = [(recorded.id, recorded.call.digest) for recorded in body.calls]
-        whole = [recorded.id for recorded in body.program.calls] if body.program is not None else []
+        stage = {recorded.id: recorded.call.digest for recorded in body.calls}
+        whole = {recorded.id for recorded in body.program.calls} if body.program is not None else set[str]()
         if body.continues is not None:
-            yield from self._check_continuation(body.continues, [call for call, _ in calls])
+            yield from self._check_continuation(body.continues, [recorded.id for recorded in body.calls])
         else:
             yield from self._check_open_calls()
             self._looks = {judged: look for judged, look in self._looks.items() if judged > self._said}
             self._said, self._calls = seq, set()
-            self._open = {*whole, *(call for call, _ in calls)}
-            self._waiting = {*whole} - {call for call, _ in calls}
-            if whole and not {call for call, _ in calls} <= {*whole}:
+            self._open, self._waiting = {*whole, *stage}, whole - stage.keys()
+            if whole and not stage.keys() <= whole:
                 yield "other_call", "its first calls are not among those it says it holds"
-        self._response, self._stage = seq, dict(calls)
-        self._calls.update(whole, self._stage)
-        if len(self._stage) < len(calls) or len({*whole}) < len(whole):
+        self._response, self._stage = seq, stage
+        self._calls |= {*whole, *stage}
+        if len(stage) < len(body.calls) or (body.program is not None and len(whole) < len(body.program.calls)):
             yield "call_twice", "two calls of one response have the same id"
 
     def _check_continuation(self, continues: Continuation, calls: list[str]) -> Iterator[Finding]:
         """Yield what is wrong with a further stage: it holds calls that wait, once all given to judge are answered."""
-        if continues.response != self._said:
-            yield (
-                "other_response",
-                f"it goes on with response {continues.response}, but the one in hand is {self._said}",
-            )
+        if (response := continues.response) != self._said:
+            yield "other_response", f"it goes on with response {response}, but the one in hand is {self._said}"
         for call in calls:
             if call not in self._waiting:
                 yield "other_call", f"`{call}` is no call that waits for results"
@@ -160,11 +154,10 @@ class InvariantChecker:
                 continue
             if call in stopped:
                 yield "allowed_against_ruling", f"it allows `{call}`, which one of its gates stopped"
-                continue
-            if call in unsettled and not turn.dry_run:
+            elif call in unsettled and not turn.dry_run:
                 yield "allowed_without_leave", f"it allows `{call}`, which a gate asked about and nobody gave leave for"
-                continue
-            self._permits[seq, call] = digest, body.survey_hash
+            else:
+                self._permits[seq, call] = digest, body.survey_hash
 
     def _check_start(self, body: ToolStarted) -> Iterator[Finding]:
         permit, call = body.permit, body.call
@@ -229,8 +222,6 @@ class InvariantChecker:
 
     def _check_open_calls(self) -> Iterator[Finding]:
         """Yield what should have been answered before the next response or the end of the task."""
-        if not self._open and not self._running:
-            return
         for call in sorted(self._open):
             yield "no_answer", f"`{call}` was never answered"
         for call in sorted(call for call, side_effect in self._running.items() if side_effect != "pure"):
@@ -240,31 +231,20 @@ class InvariantChecker:
 
     def _forget_permits(self) -> None:
         """Leaves end with the task they were given in."""
-        self._permits.clear()
-        self._used.clear()
-        self._ahead.clear()
-        self._early.clear()
-        self._looks.clear()
+        for known in (self._permits, self._used, self._ahead, self._early, self._looks):
+            known.clear()
 
 
 def _find_stopped_calls(decisions: Iterable[Decision]) -> tuple[set[str], set[str]]:
     """Return the calls that gates in force stopped, and those they asked about without leave given afterwards."""
-    stopped: set[str] = set()
+    rulings = [(one.gate, ruling) for one in decisions if one.mode == "enforce" for ruling in one.rulings]
     asked: set[str] = set()
-    for decision in decisions:
-        if decision.mode != "enforce":
-            continue
-        for ruling in decision.rulings:
-            if ruling.standing.stops:
-                stopped.add(ruling.call)
-            elif ruling.standing is Standing.ASK:
-                asked.add(ruling.call)
-            elif ruling.code == "approval_granted" and decision.gate == "approval":
-                asked.discard(ruling.call)
-    return stopped, asked
-
-
-_NAMED = 100
+    for gate, ruling in rulings:
+        if ruling.standing is Standing.ASK:
+            asked.add(ruling.call)
+        elif ruling.code == "approval_granted" and gate == "approval":
+            asked.discard(ruling.call)
+    return {ruling.call for _, ruling in rulings if ruling.standing.stops}, asked
 
 
 class Defect(Struct, frozen=True):
@@ -276,11 +256,9 @@ class Defect(Struct, frozen=True):
 
 
 class Verification(Struct, frozen=True):
-    """What verifying found: how many events hold, the last one's hash, whether the tail is proven, and the defects.
-
-    `defects` are in the order of their events, at most the first hundred; empty means sound. The tail is proven by a
-    last event `session_ended` with the right count, or by a head somebody kept elsewhere.
-    """
+    """What verifying found: how many events hold, the last one's hash, whether the tail is proven (by a last event
+    `session_ended` with the right count, or by a head somebody kept elsewhere), and the defects: in the order of their
+    events, at most the first hundred."""
 
     session: str
     events: int
@@ -310,18 +288,14 @@ class Verification(Struct, frozen=True):
         return f"consistent: {self.events} events; completeness of the tail unproven"
 
 
-def verify_session(log: Readable, session: str, head: tuple[int, str] | None = None) -> Verification:
-    """Verify a session of `log`; also finds a tail cut off behind the log's back. See `verify`."""
+def verify_session(log: Readable, session: str, head: Anchor | None = None) -> Verification:
+    """Verify a session of `log`; also finds a tail cut off behind the log's back. See `verify_rows`."""
     kept = log.head_anchor(session)
     return verify_rows(log.lines(session), session, head, kept=kept)
 
 
 def verify_rows(
-    rows: Iterable[tuple[int, str, str]],
-    session: str,
-    head: tuple[int, str] | None = None,
-    *,
-    kept: tuple[int, str] | None = None,
+    rows: Iterable[tuple[int, str, str]], session: str, head: Anchor | None = None, *, kept: Anchor | None = None
 ) -> Verification:
     """Verify (number, canonical text, hash) rows: the chain, what the events say of each other, and the tail.
 
@@ -339,7 +313,8 @@ def verify_rows(
             last = event
             if event.seq in wanted:
                 at[event.seq] = event.hash
-            if len(defects) < _NAMED and (found := meaning.check_event(event)):
+            if len(defects) < _NAMED:
+                found = meaning.check_event(event)
                 defects += (Defect(event.seq, code, f"event {event.seq}: {why}") for code, why in found)
     except TamperedLog as error:
         # The chain raises what reading an event said as its own; of an unreadable body the hash did fit.
@@ -348,18 +323,15 @@ def verify_rows(
     else:
         defects += _find_missing(anchors, at, last.seq if last else 0)
     known = head is not None and at.get(head[0]) == head[1] and head[0] > 0
-    proven = not defects and (known or _is_complete(last))
-    return Verification(session, last.seq if last else 0, last.hash if last else GENESIS, proven, tuple(defects))
+    complete = last is not None and isinstance(last.body, SessionEnded) and last.body.events == last.seq
+    count, hash_ = (last.seq, last.hash) if last else (0, GENESIS)
+    return Verification(session, count, hash_, not defects and (known or complete), tuple(defects))
 
 
 def parse_head(text: str) -> tuple[int, str]:
     """Return the number and hash that `N:HASH` names; raise UsageError for anything else."""
-    number, _, hash_ = text.strip().partition(":")
-    if number.isascii() and number.isdigit() and len(number) < 19 and len(hash_) == 64:
-        try:
-            return int(number), bytes.fromhex(hash_).hex()
-        except ValueError:
-            pass
+    if found := re.fullmatch(r"([0-9]{1,18}):([0-9A-Fa-f]{64})", text.strip()):
+        return int(found[1]), found[2].lower()
     raise UsageError(f"`{text[:100]}` is no head; give it as verify prints it: event number, colon, 64 hex digits")
 
 
@@ -371,7 +343,3 @@ def _find_missing(anchors: list[tuple[int, str]], at: dict[int, str], last: int)
             yield Defect(last + 1, "cut_tail", f"{cut}: the log was cut off after event {last}")
         elif at.get(seq) != hash_:
             yield Defect(seq, "other_head", f"event {seq} is not the one that was kept: the log was written anew")
-
-
-def _is_complete(last: Event | None) -> bool:
-    return last is not None and isinstance(last.body, SessionEnded) and last.body.events == last.seq
