@@ -19,43 +19,16 @@ from foregate.schemas.event_body import (
     ToolFinished,
     UserMessage,
 )
-from foregate.schemas.judgement import Answer
 from foregate.schemas.tool_call import ToolCall
 
-KINDS: tuple[Kind, ...] = (
-    "user_message",
-    "model_response",
-    "turn_judged",
-    "need_raised",
-    "need_answered",
-    "tool_started",
-    "tool_finished",
-    "call_answered",
-    "outcome_unknown",
-    "outcome_resolved",
-    "effect_undone",
-    "task_paused",
-    "task_ended",
-)
+_NEEDS: tuple[Kind, ...] = ("need_raised", "need_answered")
+_FATES: tuple[Kind, ...] = ("tool_finished", "call_answered", "outcome_unknown", "outcome_resolved", "effect_undone")
+_TASK: tuple[Kind, ...] = ("user_message", "model_response", "task_paused", "task_ended")
+KINDS: tuple[Kind, ...] = (*_TASK, "turn_judged", *_NEEDS, "tool_started", *_FATES)
 """The kinds of events an aftermath is made of."""
 
-What = Literal[
-    "asked",
-    "answered",
-    "ran",
-    "failed",
-    "unknown",
-    "resolved",
-    "undone",
-    "not_run",
-    "looked",
-    "paused",
-    "replied",
-    "sent_again",
-    "ended",
-]
-
-
+Outcome = Literal["ran", "failed", "unknown", "resolved", "undone", "not_run", "looked"]
+What = Literal[Outcome, "asked", "answered", "paused", "replied", "sent_again", "ended"]
 Fate: TypeAlias = ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone
 """What says what became of a call."""
 
@@ -74,11 +47,9 @@ class CallHistoryEntry(Struct, frozen=True):
 def read_call_history(
     events: Iterable[Event], judged: int, gate: str, call: ToolCall | None
 ) -> Iterator[CallHistoryEntry]:
-    """Yield what became of a call judged at event `judged`, from the events of its response on, until its task ends.
-
-    After that only that its effect was undone counts.
-    Of its questions only those of `gate` count; of the same call sent again the first time, and what came of that.
-    """
+    """Yield what became of a call judged at event `judged`, from the events of its response on, until its task ends;
+    after that only that its effect was undone. Of its questions those of `gate` count; of the same call sent again the
+    first time, and what came of that."""
     ids = {call.id} if call is not None else set[str]()
     open_ = again = ended = False
     for event in events:
@@ -90,13 +61,13 @@ def read_call_history(
                 open_ = True
                 yield CallHistoryEntry(seq, "asked", who=need.who, code=need.code)
             case NeedAnswered(answer=answer) if open_ and answer.gate in (gate, "loop"):
-                open_ = False
-                yield _read_answer(seq, answer)
+                open_, value = False, answer.value or {}
+                said = value.get("choice") or value.get("verdict") or ("a plan" if value else "")
+                yield CallHistoryEntry(seq, "answered", who=answer.who, code=str(said), text=answer.error)
             case ModelResponded(continues=None) as body if later and call is not None and not again:
-                same = [recorded.id for recorded in body.calls if recorded.call.digest == call.digest]
-                if same:
+                if same := [recorded.id for recorded in body.calls if recorded.call.digest == call.digest]:
                     again = True
-                    ids |= set(same[:1])
+                    ids.add(same[0])
                     yield CallHistoryEntry(seq, "sent_again", same[0])
             case TaskPaused(reason="needs_input", question=question) if later:
                 yield CallHistoryEntry(seq, "paused", text=question or "")
@@ -110,12 +81,6 @@ def read_call_history(
                     yield from _read_outcome(seq, body)
             case _:
                 pass
-
-
-def _read_answer(seq: int, answer: Answer) -> CallHistoryEntry:
-    value = answer.value or {}
-    said = value.get("choice") or value.get("verdict") or ("a plan" if value else "")
-    return CallHistoryEntry(seq, "answered", who=answer.who, code=str(said), text=answer.error)
 
 
 def _read_outcome(seq: int, body: Fate) -> Iterator[CallHistoryEntry]:

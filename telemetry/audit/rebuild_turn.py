@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TypeVar
 
 from msgspec import Struct
@@ -27,6 +28,7 @@ from foregate.schemas.task_plan import PlanConfirmed
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import PlanUse, Said, Turn, TurnRecord, read_basis
 
+_ROOM = 256
 B = TypeVar("B", bound=EventBody)
 Lookup = Callable[[int], Event]
 """From an event number to the event."""
@@ -45,7 +47,9 @@ def rebuild_turn(record: TurnRecord, lookup: Lookup) -> Turn:
         **read_basis(record),
         text=text,
         calls=calls,
-        user_messages=tuple(find_message(seq, lookup) for seq in record.user_messages),
+        user_messages=tuple(
+            Said(seq, find_body(seq, UserMessage, lookup).text, lookup(seq).actor) for seq in record.user_messages
+        ),
         answers=tuple(replace(find_body(seq, NeedAnswered, lookup).answer, seq=seq) for seq in record.answers),
         plan=find_plan(record.plan, lookup) if record.plan is not None else None,
     )
@@ -57,11 +61,6 @@ def find_body(seq: int, kind: type[B], lookup: Lookup) -> B:
     if not isinstance(body, kind):
         raise InvalidJson(f"event {seq} is a {body.kind}, not a {get_kind(kind)}")
     return body
-
-
-def find_message(seq: int, lookup: Lookup) -> Said:
-    """Return the message a `user_message` event holds."""
-    return Said(seq, find_body(seq, UserMessage, lookup).text, lookup(seq).actor)
 
 
 def find_plan(use: PlanUse, lookup: Lookup) -> PlanInForce:
@@ -98,14 +97,8 @@ class InForce(Struct, frozen=True):
 
 LAYING: tuple[Kind, ...] = ("session_started", "policy_changed", "catalog_changed")
 """Kinds of the events that change what holds."""
-JUDGING: tuple[Kind, ...] = (
-    *LAYING,
-    "user_message",
-    "model_response",
-    "need_answered",
-    "plan_confirmed",
-    "turn_judged",
-)
+_TOLD: tuple[Kind, ...] = ("user_message", "model_response", "need_answered", "plan_confirmed")
+JUDGING: tuple[Kind, ...] = (*LAYING, *_TOLD, "turn_judged")
 """Kinds of the events a turn is put together from."""
 
 
@@ -141,29 +134,25 @@ def read_judged_turns(
 class EventWindow:
     """Finds events by number: the last ones that went by, and further ones in the log, of which as many are kept."""
 
-    def __init__(self, log: Readable, session: str, room: int = 256) -> None:
-        self._log, self._session, self._room = log, session, room
+    def __init__(self, log: Readable, session: str) -> None:
         self._passed: dict[int, Event] = {}
-        self._fetched: dict[int, Event] = {}
+
+        @lru_cache(maxsize=_ROOM)
+        def fetch_event(seq: int) -> Event | None:
+            return next(iter(log.events(session, after=seq - 1, until=seq)), None)
+
+        self._fetch_event = fetch_event
 
     def follow(self, events: Iterable[Event]) -> Iterator[Event]:
         """Yield `events`, keeping the last ones."""
         for event in events:
-            self._keep_event(self._passed, event)
+            self._passed[event.seq] = event
+            if len(self._passed) > _ROOM:
+                del self._passed[next(iter(self._passed))]
             yield event
 
     def __call__(self, seq: int) -> Event:
         """Return an event; raise LookupError where the log has none of this number."""
-        found = self._passed.get(seq) or self._fetched.pop(seq, None)
-        if found is None:
-            found = next(iter(self._log.events(self._session, after=seq - 1, until=seq)), None)
-        if found is None:
+        if (found := self._passed.get(seq) or self._fetch_event(seq)) is None:
             raise LookupError(f"event {seq} is not there")
-        if seq not in self._passed:
-            self._keep_event(self._fetched, found)
         return found
-
-    def _keep_event(self, place: dict[int, Event], event: Event) -> None:
-        place[event.seq] = event
-        if len(place) > self._room:
-            del place[next(iter(place))]
