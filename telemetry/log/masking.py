@@ -52,34 +52,17 @@ class Secret:
         That is the value itself, as JSON and URLs write it, and its base64, also within a longer text that is encoded
         as a whole (`user:password`).
         """
-        written = {self.value, *_spell_as_json(self.value), *_spell_as_url(self.value)}
-        yield from ((text, "") for text in written)
-        yield from ((text, "[A-Za-z0-9+/_-]*={0,2}") for text in _spell_as_base64(self.value))
-
-
-def _spell_as_json(value: str) -> Iterator[str]:
-    for ascii_only in (True, False):
-        text = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
-        yield text
-        yield text.replace("/", "\\/")
-
-
-def _spell_as_url(value: str) -> Iterator[str]:
-    data = value.encode("utf-8", "surrogateescape")
-    for text in (quote(data, safe=""), quote(data), quote_plus(data)):
-        yield text
-        yield re.sub("%..", lambda match: match[0].lower(), text)
-
-
-def _spell_as_base64(value: str) -> set[str]:
-    """Return what the base64 of any text with the value in it has in common, for each place it may begin at."""
-    found = set()
-    for before in range(3):
-        data = bytes(before) + value.encode("utf-8", "surrogateescape")
-        whole = data[: len(data) // 3 * 3]
-        skipped = (0, 2, 3)[before]  # characters that tell of what stands before the value
-        found |= {encode(whole).decode()[skipped:] for encode in (b64encode, urlsafe_b64encode)}
-    return found
+        data = self.value.encode("utf-8", "surrogateescape")
+        dumped = [json.dumps(self.value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)]
+        quoted = [quote(data, safe=""), quote(data), quote_plus(data)]
+        escaped = {text.replace("/", "\\/") for text in dumped}
+        lowered = {re.sub("%..", lambda match: match[0].lower(), text) for text in quoted}
+        yield from ((text, "") for text in {self.value, *dumped, *escaped, *quoted, *lowered})
+        for before, skipped in enumerate((0, 2, 3)):  # characters that tell of what stands before the value
+            shifted = bytes(before) + data
+            whole = shifted[: len(shifted) // 3 * 3]
+            for encode in (b64encode, urlsafe_b64encode):
+                yield encode(whole).decode()[skipped:], "[A-Za-z0-9+/_-]*={0,2}"
 
 
 N = TypeVar("N", bound=Struct)
@@ -95,23 +78,22 @@ def mask_draft(draft: Draft, patterns: Hidden) -> Draft:
 
     Raises PolicyError for a pattern RE2 cannot read.
     """
-    body = _mask_body(draft.body, patterns) if patterns else draft.body
-    return draft if body is draft.body else Draft(body, draft.actor)
-
-
-def _mask_body(body: Body, patterns: Hidden) -> Body:
+    body: Body = draft.body
     match body:
+        case _ if not patterns:
+            return draft
         case ToolFinished(content=content, error=error):
-            return _mask_fields(body, patterns, content=content, error=error)
+            body = _mask_fields(body, patterns, content=content, error=error)
         case OutcomeUnknown(reason=reason):
-            return _mask_fields(body, patterns, reason=reason)
+            body = _mask_fields(body, patterns, reason=reason)
         case ModelResponded(reasoning=reasoning):
-            return _mask_fields(body, patterns, reasoning=reasoning)
+            body = _mask_fields(body, patterns, reasoning=reasoning)
         case CallAnswered(observed=RemedyResult(output=output) as observed):
             shown = _mask_fields(observed, patterns, output=output)
-            return body if shown is observed else replace(body, observed=shown)
+            body = body if shown is observed else replace(body, observed=shown)
         case _:
-            return body
+            return draft
+    return draft if body is draft.body else Draft(body, draft.actor)
 
 
 def _mask_fields(noun: N, patterns: Hidden, **texts: str) -> N:
@@ -140,20 +122,18 @@ def mask_value(value: Json, patterns: Hidden) -> Json:
 
 def mask_text(text: str, patterns: Hidden) -> str:
     """Return a text with each match masked; the same text where nothing matches, or where it is too short for one."""
-    return _mask_in_text(text, patterns) if patterns and len(text) >= SHORTEST else text
-
-
-def _mask_in_text(text: str, hidden: Hidden) -> str:
+    if not patterns or len(text) < SHORTEST:
+        return text
     # Secrets come first: a pattern that matches a part of one would leave the rest of it.
-    searchable = strict_json.scrub(text)
-    found = searchable
-    if secrets := tuple(one for one in hidden if isinstance(one, Secret)):
+    found = searchable = strict_json.scrub(text)
+    if secrets := tuple(one for one in patterns if isinstance(one, Secret)):
         expression, marks = _compile_spellings(secrets)
         found = _replace_matches(
             found, expression, lambda match: next(mark for start, mark in marks if match.startswith(start))
         )
-    if patterns := tuple(one for one in hidden if isinstance(one, str)):
-        found = _replace_matches(found, _compile_patterns(patterns), _build_hash_mark)
+    if plain := tuple(one for one in patterns if isinstance(one, str)):
+        hashed = _compile_patterns(plain)
+        found = _replace_matches(found, hashed, lambda match: f"[masked {strict_json.sha256(match.encode())[:8]}]")
     return text if found is searchable else found
 
 
@@ -171,10 +151,6 @@ def _replace_matches(text: str, expression: Any, mark: Callable[[str], str]) -> 
     return "".join(parts) + text[done:] if parts else text
 
 
-def _build_hash_mark(match: str) -> str:
-    return f"[masked {strict_json.sha256(match.encode())[:8]}]"
-
-
 @lru_cache(maxsize=16)
 def _compile_spellings(secrets: tuple[Secret, ...]) -> tuple[Any, list[tuple[str, str]]]:
     """Return one RE2 expression for all spellings of the secrets, and the spellings with their marks, longest first:
@@ -182,9 +158,8 @@ def _compile_spellings(secrets: tuple[Secret, ...]) -> tuple[Any, list[tuple[str
     import re2
 
     found = {text: (after, one.mark) for one in reversed(secrets) for text, after in one.list_spellings()}
-    ordered = sorted(
-        ((strict_json.scrub(text), *rest) for text, rest in found.items()), key=lambda entry: -len(entry[0])
-    )
+    spelt = [(strict_json.scrub(text), *rest) for text, rest in found.items()]
+    ordered = sorted(spelt, key=lambda entry: -len(entry[0]))
     expression = "|".join(re2.escape(text) + after for text, after, _ in ordered)
     return _compile(expression), [(text, mark) for text, _, mark in ordered]
 
