@@ -11,7 +11,6 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError
 
 _NAME = re.compile(r"[0-9a-f]{64}")
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class FileBlobs:
@@ -37,7 +36,7 @@ class FileBlobs:
             for folder in (path.parent.parent, path.parent):
                 if not folder.is_dir():
                     folder.mkdir(mode=0o700, exist_ok=True)
-                    _sync_folder(folder.parent)
+                    sync_folder(folder.parent)
             _write_file(path, data)
         except OSError as error:
             raise _build_error("store bytes in", self.folder, error) from None
@@ -80,11 +79,12 @@ def _write_file(path: Path, data: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, _DIRECTORY)
+def sync_folder(folder: Path) -> None:
+    """Make what was put into a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

@@ -6,12 +6,13 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from foregate.schemas.errors import LogError
+from foregate.telemetry.log.file_blobs import sync_folder
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -63,49 +64,43 @@ def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
 
     Raises LogError for a file that is not a log of ours, is written by a newer version, or cannot be opened.
     """
-    try:
+    with explain_errors("open", path), ExitStack() as unfinished:
         if create:
             _create_file(path)
         elif not path.exists():
             raise LogError(f"there is no log at `{path}`; check the path")
-        connection = _connect(path, "rw")
-    except (OSError, sqlite3.Error) as error:
-        raise build_error("open", path, error) from None
-    try:
+        connection = unfinished.enter_context(closing(_connect(path, "rw")))
         if not _is_ours(connection, path):
             retry_while_busy(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
             with write_transaction(connection, path):
                 if not _is_ours(connection, path):
-                    _create_tables(connection)
+                    for statement in (*_TABLES[VERSION], f"PRAGMA application_id={APPLICATION}"):
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version={VERSION}")
         connection.execute("PRAGMA synchronous=FULL")
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)
+        unfinished.pop_all()
         return connection
-    except (OSError, sqlite3.Error) as error:
-        connection.close()
-        raise build_error("open", path, error) from None
-    except BaseException:
-        connection.close()
-        raise
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
     """Return a connection that cannot write; raise LogError when there is no log of ours at `path`."""
-    connection = None
+    with explain_errors("open", path), ExitStack() as unfinished:
+        connection = unfinished.enter_context(closing(_connect(path, "ro")))
+        if not _is_ours(connection, path):
+            raise _build_foreign_error(path)
+        unfinished.pop_all()
+        return connection
+
+
+@contextmanager
+def explain_errors(verb: str, path: Path) -> Iterator[None]:
+    """Raise what SQLite or the file system refuses in a block as a LogError that says what to do about it."""
     try:
-        connection = _connect(path, "ro")
-        if _is_ours(connection, path):
-            return connection
-    except sqlite3.Error as error:
-        if connection is not None:
-            connection.close()
-        raise build_error("open", path, error) from None
-    except LogError:
-        if connection is not None:
-            connection.close()
-        raise
-    connection.close()
-    raise _build_foreign_error(path)
+        yield
+    except (OSError, sqlite3.Error) as error:
+        raise build_error(verb, path, error) from None
 
 
 @contextmanager
@@ -151,10 +146,8 @@ def retry_while_busy(path: Path, act: Callable[[], T]) -> T:
 
 
 def _is_busy(error: BaseException) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in (
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-    )
+    busy = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in busy
 
 
 def build_error(verb: str, path: Path, error: Exception) -> LogError:
@@ -175,28 +168,18 @@ def _create_file(path: Path) -> None:
     An existing file is never opened here: closing any descriptor of it would drop SQLite's locks of this process.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
+    with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        return
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        sync_folder(path.parent)
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
-    connection.text_factory = _decode_text
+    # What should be UTF-8 and is not stays visible to the verifier instead of failing the read.
+    connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     connection.execute("PRAGMA cell_size_check=ON")
     return connection
-
-
-def _decode_text(data: bytes) -> str:
-    """Decode what should be UTF-8; bytes that are not stay visible to the verifier instead of failing the read."""
-    return data.decode("utf-8", "surrogateescape")
 
 
 def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
@@ -204,7 +187,6 @@ def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
 
     Nothing but the list of tables is read before that, so that nobody else's views and triggers ever run.
     """
-
     if connection.in_transaction:
         application, version, tables = _read_marks(connection)
     else:
@@ -230,10 +212,3 @@ def _read_marks(connection: sqlite3.Connection) -> tuple[int, int, set[str]]:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     rows = connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")
     return application, version, {sql for (sql,) in rows}
-
-
-def _create_tables(connection: sqlite3.Connection) -> None:
-    for statement in _TABLES[VERSION]:
-        connection.execute(statement)
-    connection.execute(f"PRAGMA application_id={APPLICATION}")
-    connection.execute(f"PRAGMA user_version={VERSION}")

@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from foregate.telemetry.log import chain
 from foregate.telemetry.log.group_commit import BACKLOG, GroupCommit, SessionQueue
 from foregate.telemetry.log.sqlite_file import (
     KIND,
-    build_error,
+    explain_errors,
     open_log,
     open_reader,
     retry_while_busy,
@@ -53,7 +54,11 @@ class LeaseHolder(Struct, frozen=True):
         if self.place != _read_namespace():
             return True
         if not _PROC.joinpath("self/stat").exists():
-            return _is_answering(self.pid)
+            try:
+                os.kill(self.pid, 0)
+            except OSError as error:
+                return not isinstance(error, ProcessLookupError)
+            return True
         return read_start_time(self.pid) == self.started != ""
 
     @property
@@ -77,16 +82,6 @@ def read_start_time(pid: int) -> str:
         return ""
     fields = text.rpartition(")")[2].split()
     return "" if len(fields) < 20 or fields[0] in ("Z", "X", "x") else fields[19]
-
-
-def _is_answering(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 @lru_cache(maxsize=1)
@@ -139,14 +134,13 @@ class SqliteLog:
 
         def take(connection: sqlite3.Connection) -> SessionQueue:
             with write_transaction(connection, self.path):
-                return self._take_session(connection, session, create, take_over)
+                return self._take_session(connection, session, create=create, take_over=take_over)
 
-        held = await self._writer.run_job(take)
-        self._held[session] = held
+        held = self._held[session] = await self._writer.run_job(take)
         return held.lease
 
     def _take_session(
-        self, connection: sqlite3.Connection, session: str, create: bool, take_over: bool
+        self, connection: sqlite3.Connection, session: str, *, create: bool, take_over: bool
     ) -> SessionQueue:
         row = connection.execute(
             "SELECT owner, pid, started, boot, place, fence, seq, hash FROM leases WHERE session = ?", (session,)
@@ -296,22 +290,14 @@ class SqliteLog:
         return rows
 
     def _fetch_rows(self, query: str, values: tuple[object, ...]) -> list[Row]:
-        with self._reading:
-            try:
-                reader = self._reader = self._reader or open_reader(self.path)
-                return retry_while_busy(self.path, lambda: reader.execute(query, values).fetchall())
-            except sqlite3.Error as error:
-                raise build_error("read", self.path, error) from None
+        with self._reading, explain_errors("read", self.path):
+            reader = self._reader = self._reader or open_reader(self.path)
+            return retry_while_busy(self.path, lambda: reader.execute(query, values).fetchall())
 
     def _stream_rows(self, query: str, values: tuple[object, ...]) -> Iterator[Row]:
         """Yield rows over a connection of their own: one moment of the file, whatever is written meanwhile."""
-        reader = open_reader(self.path)
-        try:
+        with explain_errors("read", self.path), closing(open_reader(self.path)) as reader:
             yield from retry_while_busy(self.path, lambda: reader.execute(query, values))
-        except sqlite3.Error as error:
-            raise build_error("read", self.path, error) from None
-        finally:
-            reader.close()
 
     def _build_unknown_error(self, session: str) -> LogError:
         return LogError(
