@@ -37,9 +37,8 @@ from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Secret
 from foregate.telemetry.otel import names
-from foregate.telemetry.otel.instruments import Instruments
 from foregate.telemetry.otel.projection import AGENT, Projection
-from foregate.telemetry.otel.views import ChosenIds
+from foregate.telemetry.otel.views import ChosenIds, Instruments
 
 # Without a handler Python would print the exporters' warnings; an application that has one still gets them.
 logging.getLogger("opentelemetry").addHandler(logging.NullHandler())

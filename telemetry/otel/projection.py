@@ -49,9 +49,16 @@ from foregate.schemas.version import __version__
 from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.log.masking import Secret
 from foregate.telemetry.otel import names, rows
-from foregate.telemetry.otel.instruments import NANOSECONDS, Instruments
 from foregate.telemetry.otel.rows import Attributes
-from foregate.telemetry.otel.views import ChosenIds, SessionView, TaskView, derive_id, read_time
+from foregate.telemetry.otel.views import (
+    NANOSECONDS,
+    ChosenIds,
+    Instruments,
+    SessionView,
+    TaskView,
+    derive_id,
+    read_time,
+)
 
 AGENT: Final = "foregate"
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)

@@ -19,9 +19,8 @@ from foregate.schemas.turn_record import export_turn
 from foregate.telemetry.export.export import Export, ExportOptions, Family
 from foregate.telemetry.export.restore import parse_document as read_document
 from foregate.telemetry.export.restore import restore_sessions
-from foregate.telemetry.otel.instruments import Instruments
 from foregate.telemetry.otel.projection import Projection
-from foregate.telemetry.otel.views import ChosenIds
+from foregate.telemetry.otel.views import ChosenIds, Instruments
 from tests.corpus.log import Log, lines, turns_of
 
 
