@@ -10,7 +10,7 @@ verdict an event of it) and `execute_tool`. A child task stands under the `execu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, assert_never
+from typing import Final, NamedTuple
 
 from opentelemetry.context import Context
 from opentelemetry.trace import (
@@ -44,10 +44,9 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Standing
 from foregate.schemas.model_response import Usage
 from foregate.schemas.strict_json import Json, as_texts, get_object
-from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.version import __version__
 from foregate.telemetry.audit.decisions import read_decisions
-from foregate.telemetry.log.masking import Secret
+from foregate.telemetry.log.masking import Hidden, Secret
 from foregate.telemetry.otel import names, rows
 from foregate.telemetry.otel.rows import Attributes
 from foregate.telemetry.otel.views import (
@@ -62,6 +61,15 @@ from foregate.telemetry.otel.views import (
 
 AGENT: Final = "foregate"
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+
+
+class Moment(NamedTuple):
+    """An event as it is projected: its session, its task, and its time in nanoseconds since 1970."""
+
+    view: SessionView
+    task: TaskView
+    event: Event
+    now: int
 
 
 class Projection:
@@ -105,17 +113,14 @@ class Projection:
         now = max(view.last, read_time(event))  # a clock that was set back ends no span before it started
         self._apply_to_session(view, event)
         if view.task is not None:
-            self._apply_to_task(view, view.task, event, now)
-        match event.body:
-            case TurnJudged(early=True) | ToolStarted(early=True) | ToolFinished(early=True):
-                pass  # the request goes on beside it
-            case _:
-                view.last = now
+            self._apply_to_task(Moment(view, view.task, event, now))
+        if not getattr(event.body, "early", False):  # beside an early look the request goes on
+            view.last = now
 
     def _find_view(self, event: Event) -> SessionView:
         if (known := self._sessions.get(event.session)) is not None:
             return known
-        view = SessionView(event.session, event.hash, last=read_time(event))
+        view = self._sessions[event.session] = SessionView(event.session, event.hash, last=read_time(event))
         above = [other for name, other in self._sessions.items() if event.session.startswith(f"{name}.")]
         if above:
             parent = max(above, key=lambda other: len(other.name))
@@ -124,18 +129,17 @@ class Projection:
             if not isinstance(event.body, SessionStarted):
                 # A child has one task, and this one began in another process.
                 view.task = TaskView(1, parent.task.depth + 1 if parent.task is not None else 1)
-        self._sessions[event.session] = view
         return view
 
     def _apply_to_session(self, view: SessionView, event: Event) -> None:
         match event.body:
             case SessionStarted(model=model, catalogue=catalogue, policy=policy):
-                view.model, view.tools = model, _list_tools(catalogue)
-                view.patterns = (*self._secrets, *_read_patterns(policy))
+                view.model, view.tools = model, frozenset(spec.name for spec in catalogue)
+                view.patterns = self._read_hidden(policy)
             case CatalogChanged(catalogue=catalogue):
-                view.tools = _list_tools(catalogue)
+                view.tools = frozenset(spec.name for spec in catalogue)
             case PolicyChanged(policy=policy) if policy is not None:
-                view.patterns = (*self._secrets, *_read_patterns(policy))
+                view.patterns = self._read_hidden(policy)
             case TaskStarted(task=number, depth=depth):
                 view.task = TaskView(number, depth)
             case SessionEnded():
@@ -143,43 +147,50 @@ class Projection:
             case _:
                 pass
 
-    def _apply_to_task(self, view: SessionView, task: TaskView, event: Event, now: int) -> None:
-        match event.body:
+    def _read_hidden(self, policy: Mapping[str, Json]) -> Hidden:
+        """Return the secrets, and what a recorded policy calls sensitive; raise InvalidJson where it does not say."""
+        return (*self._secrets, *as_texts(get_object(policy, "sensitive").get("patterns"), "patterns"))
+
+    def _apply_to_task(self, at: Moment) -> None:
+        task, patterns = at.task, at.view.patterns
+        match at.event.body:
             case TaskStarted():
-                self._open_stretch(view, task, event, now)
+                self._open_stretch(at)
             case UserMessage(text=text):
-                stretch = self._open_stretch(view, task, event, now)
+                stretch = self._open_stretch(at)
                 if self._content:
-                    task.messages.append(rows.format_words("user", text, view.patterns))
+                    task.messages.append(rows.format_words("user", text, patterns))
                     stretch.set_attribute(names.INPUT_MESSAGES, rows.encode_messages(task.messages[-1:]))
             case ModelResponded() as body:
-                self._apply_response(view, task, event, body, now)
+                self._apply_response(at, body)
             case NeedRaised():
-                task.pause_judging(now)
-                task.asked = now
-                self._open_prelude(view, task, event, now)
+                task.pause_judging(at.now)
+                task.asked = at.now
+                self._open_prelude(at)
             case NeedAnswered() as body:
-                self._apply_answer(view, task, event, body, now)
+                self._apply_answer(at, body)
             case TurnJudged() as body:
-                self._apply_judgement(view, task, event, body, now)
+                self._apply_judgement(at, body)
             case ToolStarted() as body:
-                task.tools[body.call] = self._start_tool(view, task, event, body, now)
+                task.tools[body.call] = self._start_tool(at, body)
             case ToolFinished() | OutcomeUnknown() as body:
-                self._finish_tool(view, task, event, body, now)
+                self._finish_tool(at, body)
             case CallAnswered(call=call, message=message) if self._content:
-                task.messages.append(rows.format_tool_response(call, message, view.patterns))
+                task.messages.append(rows.format_tool_response(call, message, patterns))
             case TaskPaused() as body:
-                self._pause_task(view, task, body, now)
+                told: Attributes = {names.STATUS: rows.limit_to(body.reason, rows.PAUSES)}
+                self._end_stretch(at, told, body.question)
             case TaskEnded() as body:
-                self._end_task(view, task, event, body, now)
+                self._end_task(at, body)
             case _:
                 pass
 
-    def _open_stretch(self, view: SessionView, task: TaskView, event: Event, now: int) -> Span:
+    def _open_stretch(self, at: Moment) -> Span:
         """Return the open `invoke_agent` span, started by this event where there is none.
 
         What a person says ends a wait, so the span begins with it; anything else was under way since the last event.
         """
+        view, task, event = at.view, at.task, at.event
         if task.stretch is not None:
             return task.stretch
         over, first = view.find_parent_span(), task.first
@@ -196,186 +207,171 @@ class Projection:
             names.POLICY: event.policy,
         }
         links = [] if first is None else [Link(first)]
-        start = now if isinstance(event.body, (TaskStarted, UserMessage, NeedAnswered)) else view.last
-        span = self._start_span(f"{names.INVOKE_AGENT} {AGENT}", view, event, start, over, about, links=links)
-        task.stretch = span
-        task.first = first or span.get_span_context()
-        return span
+        start = at.now if isinstance(event.body, (TaskStarted, UserMessage, NeedAnswered)) else view.last
+        task.stretch = self._start_span(at, f"{names.INVOKE_AGENT} {AGENT}", start, over, about, links=links)
+        task.first = first or task.stretch.get_span_context()
+        return task.stretch
 
-    def _open_prelude(self, view: SessionView, task: TaskView, event: Event, now: int) -> Span:
+    def _open_prelude(self, at: Moment) -> Span:
         """Return the open `prelude` span of the response in hand; it begins with the response."""
+        task = at.task
         if task.prelude is None:
-            start = now if task.responded is None else task.responded
-            task.prelude = self._start_span(
-                names.PRELUDE, view, event, start, self._open_stretch(view, task, event, now)
-            )
+            start = at.now if task.responded is None else task.responded
+            task.prelude = self._start_span(at, names.PRELUDE, start, self._open_stretch(at))
         return task.prelude
 
-    def _apply_response(self, view: SessionView, task: TaskView, event: Event, body: ModelResponded, now: int) -> None:
-        stretch = self._open_stretch(view, task, event, now)
+    def _apply_response(self, at: Moment, body: ModelResponded) -> None:
+        task, stretch = at.task, self._open_stretch(at)
+        arguments = {call.id: call.arguments for call in body.calls} if self._content else {}
         if body.places is not None or body.continues is not None:
             # Calls of a plan, or a further stage: nobody was asked for them.
-            task.responded = task.judging = now
-            if self._content:
-                task.arguments.update(rows.index_arguments(body.calls))
+            task.responded = task.judging = at.now
+            task.arguments |= arguments
             return
         about = rows.build_response_attributes(body)
         if self._content:
             about[names.INPUT_MESSAGES] = rows.encode_messages(task.messages)
-            about[names.OUTPUT_MESSAGES] = rows.encode_messages([rows.format_response(body, view.patterns)])
+            about[names.OUTPUT_MESSAGES] = rows.encode_messages([rows.format_response(body, at.view.patterns)])
             task.messages.clear()
-            task.arguments = rows.index_arguments(body.calls)
-        self._record_request(view, event, now, stretch, "chat", body.usage.usage, about)
-        task.responded = task.judging = now if body.calls else None
+            task.arguments = arguments
+        self._record_request(at, stretch, "chat", body.usage.usage, about)
+        task.responded = task.judging = at.now if body.calls else None
         task.spent = 0
 
-    def _record_request(
-        self, view: SessionView, event: Event, now: int, parent: Span, purpose: str, usage: Usage, about: Attributes
-    ) -> None:
+    def _record_request(self, at: Moment, parent: Span, purpose: str, usage: Usage, about: Attributes) -> None:
         """Tell of a request whose answer is this event; it was made when the session's last event had been recorded."""
-        key, counts = rows.build_request_attributes(self._provider, view.model), rows.count_tokens_by_type(usage)
+        view, event, record = at.view, at.event, self._instruments.record
+        key = {names.OPERATION: names.CHAT, names.PROVIDER: self._provider, names.REQUEST_MODEL: view.model}
         told: Attributes = {
             **key,
-            **rows.build_usage_attributes(counts),
+            names.INPUT_TOKENS: usage.input_tokens,
+            names.OUTPUT_TOKENS: usage.output_tokens,
             **about,
             names.PURPOSE: purpose,
             names.EVENT: event.seq,
+            names.CONVERSATION: view.name,
         }
-        told[names.CONVERSATION] = view.name
-        span = self._start_span(f"{names.CHAT} {view.model}", view, event, view.last, parent, told, SpanKind.CLIENT)
-        failure = about.get(names.ERROR_TYPE)
-        self._end_span(span, now, str(failure) if failure else "")
+        span = self._start_span(at, f"{names.CHAT} {view.model}", view.last, parent, told, SpanKind.CLIENT)
+        failure = str(about.get(names.ERROR_TYPE) or "")
+        self._end_span(span, at.now, failure)
         if failure:
-            key[names.ERROR_TYPE] = str(failure)
-        self._instruments.record_request(now - view.last, counts, key)
+            key[names.ERROR_TYPE] = failure
+        record(names.OPERATION_DURATION, (at.now - view.last) / NANOSECONDS, key)
+        for kind, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+            if count:
+                record(names.TOKEN_USAGE, count, {**key, names.TOKEN_TYPE: kind})
 
-    def _apply_answer(self, view: SessionView, task: TaskView, event: Event, body: NeedAnswered, now: int) -> None:
-        answer, prelude = body.answer, self._open_prelude(view, task, event, now)
+    def _apply_answer(self, at: Moment, body: NeedAnswered) -> None:
+        answer, prelude, task = body.answer, self._open_prelude(at), at.task
         if answer.who == "person":
             choice = rows.limit_to(answer.choice, rows.CHOICES) if answer.value else "none"
             about = {names.GATE: answer.gate, names.CHOICE: choice}
-            waited = max(0, now - task.asked) / NANOSECONDS
-            prelude.add_event(names.APPROVAL, {**about, names.WAITED: waited}, now)
-            self._instruments.count_approval(about)
+            waited = max(0, at.now - task.asked) / NANOSECONDS
+            prelude.add_event(names.APPROVAL, {**about, names.WAITED: waited}, at.now)
+            self._instruments.count(names.APPROVALS, about)
         else:
             told: Attributes = {} if answer.value is not None else {names.ERROR_TYPE: "unusable_answer"}
             if self._content and answer.value is not None:
-                text = rows.mask_and_cut(answer.value, view.patterns)
+                text = rows.mask_and_cut(answer.value, at.view.patterns)
                 told[names.OUTPUT_MESSAGES] = rows.encode_messages([rows.format_words("assistant", text, ())])
             purpose = "plan" if answer.who == "planner" else "critique"
-            self._record_request(view, event, now, prelude, purpose, body.usage or Usage(), told)
-        task.judging = now if task.responded is not None else None
+            self._record_request(at, prelude, purpose, body.usage or Usage(), told)
+        task.judging = at.now if task.responded is not None else None
 
-    def _apply_judgement(self, view: SessionView, task: TaskView, event: Event, body: TurnJudged, now: int) -> None:
-        turn = body.turn
+    def _apply_judgement(self, at: Moment, body: TurnJudged) -> None:
+        turn, task, event, patterns = body.turn, at.task, at.event, at.view.patterns
         standings = [verdict.standing for verdict in body.judgement.verdicts]
         if turn.actor == "model":
-            span = self._open_prelude(view, task, event, now)
+            span = self._open_prelude(at)
             if task.judging is not None:
-                task.pause_judging(now)
-                self._instruments.record_judging_time(task.spent)
+                task.pause_judging(at.now)
+                self._instruments.record(names.PRELUDE_DURATION, task.spent / NANOSECONDS)
             task.prelude = task.responded = None
             task.holds += standings.count(Standing.HOLD)
         else:
-            span = self._start_span(names.PRELUDE, view, event, view.last, self._open_stretch(view, task, event, now))
+            span = self._start_span(at, names.PRELUDE, at.view.last, self._open_stretch(at))
             if self._content:
-                task.arguments.update(rows.index_arguments(turn.proposed or ()))
+                task.arguments |= {call.id: call.arguments for call in turn.proposed or ()}
         about: Attributes = {names.TURN: turn.turn, names.ACTOR: turn.actor, names.EVENT: event.seq}
-        span.set_attributes({**about, names.POLICY: event.policy, names.RULING: rows.find_strictest(standings)})
+        strictest = max(standings, default=Standing.ALLOW).value
+        span.set_attributes({**about, names.POLICY: event.policy, names.RULING: strictest})
         for point in read_decisions([event]):
-            told = rows.build_decision_attributes(point, event.policy, view.tools)
+            told = rows.build_decision_attributes(point, event.policy, at.view.tools)
             if self._content:
                 said = {names.SUMMARY: point.summary, names.TARGET: point.target}
-                told.update({name: rows.mask_and_cut(text, view.patterns) for name, text in said.items() if text})
-            span.add_event(names.DECISION, told, now)
-            self._instruments.count_verdict(rows.build_verdict_attributes(point))
-        span.end(now)
+                told |= {name: rows.mask_and_cut(text, patterns) for name, text in said.items() if text}
+            span.add_event(names.DECISION, told, at.now)
+            self._instruments.count(names.DECISIONS, rows.build_verdict_attributes(point))
+        span.end(at.now)
 
-    def _start_tool(
-        self,
-        view: SessionView,
-        task: TaskView,
-        event: Event,
-        body: ToolStarted | ToolFinished | OutcomeUnknown,
-        now: int,
-    ) -> Span:
+    def _start_tool(self, at: Moment, body: ToolStarted | ToolFinished | OutcomeUnknown) -> Span:
         """Return a new `execute_tool` span."""
-        tool = rows.limit_to(body.tool, view.tools)
+        tool, patterns = rows.limit_to(body.tool, at.view.tools), at.view.patterns
         about: Attributes = {
             names.OPERATION: names.EXECUTE_TOOL,
             names.TOOL_NAME: tool,
             names.TOOL_TYPE: "function",
             names.TOOL_CALL: body.call,
-            names.CONVERSATION: view.name,
-            names.EVENT: event.seq,
+            names.CONVERSATION: at.view.name,
+            names.EVENT: at.event.seq,
         }
         if isinstance(body, ToolStarted):
             about[names.JUDGED] = body.permit.judged
             about[names.EFFECT], about[names.SIDE_EFFECT] = body.effect.value, body.side_effect
         if self._content:
-            about[names.TARGET] = rows.mask_and_cut(body.target, view.patterns)
-            about[names.TOOL_ARGUMENTS] = rows.format_arguments(task.arguments.get(body.call, ""), view.patterns)
-        name, stretch = f"{names.EXECUTE_TOOL} {tool}", self._open_stretch(view, task, event, now)
-        return self._start_span(name, view, event, now, stretch, about)
+            about[names.TARGET] = rows.mask_and_cut(body.target, patterns)
+            about[names.TOOL_ARGUMENTS] = rows.format_arguments(at.task.arguments.get(body.call, ""), patterns)
+        stretch = self._open_stretch(at)
+        return self._start_span(at, f"{names.EXECUTE_TOOL} {tool}", at.now, stretch, about)
 
-    def _finish_tool(
-        self, view: SessionView, task: TaskView, event: Event, body: ToolFinished | OutcomeUnknown, now: int
-    ) -> None:
+    def _finish_tool(self, at: Moment, body: ToolFinished | OutcomeUnknown) -> None:
         """End the span of a call; one that another process started is told of by the event that parks it."""
-        span = task.tools.pop(body.call, None) or self._start_tool(view, task, event, body, now)
-        match body:
-            case OutcomeUnknown(reason=text):
-                failure, early = "outcome_unknown", False
-            case ToolFinished(content=text, early=early):
-                failure = "" if body.ok else rows.limit_to(body.error, rows.TOOL_ERRORS)
-            case _:
-                assert_never(body)
+        task, patterns = at.task, at.view.patterns
+        span = task.tools.pop(body.call, None) or self._start_tool(at, body)
+        if isinstance(body, OutcomeUnknown):
+            text, failure, early = body.reason, "outcome_unknown", False
+        else:
+            failure = "" if body.ok else rows.limit_to(body.error, rows.TOOL_ERRORS)
+            text, early = body.content, body.early
         if failure:
             span.set_attribute(names.ERROR_TYPE, failure)
         if self._content:
-            span.set_attribute(names.TOOL_RESULT, rows.mask_and_cut(text, view.patterns))
+            span.set_attribute(names.TOOL_RESULT, rows.mask_and_cut(text, patterns))
             if not early:
-                task.messages.append(rows.format_tool_response(body.call, text, view.patterns))
-        self._end_span(span, now, failure)
+                task.messages.append(rows.format_tool_response(body.call, text, patterns))
+        self._end_span(span, at.now, failure)
         if isinstance(body, ToolFinished):
-            about = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: rows.limit_to(body.tool, view.tools)}
-            self._instruments.record_tool_run(body.duration, {**about, names.ERROR_TYPE: failure} if failure else about)
+            about = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: rows.limit_to(body.tool, at.view.tools)}
+            failed = {names.ERROR_TYPE: failure} if failure else {}
+            self._instruments.record(names.TOOL_DURATION, body.duration / 1000, {**about, **failed})
 
-    def _end_task(self, view: SessionView, task: TaskView, event: Event, body: TaskEnded, now: int) -> None:
-        self._open_stretch(view, task, event, now)
-        told = rows.build_task_end_attributes(body, task.holds)
-        if self._content:
-            answer = rows.format_words("assistant", body.text, view.patterns)
-            told[names.OUTPUT_MESSAGES] = rows.encode_messages([answer])
-        failure = body.status if body.status == "failed" else ""
-        if failure:
-            told[names.ERROR_TYPE] = failure
-        self._end_stretch(task, told, now, failure)
-        self._instruments.record_holds(task.holds, {names.STATUS: body.status})
-        view.task = None
+    def _end_task(self, at: Moment, body: TaskEnded) -> None:
+        self._open_stretch(at)
+        told, failure = rows.build_task_end_attributes(body, at.task.holds), ""
+        if body.status == "failed":
+            told[names.ERROR_TYPE] = failure = body.status
+        self._end_stretch(at, told, body.text, failure)
+        self._instruments.record(names.TASK_HOLDS, at.task.holds, {names.STATUS: body.status})
+        at.view.task = None
 
-    def _pause_task(self, view: SessionView, task: TaskView, body: TaskPaused, now: int) -> None:
-        told: Attributes = {names.STATUS: rows.limit_to(body.reason, rows.PAUSES)}
-        if self._content and body.question is not None:
-            question = rows.format_words("assistant", body.question, view.patterns)
-            told[names.OUTPUT_MESSAGES] = rows.encode_messages([question])
-        self._end_stretch(task, told, now)
-
-    def _end_stretch(self, task: TaskView, told: Attributes, now: int, failure: str = "") -> None:
-        """End everything of the stretch that is open: the task pauses, or is over."""
+    def _end_stretch(self, at: Moment, told: Attributes, text: str | None, failure: str = "") -> None:
+        """End everything of the stretch that is open, with the words said last: the task pauses, or is over."""
+        task = at.task
+        if self._content and text is not None:
+            said = rows.format_words("assistant", text, at.view.patterns)
+            told[names.OUTPUT_MESSAGES] = rows.encode_messages([said])
         for span in (*task.tools.values(), *([task.prelude] if task.prelude is not None else [])):
-            self._end_span(span, now, "")
+            self._end_span(span, at.now, "")
         if task.stretch is not None:
             task.stretch.set_attributes(told)
-            self._end_span(task.stretch, now, failure)
+            self._end_span(task.stretch, at.now, failure)
         task.stretch = task.prelude = task.responded = task.judging = None
         task.tools.clear()
 
     def _start_span(
         self,
+        at: Moment,
         name: str,
-        view: SessionView,
-        event: Event,
         start: int,
         parent: Span | None,
         about: Attributes | None = None,
@@ -385,7 +381,7 @@ class Projection:
         """Start a span whose number follows from the event and the name; under no `parent` it begins a trace."""
         if parent is not None:
             self._ids.trace = parent.get_span_context().trace_id
-        self._ids.span = derive_id(64, view.identity, self._ids.trace, event.seq, name)
+        self._ids.span = derive_id(64, at.view.identity, self._ids.trace, at.event.seq, name)
         if self._instruments.muted:
             return NonRecordingSpan(SpanContext(self._ids.trace, self._ids.span, False, _SAMPLED))
         context = Context() if parent is None else set_span_in_context(parent, Context())
@@ -396,12 +392,3 @@ class Projection:
         if failure:
             span.set_status(Status(StatusCode.ERROR))
         span.end(now)
-
-
-def _list_tools(catalogue: Iterable[ToolSpec]) -> frozenset[str]:
-    return frozenset(spec.name for spec in catalogue)
-
-
-def _read_patterns(policy: Mapping[str, Json]) -> tuple[str, ...]:
-    """Return what a recorded policy calls sensitive; raise InvalidJson where it does not say."""
-    return as_texts(get_object(policy, "sensitive").get("patterns"), "patterns")

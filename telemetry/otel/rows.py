@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 
 from opentelemetry.util.types import AttributeValue
 
@@ -12,7 +12,7 @@ from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import ModelResponded
 from foregate.schemas.event_body import STATUSES, TaskEnded
 from foregate.schemas.judgement import Standing
-from foregate.schemas.model_response import FINISH_REASONS, Usage
+from foregate.schemas.model_response import FINISH_REASONS
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import RecordedCall
 from foregate.telemetry.audit.decisions import DecisionPoint
@@ -25,19 +25,14 @@ CHOICES = ("yes", "no", "grant", "anyway", "stop", "more")
 """What a person chooses from; words of their own are content."""
 PAUSES = ("needs_input", "awaiting_approval")
 """Why a task pauses."""
-TOOL_ERRORS = (
-    *("timeout", "cancelled", "tool_error", "arguments", "exit_code", "http_status", "unreachable", "broken"),
-    *(
-        "changed_meanwhile",
-        "partly_deleted",
-        "returned",
-        "nothing_staged",
-        "outcome_unknown",
-        "runtime_lost",
-        *STATUSES,
-    ),
-)
+_REFUSALS = ("arguments", "changed_meanwhile", "partly_deleted", "returned", "nothing_staged")
+_BREAKS = ("timeout", "cancelled", "tool_error", "exit_code", "http_status", "unreachable", "broken", "runtime_lost")
+TOOL_ERRORS = (*_REFUSALS, *_BREAKS, "outcome_unknown", *STATUSES)
 """What tools of ours say they failed of; what any other tool says of it is content."""
+SHOWN = 4096
+"""Characters of one text that are exported."""
+KEPT = 32
+"""Messages that are kept for one request; older ones are left out."""
 
 
 def limit_to(value: object, known: Collection[str]) -> str:
@@ -50,12 +45,8 @@ def build_decision_attributes(point: DecisionPoint, policy: str, tools: Collecti
 
     A tool is named only when it is one of the catalogue's; any other name is the model's own word.
     """
-    found: Attributes = {
-        **build_verdict_attributes(point),
-        names.SEVERITY: point.severity,
-        names.ADDRESS: point.address,
-    }
-    found[names.POLICY] = policy
+    found: Attributes = {**build_verdict_attributes(point), names.SEVERITY: point.severity}
+    found |= {names.ADDRESS: point.address, names.POLICY: policy}
     if point.tool:
         found[names.TOOL_NAME] = limit_to(point.tool, tools)
     if point.rules:
@@ -67,36 +58,14 @@ def build_decision_attributes(point: DecisionPoint, policy: str, tools: Collecti
 
 def build_verdict_attributes(point: DecisionPoint) -> dict[str, str]:
     """Return what verdicts are counted by."""
-    ruling = find_strictest(ruling.standing for ruling in point.rulings)
+    ruling = max((ruling.standing for ruling in point.rulings), default=Standing.ALLOW).value
     return {names.GATE: point.gate, names.MODE: point.mode, names.CODE: point.code, names.RULING: ruling}
-
-
-def find_strictest(standings: Iterable[Standing]) -> str:
-    """Return the word for the strictest of the standings, `allow` where there is none."""
-    return max(standings, default=Standing.ALLOW).value
-
-
-def build_request_attributes(provider: str, model: str) -> dict[str, str]:
-    """Return what requests to a model are counted by."""
-    return {names.OPERATION: names.CHAT, names.PROVIDER: provider, names.REQUEST_MODEL: model}
 
 
 def build_response_attributes(body: ModelResponded) -> Attributes:
     """Return what is told of an answer beside its tokens."""
-    found: Attributes = {names.FINISH_REASONS: (limit_to(body.finish_reason, FINISH_REASONS),)}
-    if body.model:
-        found[names.RESPONSE_MODEL] = body.model[:128]
-    return found
-
-
-def count_tokens_by_type(usage: Usage) -> dict[str, int]:
-    """Return the tokens of a request by type."""
-    return {"input": usage.input_tokens, "output": usage.output_tokens}
-
-
-def build_usage_attributes(counts: Mapping[str, int]) -> Attributes:
-    """Return the tokens of a request as a span tells them."""
-    return {names.INPUT_TOKENS: counts["input"], names.OUTPUT_TOKENS: counts["output"]}
+    model: Attributes = {names.RESPONSE_MODEL: body.model[:128]} if body.model else {}
+    return {names.FINISH_REASONS: (limit_to(body.finish_reason, FINISH_REASONS),), **model}
 
 
 def build_task_end_attributes(body: TaskEnded, holds: int) -> Attributes:
@@ -110,12 +79,6 @@ def build_task_end_attributes(body: TaskEnded, holds: int) -> Attributes:
         names.TOKENS: body.tokens,
         names.COST: body.cost,
     }
-
-
-SHOWN = 4096
-"""Characters of one text that are exported."""
-KEPT = 32
-"""Messages that are kept for one request; older ones are left out."""
 
 
 def mask_and_cut(value: Json, patterns: Hidden) -> str:
@@ -144,10 +107,8 @@ def format_words(role: str, text: str, patterns: Hidden) -> Json:
 
 def format_tool_response(call: str, text: str, patterns: Hidden) -> Json:
     """Return the message that answers a call."""
-    return {
-        "role": "tool",
-        "parts": [{"type": "tool_call_response", "id": call, "response": mask_and_cut(text, patterns)}],
-    }
+    answer = {"type": "tool_call_response", "id": call, "response": mask_and_cut(text, patterns)}
+    return {"role": "tool", "parts": [answer]}
 
 
 def format_response(body: ModelResponded, patterns: Hidden) -> Json:
@@ -163,11 +124,6 @@ def format_response(body: ModelResponded, patterns: Hidden) -> Json:
     ]
     words = {"type": "text", "content": mask_and_cut(body.text, patterns)}
     return {"role": "assistant", "parts": [words, *calls], "finish_reason": body.finish_reason}
-
-
-def index_arguments(calls: Iterable[RecordedCall]) -> dict[str, str]:
-    """Return the arguments of calls as they were sent, by call."""
-    return {call.id: call.arguments for call in calls}
 
 
 def encode_messages(found: list[Json]) -> str:
