@@ -9,27 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from foregate.schemas.errors import UsageError
 
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-
-
-class Diagnostics(Protocol):
-    """A structured logger: an event name and fields."""
-
-    def debug(self, event: str, **fields: object) -> object:
-        """Note a detail."""
-
-    def info(self, event: str, **fields: object) -> object:
-        """Note something that happens now and then."""
-
-    def warning(self, event: str, **fields: object) -> object:
-        """Note something an operator should look at."""
-
-    def exception(self, event: str, **fields: object) -> object:
-        """Note the exception being handled, with its traceback."""
 
 
 class SilentDiagnostics:
@@ -41,20 +28,20 @@ class SilentDiagnostics:
     info = warning = exception = debug
 
 
-def get_diagnostics() -> Diagnostics:
+def get_diagnostics() -> FilteringBoundLogger | SilentDiagnostics:
     """Return the logger FOREGATE_LOG asks for; raise UsageError for a level there is none of."""
     return _for_level(os.environ.get("FOREGATE_LOG", ""))
 
 
 @cache
-def _for_level(level: str) -> Diagnostics:
+def _for_level(level: str) -> FilteringBoundLogger | SilentDiagnostics:
     if not level:
         return SilentDiagnostics()
     if level not in LEVELS:
         raise UsageError(f"FOREGATE_LOG is `{level[:40]}`; set it to one of {', '.join(LEVELS)}, or unset it")
     import structlog
 
-    logger: Diagnostics = structlog.wrap_logger(
+    logger: FilteringBoundLogger = structlog.wrap_logger(
         structlog.PrintLogger(sys.stderr),
         processors=[
             structlog.processors.add_log_level,

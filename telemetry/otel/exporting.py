@@ -49,9 +49,6 @@ PATIENCE = 2.0
 BACKLOG = 4096
 """Events that may wait to be projected; a projection takes less time than what it tells of, so few ever do."""
 
-Fault = Callable[[str, str], None]
-"""Notes that something went wrong: an event name for the diagnostics and the kind of failure, never any content."""
-
 
 class Faults:
     """Notes the first failure of each sort in the diagnostics; a dead endpoint fails every few seconds."""
@@ -60,7 +57,7 @@ class Faults:
         self._noted: set[str] = set()
 
     def __call__(self, what: str, why: str) -> None:
-        """Write one line of diagnostics; never raises."""
+        """Write one line: an event name and the kind of failure, never any content; never raises."""
         if what not in self._noted:
             self._noted.add(what)
             with suppress(Exception):  # standard error may be gone, or FOREGATE_LOG be no level
@@ -81,12 +78,13 @@ class Telemetry:
         *,
         content: bool = False,
         secrets: tuple[Secret, ...] = (),
-        faults: Fault | None = None,
+        faults: Faults | None = None,
     ) -> None:
         self._fault = faults or Faults()
-        exporters: tuple[object, ...] = (spans, metrics)
-        self._hurries = [found.hurry_up for found in exporters if isinstance(found, _Careful)]
-        resource, ids = describe_exporter(), ChosenIds()
+        self._hurries = [one.hurry_up for one in (spans, metrics) if isinstance(one, _Careful)]
+        run = {"service.name": AGENT, "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
+        resource = Resource.create(run).merge(OTELResourceDetector().detect())  # the standard variables say over that
+        ids = ChosenIds()
         readers = [PeriodicExportingMetricReader(metrics)] if metrics is not None else []
         self._meters = MeterProvider(readers, resource, shutdown_on_exit=False)
         self._tracers = TracerProvider(resource=resource, id_generator=ids, shutdown_on_exit=False)
@@ -96,7 +94,7 @@ class Telemetry:
         meter = self._meters.get_meter(AGENT, __version__, schema_url=names.SCHEMA_URL)
         self._projection = Projection(tracer, ids, Instruments(meter), provider, content=content, secrets=secrets)
         self._waiting: Queue[Callable[[], None] | None] = Queue(BACKLOG)
-        self._projecting = start_thread(self._run_projection)
+        self._projecting = _start_thread(self._run_projection)
 
     def take_event(self, event: Event) -> None:
         """Take in an event as it is recorded."""
@@ -111,8 +109,8 @@ class Telemetry:
         for hurry in self._hurries:
             self._run_quietly(hurry)
         ends = (self._tracers.shutdown, self._meters.shutdown)
-        threads = [start_thread(partial(self._end_exporter, shutdown)) for shutdown in ends]
-        if not await asyncio.to_thread(join_threads, threads):
+        threads = [_start_thread(partial(self._end_exporter, shutdown)) for shutdown in ends]
+        if not await asyncio.to_thread(_join_threads, threads):
             self._fault("telemetry_not_exported", "no answer in time")
 
     def _enqueue(self, act: Callable[[], None] | None) -> None:
@@ -124,10 +122,7 @@ class Telemetry:
     def _run_projection(self) -> None:
         """Project what waits until there is nothing more to come."""
         while (act := self._waiting.get()) is not None:
-            try:
-                act()
-            except Exception as error:
-                self._fault("telemetry_not_projected", type(error).__name__)
+            self._run_quietly(act, "telemetry_not_projected")
 
     def _end_exporter(self, shutdown: Callable[[], None]) -> None:
         """Shut an exporter down once all that waits is projected."""
@@ -135,11 +130,11 @@ class Telemetry:
         self._projecting.join()
         self._run_quietly(shutdown)
 
-    def _run_quietly(self, act: Callable[[], None]) -> None:
+    def _run_quietly(self, act: Callable[[], None], fault: str = "telemetry_not_exported") -> None:
         try:
             act()
         except Exception as error:
-            self._fault("telemetry_not_exported", type(error).__name__)
+            self._fault(fault, type(error).__name__)
 
 
 class PinnedConnection(requests.Session):
@@ -169,11 +164,9 @@ class PinnedConnection(requests.Session):
 class _Careful:
     """What both exporters share: their line, and where their failures are noted."""
 
-    line: PinnedConnection
-    faults: Fault
     shutdown: Callable[..., None]
 
-    def use_line(self, line: PinnedConnection, faults: Fault) -> Self:
+    def use_line(self, line: PinnedConnection, faults: Faults) -> Self:
         """Return the exporter, made to use this line."""
         self.line, self.faults = line, faults
         return self
@@ -186,25 +179,17 @@ class _Careful:
 
 
 class _Spans(_Careful, OTLPSpanExporter):
-    """The exporter of spans."""
-
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send a batch; see SpanExporter."""
-        result = super().export(spans)
-        if result is not SpanExportResult.SUCCESS:
+        if (result := super().export(spans)) is not SpanExportResult.SUCCESS:
             self.faults("telemetry_not_exported", "spans")
         return result
 
 
 class _Metrics(_Careful, OTLPMetricExporter):
-    """The exporter of metrics."""
-
     def export(
-        self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **more: Any
+        self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **how: Any
     ) -> MetricExportResult:
-        """Send what was measured; see MetricExporter."""
-        result = super().export(metrics_data, timeout_millis, **more)
-        if result is not MetricExportResult.SUCCESS:
+        if (result := super().export(metrics_data, timeout_millis, **how)) is not MetricExportResult.SUCCESS:
             self.faults("telemetry_not_exported", "metrics")
         return result
 
@@ -224,20 +209,14 @@ def build_telemetry(
     )
 
 
-def describe_exporter() -> Resource:
-    """Return who exports: this service and this run of it, and whatever the standard variables say over that."""
-    run = {"service.name": AGENT, "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
-    return Resource.create(run).merge(OTELResourceDetector().detect())
-
-
-def start_thread(act: Callable[[], None]) -> Thread:
+def _start_thread(act: Callable[[], None]) -> Thread:
     """Return a thread that does `act`, and that no process waits for at its end."""
     thread = Thread(target=act, name="foregate-telemetry", daemon=True)
     thread.start()
     return thread
 
 
-def join_threads(threads: Sequence[Thread]) -> bool:
+def _join_threads(threads: Sequence[Thread]) -> bool:
     """Wait for the threads, for at most PATIENCE seconds; tell whether all have ended."""
     until = time.monotonic() + PATIENCE
     for thread in threads:

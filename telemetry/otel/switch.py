@@ -32,11 +32,6 @@ class TelemetryOptions(Struct, frozen=True):
     content: bool = False
     refused: str = ""
 
-    @property
-    def is_wanted(self) -> bool:
-        """Whether there is an address to export to."""
-        return bool(self.traces or self.metrics)
-
 
 def read_environment(environ: Mapping[str, str]) -> TelemetryOptions:
     """Return what the environment asks for."""
@@ -63,21 +58,18 @@ def _read_address(environ: Mapping[str, str], signal: str) -> str:
     url = environ.get(name, "").strip()
     if not url:
         return ""
-    if not _is_web_address(url):
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        sound = False
+    if not sound:
         raise ValueError(f"{name} is not http(s)://host[:port]/path, so nothing is exported; correct or unset it")
     common = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "")
     protocol = environ.get(f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", common).strip().lower()
     if protocol not in ("", "http/protobuf"):
         raise ValueError("OTEL_EXPORTER_OTLP_PROTOCOL is not `http/protobuf`, the one spoken, so nothing is exported")
     return url if name == own else f"{url.rstrip('/')}/v1/{signal.lower()}"
-
-
-def _is_web_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        return False
 
 
 MISSING = (
@@ -96,7 +88,7 @@ def open_telemetry(
     sampling) from the process's environment.
     """
     want = read_environment(environ)
-    if not want.is_wanted:
+    if not (want.traces or want.metrics):
         return None, (want.refused,) if want.refused else ()
     try:
         from foregate.telemetry.otel.exporting import build_telemetry
