@@ -81,7 +81,8 @@ class Telemetry:
         faults: Faults | None = None,
     ) -> None:
         self._fault = faults or Faults()
-        self._hurries = [one.hurry_up for one in (spans, metrics) if isinstance(one, _Careful)]
+        exporters: tuple[object, ...] = (spans, metrics)
+        self._hurries = [one.hurry_up for one in exporters if isinstance(one, _Careful)]
         run = {"service.name": AGENT, "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
         resource = Resource.create(run).merge(OTELResourceDetector().detect())  # the standard variables say over that
         ids = ChosenIds()
@@ -186,10 +187,8 @@ class _Spans(_Careful, OTLPSpanExporter):
 
 
 class _Metrics(_Careful, OTLPMetricExporter):
-    def export(
-        self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **how: Any
-    ) -> MetricExportResult:
-        if (result := super().export(metrics_data, timeout_millis, **how)) is not MetricExportResult.SUCCESS:
+    def export(self, metrics_data: MetricsData, *how: Any, **more: Any) -> MetricExportResult:
+        if (result := super().export(metrics_data, *how, **more)) is not MetricExportResult.SUCCESS:
             self.faults("telemetry_not_exported", "metrics")
         return result
 

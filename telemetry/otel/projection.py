@@ -195,17 +195,9 @@ class Projection:
             return task.stretch
         over, first = view.find_parent_span(), task.first
         self._ids.trace = derive_id(128, view.identity, task.number, 0 if first is None else event.seq)
-        about: Attributes = {
-            names.OPERATION: names.INVOKE_AGENT,
-            names.AGENT: AGENT,
-            names.AGENT_VERSION: __version__,
-            names.CONVERSATION: view.name,
-            names.PROVIDER: self._provider,
-            names.REQUEST_MODEL: view.model,
-            names.TASK: task.number,
-            names.DEPTH: task.depth,
-            names.POLICY: event.policy,
-        }
+        about: Attributes = {names.OPERATION: names.INVOKE_AGENT, names.AGENT: AGENT, names.AGENT_VERSION: __version__}
+        about |= {names.CONVERSATION: view.name, names.PROVIDER: self._provider, names.REQUEST_MODEL: view.model}
+        about |= {names.TASK: task.number, names.DEPTH: task.depth, names.POLICY: event.policy}
         links = [] if first is None else [Link(first)]
         start = at.now if isinstance(event.body, (TaskStarted, UserMessage, NeedAnswered)) else view.last
         task.stretch = self._start_span(at, f"{names.INVOKE_AGENT} {AGENT}", start, over, about, links=links)
@@ -242,15 +234,9 @@ class Projection:
         """Tell of a request whose answer is this event; it was made when the session's last event had been recorded."""
         view, event, record = at.view, at.event, self._instruments.record
         key = {names.OPERATION: names.CHAT, names.PROVIDER: self._provider, names.REQUEST_MODEL: view.model}
-        told: Attributes = {
-            **key,
-            names.INPUT_TOKENS: usage.input_tokens,
-            names.OUTPUT_TOKENS: usage.output_tokens,
-            **about,
-            names.PURPOSE: purpose,
-            names.EVENT: event.seq,
-            names.CONVERSATION: view.name,
-        }
+        counts: Attributes = {names.INPUT_TOKENS: usage.input_tokens, names.OUTPUT_TOKENS: usage.output_tokens}
+        told: Attributes = {**key, **counts, **about, names.PURPOSE: purpose}
+        told |= {names.EVENT: event.seq, names.CONVERSATION: view.name}
         span = self._start_span(at, f"{names.CHAT} {view.model}", view.last, parent, told, SpanKind.CLIENT)
         failure = str(about.get(names.ERROR_TYPE) or "")
         self._end_span(span, at.now, failure)
@@ -307,14 +293,8 @@ class Projection:
     def _start_tool(self, at: Moment, body: ToolStarted | ToolFinished | OutcomeUnknown) -> Span:
         """Return a new `execute_tool` span."""
         tool, patterns = rows.limit_to(body.tool, at.view.tools), at.view.patterns
-        about: Attributes = {
-            names.OPERATION: names.EXECUTE_TOOL,
-            names.TOOL_NAME: tool,
-            names.TOOL_TYPE: "function",
-            names.TOOL_CALL: body.call,
-            names.CONVERSATION: at.view.name,
-            names.EVENT: at.event.seq,
-        }
+        about: Attributes = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: tool, names.TOOL_TYPE: "function"}
+        about |= {names.TOOL_CALL: body.call, names.CONVERSATION: at.view.name, names.EVENT: at.event.seq}
         if isinstance(body, ToolStarted):
             about[names.JUDGED] = body.permit.judged
             about[names.EFFECT], about[names.SIDE_EFFECT] = body.effect.value, body.side_effect

@@ -70,15 +70,9 @@ def build_response_attributes(body: ModelResponded) -> Attributes:
 
 def build_task_end_attributes(body: TaskEnded, holds: int) -> Attributes:
     """Return what is told of a task at its end."""
-    return {
-        names.STATUS: body.status,
-        names.HOLDS: holds,
-        names.TURNS: body.turns,
-        names.MODEL_CALLS: body.model_calls,
-        names.TOOL_CALLS: body.tool_calls,
-        names.TOKENS: body.tokens,
-        names.COST: body.cost,
-    }
+    told: Attributes = {names.STATUS: body.status, names.HOLDS: holds, names.TURNS: body.turns}
+    told |= {names.MODEL_CALLS: body.model_calls, names.TOOL_CALLS: body.tool_calls}
+    return {**told, names.TOKENS: body.tokens, names.COST: body.cost}
 
 
 def mask_and_cut(value: Json, patterns: Hidden) -> str:
@@ -113,15 +107,10 @@ def format_tool_response(call: str, text: str, patterns: Hidden) -> Json:
 
 def format_response(body: ModelResponded, patterns: Hidden) -> Json:
     """Return the message a model gave, its calls with it."""
-    calls = [
-        {
-            "type": "tool_call",
-            "id": call.id,
-            "name": mask_and_cut(call.name[:128], patterns),
-            "arguments": format_arguments(call.arguments, patterns),
-        }
-        for call in (body.program or body).calls
-    ]
+    calls: list[Json] = []
+    for call in (body.program or body).calls:
+        name, arguments = mask_and_cut(call.name[:128], patterns), format_arguments(call.arguments, patterns)
+        calls.append({"type": "tool_call", "id": call.id, "name": name, "arguments": arguments})
     words = {"type": "text", "content": mask_and_cut(body.text, patterns)}
     return {"role": "assistant", "parts": [words, *calls], "finish_reason": body.finish_reason}
 

@@ -16,6 +16,8 @@ from foregate.schemas.strict_json import Json
 from foregate.telemetry.log.masking import Hidden
 from foregate.telemetry.otel import names
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 def derive_id(bits: int, *parts: object) -> int:
     """Return a number of so many bits, never 0, from the SHA-256 over `parts`."""
@@ -38,18 +40,14 @@ class ChosenIds(IdGenerator):
         return self.span
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 @dataclass(slots=True)
 class TaskView:
     """A task. A *stretch* is the part of it between its start or a pause and the next pause or its end.
 
-    `first` is its first stretch, to which later ones are linked. Times are nanoseconds since 1970; `responded` is when
-    the response in hand came, `judging` since when the gates are at work on it (None while nobody judges) and `spent`
-    what they took before; `asked` is when somebody was last asked for something. `said` is what was said since the
-    last request, and `wanted` the calls of the response in hand with their arguments; both are kept only where content
-    is exported.
+    `first` is its first stretch, to which later ones are linked. Times are nanoseconds since 1970: `responded` is when
+    the response in hand came, `judging` since when the gates are at work on it (None while nobody judges), `spent` what
+    they took before, `asked` when somebody was last asked. Only where content is exported are `messages` kept, which
+    were said since the last request, and `arguments`, by call of the response in hand.
     """
 
     number: int
@@ -105,8 +103,7 @@ class SessionView:
 
 def read_time(event: Event) -> int:
     """Return the time of an event as nanoseconds since 1970."""
-    moment = datetime.fromisoformat(event.time.replace("Z", "+00:00"))
-    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+    return (datetime.fromisoformat(event.time) - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 NANOSECONDS = 1_000_000_000
@@ -126,7 +123,7 @@ _MEASURED = (
 
 
 class Instruments:
-    """What is counted and timed, by its name. While `muted`, nothing is: events of another process were counted there."""
+    """What is counted and timed, by its name. Nothing is while `muted`: another process counted those events."""
 
     def __init__(self, meter: Meter) -> None:
         self.muted = False
