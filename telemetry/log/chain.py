@@ -57,7 +57,8 @@ def read_line(text: str, hash: str) -> Event:  # noqa: A002
     if not strict_json.is_too_deep(text):
         try:
             line = _LINES.decode(text)
-            if line.v == FORMAT and not _names_kind(line.body):
+            named = b'"kind"' in bytes(line.body) and _NAMED.decode(line.body).kind is not None
+            if line.v == FORMAT and not named:
                 body: Body = _get_decoder(line.kind).decode(line.body)
                 header = (line.v, line.foregate, line.seq, line.session, line.time, line.actor, line.policy, line.prev)
                 return Event(*header, body, hash)
@@ -101,12 +102,8 @@ _LINES, _NAMED = msgspec.json.Decoder(_Line), msgspec.json.Decoder(_Named)
 
 @cache
 def _get_decoder(kind: Kind) -> msgspec.json.Decoder[Body]:
-    known: dict[Kind, type[Body]] = {get_kind(body): body for body in get_args(Body)}
-    return msgspec.json.Decoder(known[kind], dec_hook=strict_json.read_model)
-
-
-def _names_kind(body: msgspec.Raw) -> bool:
-    return b'"kind"' in bytes(body) and _NAMED.decode(body).kind is not None
+    found = next(body for body in get_args(Body) if get_kind(body) == kind)
+    return msgspec.json.Decoder(found, dec_hook=strict_json.read_model)
 
 
 def read_event(content: Json, hash: str) -> Event:  # noqa: A002
@@ -117,9 +114,11 @@ def read_event(content: Json, hash: str) -> Event:  # noqa: A002
     """
     if not isinstance(content, Mapping) or "body" not in content:
         raise InvalidJson("a stored line is not an event of this log's format")
+    wrote = str(content.get("foregate"))[:40]
+    writer = f"; Foregate {wrote} wrote it and can read it" if wrote != __version__ else ""
     if content.get("v") != FORMAT or content.get("kind") not in KINDS:
         what = f"format {content.get('v')}, kind `{str(content.get('kind'))[:40]}`"
-        raise InvalidJson(f"{what} is not one this version reads{_describe_writer(content)}")
+        raise InvalidJson(f"{what} is not one this version reads{writer}")
     body = content["body"]
     header = {name: value for name, value in content.items() if name != "body"}
     defect: type[InvalidJson] = InvalidJson
@@ -132,13 +131,7 @@ def read_event(content: Json, hash: str) -> Event:  # noqa: A002
         del tagged["kind"]
         return msgspec.convert(tagged, Event, dec_hook=strict_json.read_model)
     except (msgspec.ValidationError, ValueError) as error:
-        raise defect(f"its {content['kind']} cannot be read: {error}{_describe_writer(content)}") from None
-
-
-def _describe_writer(content: Mapping[str, Json]) -> str:
-    """Return which version wrote an event, where that is not this one: it knows what this one does not."""
-    wrote = str(content.get("foregate"))[:40]
-    return f"; Foregate {wrote} wrote it and can read it" if wrote != __version__ else ""
+        raise defect(f"its {content['kind']} cannot be read: {error}{writer}") from None
 
 
 def verify_lines(lines: Iterable[tuple[int, str, str]], session: str) -> Iterator[Event]:

@@ -1,4 +1,4 @@
-"""The log in memory: the same chain without a disk, for tests, benchmarks and demos."""
+"""The log and stored bytes in memory: the same chain without a disk, for tests, benchmarks and demos."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ class MemoryLog:
             raise LogError(f"there is no session `{session}`; `foregate audit list` names those there are")
         self._lines.setdefault(session, [])
         self._fence += 1
-        lease = Lease(session, "memory", self._fence)
-        self._held[session] = lease
-        return lease
+        self._held[session] = Lease(session, "memory", self._fence)
+        return self._held[session]
 
     async def append(self, lease: Lease, drafts: Sequence[Draft], *, policy: str, time: str) -> Sequence[Event]:
         """Number, chain and keep the drafts; see Log."""
@@ -47,16 +46,12 @@ class MemoryLog:
 
     async def read(self, session: str, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
         """Return events after a number; see Log."""
-        lines = self._find_rows(session)[after : after + limit if limit else None]
-        return [event for event, _ in lines]
+        return [event for event, _ in self._find_rows(session)[after : after + limit if limit else None]]
 
     async def head(self, session: str) -> Head:
         """Return the last event's number and hash; see Log."""
-        lines = self._find_rows(session)
-        if not lines:
-            return Head(0, GENESIS, False)
-        last = lines[-1][0]
-        return Head(last.seq, last.hash, last.kind == "session_ended")
+        ended = any(event.kind == "session_ended" for event, _ in self._find_rows(session)[-1:])
+        return Head(*self.head_anchor(session), ended)
 
     async def sessions(self) -> Sequence[str]:
         """Return the names of all sessions, newest first."""
@@ -82,10 +77,9 @@ class MemoryLog:
         return (rows[-1][0].seq, rows[-1][0].hash) if rows else (0, GENESIS)
 
     def _find_rows(self, session: str) -> list[tuple[Event, str]]:
-        try:
-            return self._lines[session]
-        except KeyError:
-            raise LogError(f"there is no session `{session}`") from None
+        if session not in self._lines:
+            raise LogError(f"there is no session `{session}`")
+        return self._lines[session]
 
 
 class MemoryBlobs:
@@ -102,7 +96,6 @@ class MemoryBlobs:
 
     def get(self, hash: str) -> bytes:  # noqa: A002
         """Return the bytes; raise LogError when there are none of that name."""
-        try:
-            return self._bytes[hash]
-        except KeyError:
-            raise LogError(f"no stored bytes are named `{hash}`") from None
+        if hash not in self._bytes:
+            raise LogError(f"no stored bytes are named `{hash}`")
+        return self._bytes[hash]
