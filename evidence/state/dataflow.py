@@ -160,10 +160,8 @@ class DataflowStage:
 
 @dataclass(slots=True)
 class Dataflow:
-    """All calls of the response at event `seq`, as sent. Mutated only by the fold.
-
-    `staged` are the places of those that were given to the judge, `unanswered` the places by id.
-    """
+    """All calls of the response at event `seq`, as sent. Mutated only by the fold. `staged` are the places of those
+    that were given to the judge, `unanswered` the places by id."""
 
     seq: int
     calls: tuple[ToolCall, ...]
@@ -205,10 +203,8 @@ class Dataflow:
         self.results[self.unanswered.pop(call)] = result
 
     def find_next_stage(self, limit: int) -> DataflowStage:
-        """Return what can go now; of the calls only the first `limit` ever can, unless that is 0.
-
-        The calls in no block go before all others; the rest are looked at in the order in which they are meant to run.
-        """
+        """Return what can go now; of the calls only the first `limit` ever can, unless that is 0. The calls in no block
+        go before all others; the rest are looked at in the order in which they are meant to run."""
         stage, limit = DataflowStage(), limit or len(self.calls)
         inside = set(self.order.find_places()) if self.order is not None else set[int]()
         for place in range(len(self.calls)):

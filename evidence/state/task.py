@@ -41,10 +41,8 @@ class OpenNeed:
 
 
 class CallResult(Struct, frozen=True):
-    """What came of a call: whether it did what it should, what it said, and whose words that is.
-
-    `content` is None for one that did not run, which in a dry run is as good as done; `told` is what stands in a file.
-    """
+    """What came of a call: whether it did what it should, what it said, and whose words that is. `content` is None for
+    one that did not run, which in a dry run is as good as done; `told` is what stands in a file."""
 
     ok: bool
     content: str | None = None

@@ -23,9 +23,7 @@ CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 class TelemetryOptions(Struct, frozen=True):
     """What is to be exported: the address for traces and the one for metrics ("" for neither), and whether content is.
-
-    `refused` says in one sentence why something that was asked for is not done, "" when all is.
-    """
+    `refused` says in one sentence why something that was asked for is not done, "" when all is."""
 
     traces: str = ""
     metrics: str = ""
