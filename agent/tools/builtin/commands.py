@@ -19,7 +19,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
-from foregate.schemas.strict_json import as_texts, get_text
+from foregate.schemas.strict_json import Json, as_texts, get_text
 from foregate.schemas.tool_call import Command, EvidenceKind, EvidenceRecord, Origin, ToolResult, Trust
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetParameter
 
@@ -74,7 +74,7 @@ def run_command(workspace: Workspace, policy: Policy) -> Tool:
 
 def build_runner(policy: Policy, name: str, description: str, required: Sequence[str], run: Run, **more: Any) -> Tool:
     """Return a tool that runs an argument vector; `more` are fields of Tool."""
-    argv = {
+    argv: Json = {
         "type": "array",
         "items": {"type": "string"},
         "minItems": 1,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, cast
 
 from foregate.agent.tools.tool import Arguments, Run, Tool
@@ -64,7 +63,11 @@ def build_tool(
         schema["required"] = list(required)
     schema["additionalProperties"] = False
     spec = ToolSpec(name, description, schema, effect, capabilities, tuple(targets), "builtin", timeout)
-    return Tool(spec, cast(Run, run) if inspect.iscoroutinefunction(run) else partial(asyncio.to_thread, run), **more)
+
+    async def run_in_thread(arguments: Arguments) -> ToolResult:
+        return await asyncio.to_thread(cast(Callable[[Arguments], ToolResult], run), arguments)
+
+    return Tool(spec, run if inspect.iscoroutinefunction(run) else run_in_thread, **more)
 
 
 def get_count(arguments: Arguments, key: str, default: int | None = None) -> int:

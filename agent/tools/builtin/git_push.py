@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from foregate.agent.tools.builtin.git import open_named_repository, resolve_commit
-from foregate.agent.tools.tool import Tool
-from foregate.agent.workspace.git_repository import GitRepository, open_repository, read_whole_output
+from foregate.agent.tools.builtin import declaration
+from foregate.agent.tools.builtin.git import open_named_repository, resolve_commit, split_names
+from foregate.agent.tools.tool import Arguments, Tool
+from foregate.agent.workspace.git_repository import GitRepository, open_repository
 from foregate.agent.workspace.process import ProcessResult, build_environment
 from foregate.agent.workspace.workspace import Workspace, check_judged
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import is_off_limits
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.strict_json import Json, get_bool, get_text
+from foregate.schemas.strict_json import get_bool, get_text
 from foregate.schemas.tool_call import Change, ToolResult
-from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetParameter
 
-PUSHER = Capabilities(
-    read_only=False, external_side_effect=True, needs_approval=True, high_impact_write=True, reversible=False
-)
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})"
 _USER = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@"
 _PATH = r"[A-Za-z0-9_.~/+@%-]{1,1024}"
@@ -37,14 +34,8 @@ _FORMS = (
 _REMOTE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z")
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}\Z")
 _LEADS_ELSEWHERE = re.compile(r"(url\..*\.(insteadof|pushinsteadof)|http\..*|credential\..*\..*)\Z", re.DOTALL)
-_SETTINGS = (
-    "push.followTags=false",
-    "push.gpgSign=false",
-    "push.negotiate=false",
-    "push.recurseSubmodules=no",
-    "push.pushOption=",
-    "ssh.variant=ssh",
-)
+_UNUSED = ("push.followTags=false", "push.gpgSign=false", "push.negotiate=false", "push.recurseSubmodules=no")
+_SETTINGS = (*_UNUSED, "push.pushOption=", "ssh.variant=ssh")
 _SSH = "ssh -oBatchMode=yes -oStrictHostKeyChecking=yes -oPermitLocalCommand=no -oClearAllForwardings=yes"
 _LOCAL = (
     "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.alternateRefsCommand=true -c gc.auto=0 "
@@ -65,7 +56,7 @@ class PushAddress:
 def git_push(workspace: Workspace, policy: Policy) -> Tool:
     """Return the tool. What is judged is the address behind the remote's name and the commit behind the branch's."""
 
-    def plan_push(arguments: Mapping[str, Json]) -> tuple[GitRepository, PushAddress, str]:
+    def plan_push(arguments: Arguments) -> tuple[GitRepository, PushAddress, str]:
         repository = open_named_repository(workspace, policy, arguments)
         address = resolve_address(repository, get_text(arguments, "remote"))
         branch = get_text(arguments, "branch")
@@ -73,22 +64,20 @@ def git_push(workspace: Workspace, policy: Policy) -> Tool:
             raise WorkspaceError("`branch` is no plain branch name; name one that git_status shows")
         return repository, address, resolve_commit(repository, f"refs/heads/{branch}")
 
-    def fill_arguments(arguments: Mapping[str, Json]) -> Mapping[str, Json]:
+    def fill_arguments(arguments: Arguments) -> Arguments:
         _, address, commit = plan_push(arguments)
         return {"remote": address.shown, "branch": format_branch(get_text(arguments, "branch"), commit)}
 
-    async def run(arguments: Mapping[str, Json]) -> ToolResult:
+    async def run(arguments: Arguments) -> ToolResult:
         repository, address, commit = await asyncio.to_thread(plan_push, arguments)
         branch = get_text(arguments, "branch")
         check_judged(address.shown, get_text(arguments, "remote"))
         check_judged(format_branch(branch, commit), branch)
+        receiver = _LOCAL if address.protocol == "file" else "git-receive-pack"
+        forced = ["--force"] if get_bool(arguments, "force", False) else []
+        words = ["push", "--porcelain", "--no-verify", "--recurse-submodules=no", f"--receive-pack={receiver}", *forced]
         ran = await repository.run_async(
-            "push",
-            "--porcelain",
-            "--no-verify",
-            "--recurse-submodules=no",
-            f"--receive-pack={_LOCAL if address.protocol == 'file' else 'git-receive-pack'}",
-            *(["--force"] if get_bool(arguments, "force", False) else []),
+            *words,
             "--",
             address.given,
             f"{commit}:refs/heads/{branch}",
@@ -96,42 +85,29 @@ def git_push(workspace: Workspace, policy: Policy) -> Tool:
             more=build_push_environment(policy, workspace, address),
             check=False,
         )
-        return build_result(ran, address, branch, commit)
+        return build_result(ran, address, format_branch(branch, commit), commit)
 
-    return Tool(
-        ToolSpec(
-            "git_push",
-            "Push one branch to the branch of the same name at one remote. Without `force` a remote that has moved on "
-            "refuses it.",
-            {
-                "type": "object",
-                "properties": {
-                    "remote": {"type": "string", "minLength": 1, "description": "A remote's name, such as `origin`."},
-                    "branch": {"type": "string", "minLength": 1, "description": "A local branch, such as `main`."},
-                    "force": {
-                        "type": "boolean",
-                        "description": "Overwrite what is at the remote and not here. Default false.",
-                    },
-                    "path": {
-                        "type": "string",
-                        "minLength": 1,
-                        "description": "A folder of the repository, relative to the workspace; default the workspace.",
-                    },
-                },
-                "required": ["remote", "branch"],
-                "additionalProperties": False,
-            },
-            Effect.SEND,
-            PUSHER,
-            (
-                TargetParameter("remote", ResourceKind.OTHER, Effect.SEND),
-                TargetParameter("branch", ResourceKind.OTHER, Effect.OBSERVATION),
-                TargetParameter("path", ResourceKind.REPOSITORY, Effect.OBSERVATION, "."),
-            ),
-            "builtin",
-            timeout=policy.commands.timeout + 15,
-        ),
+    folder = "A folder of the repository, relative to the workspace; default the workspace."
+    return declaration.build_tool(
+        "git_push",
+        "Push one branch to the branch of the same name at one remote. Without `force` a remote that has moved on "
+        "refuses it.",
+        {
+            "remote": declaration.describe_text("A remote's name, such as `origin`."),
+            "branch": declaration.describe_text("A local branch, such as `main`."),
+            "force": declaration.describe_flag("Overwrite what is at the remote and not here. Default false."),
+            "path": declaration.describe_text(folder),
+        },
+        ["remote", "branch"],
+        [
+            TargetParameter("remote", ResourceKind.OTHER, Effect.SEND),
+            TargetParameter("branch", ResourceKind.OTHER, Effect.OBSERVATION),
+            TargetParameter("path", ResourceKind.REPOSITORY, Effect.OBSERVATION, "."),
+        ],
         run,
+        Effect.SEND,
+        declaration.PUBLISHER,
+        timeout=policy.commands.timeout + declaration.GRACE,
         fill_arguments=fill_arguments,
     )
 
@@ -146,16 +122,14 @@ def resolve_address(repository: GitRepository, remote: str) -> PushAddress:
     if not _REMOTE.match(remote):
         raise WorkspaceError("`remote` is no plain name of a remote; name one of the repository, such as `origin`")
     url = read_remote_url(repository, remote)
-    listed = read_whole_output(repository.run("config", "--list", "--includes", "--name-only", "-z"), "its settings")
-    for name in listed.decode("utf-8", "replace").split("\0"):
+    listed = repository.run("config", "--list", "--includes", "--name-only", "-z")
+    for name in split_names(listed, "its settings", "replace"):
         if _LEADS_ELSEWHERE.match(name.lower()) or name.lower().startswith(f"remote.{url}.".lower()):
             raise WorkspaceError(
                 f"the repository's setting `{name[:80]}` could lead a push elsewhere; remove it, or push it yourself"
             )
-    for protocol, form in _FORMS:
-        if form.match(url):
-            return PushAddress(protocol, url, url)
-    return resolve_local_address(repository, url)
+    protocol = next((protocol for protocol, form in _FORMS if form.match(url)), "")
+    return PushAddress(protocol, url, url) if protocol else resolve_local_address(repository, url)
 
 
 def read_remote_url(repository: GitRepository, remote: str) -> str:
@@ -219,7 +193,7 @@ def build_push_environment(policy: Policy, workspace: Workspace, address: PushAd
     return more
 
 
-def build_result(ran: ProcessResult, address: PushAddress, branch: str, commit: str) -> ToolResult:
+def build_result(ran: ProcessResult, address: PushAddress, pushed: str, commit: str) -> ToolResult:
     """Return what came of a push, with what both sides said."""
     text = "\n".join(part for part in (ran.out.text()[0].strip(), ran.err.text()[0].strip()) if part)
     if ran.timed_out or ran.code is None:
@@ -227,8 +201,6 @@ def build_result(ran: ProcessResult, address: PushAddress, branch: str, commit: 
     if ran.code != 0:
         return ToolResult(False, text or f"git ended with {ran.code}", error="not_pushed", exit_code=ran.code)
     if "\n=\t" in f"\n{text}":
-        return ToolResult(True, f"`{address.shown}` has {format_branch(branch, commit)} already\n{text}", exit_code=0)
+        return ToolResult(True, f"`{address.shown}` has {pushed} already\n{text}", exit_code=0)
     change = Change(Resource(ResourceKind.OTHER, address.shown), "", commit)
-    return ToolResult(
-        True, f"pushed {format_branch(branch, commit)} to `{address.shown}`\n{text}", (), (change,), exit_code=0
-    )
+    return ToolResult(True, f"pushed {pushed} to `{address.shown}`\n{text}", (), (change,), exit_code=0)

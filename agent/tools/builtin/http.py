@@ -18,7 +18,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.http import effect_of_method, is_allowed_host, is_private, read_host
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.strict_json import get_object, get_text
+from foregate.schemas.strict_json import Json, get_object, get_text
 from foregate.schemas.tool_call import EvidenceKind, EvidenceRecord, Origin, ToolResult, Trust
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetParameter
 
@@ -112,14 +112,14 @@ def http_request(
             text = f"no whole answer from `{address.host}` within {seconds:g} seconds"
             return ToolResult(False, text, error="timeout", unknown=method not in _LOOKS, origin=Origin.EXTERNAL)
 
-    headers = {"type": "object", "additionalProperties": {"type": "string"}, "description": "Header names and values."}
+    text: Json = {"type": "string"}
     return declaration.build_tool(
         "http_request",
         "Send one HTTP request to a host the policy lists. Redirects are not followed: the answer names the place.",
         {
             "url": declaration.describe_text("An http or https URL."),
             "method": {"type": "string", "enum": list(_METHODS), "description": "Default GET."},
-            "headers": headers,
+            "headers": {"type": "object", "additionalProperties": text, "description": "Header names and values."},
             "body": {"type": "string", "description": "Text to send; not with GET or HEAD."},
             "timeout_ms": TIMEOUT,
             "max_bytes": declaration.describe_count("Bytes of the answer to return."),

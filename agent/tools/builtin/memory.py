@@ -14,13 +14,13 @@ from foregate.agent.workspace.process import cap_text
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.strict_json import get_text
+from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_call import Change, Origin, ToolResult
 from foregate.schemas.tool_spec import OBSERVER, Effect, Resource, ResourceKind, TargetParameter
 
 _KEEPER = replace(declaration.MAKER, personal_memory=True)
 _READER = replace(OBSERVER, personal_memory=True)
-_KEY = {"type": "string", "minLength": 1, "maxLength": 128, "description": "Name of the memory."}
+_KEY: Json = {"type": "string", "minLength": 1, "maxLength": 128, "description": "Name of the memory."}
 
 
 class Memory:
