@@ -38,7 +38,7 @@ class CustomToolSource(BaseToolSource):
             raise UsageError(f"`{self._name}` is no source of tools; give it `specs` and `run`, or pass tools")
         self._source: Any = source
         self._takes_context = _takes_context(source.run)
-        self._offered: Sequence[ToolSpec] | None = None
+        self._offered: Sequence[ToolSpec] = ()
 
     def specs(self) -> Sequence[ToolSpec]:
         """Return the tools of the source, the very same sequence while the source returns the same."""
@@ -46,7 +46,7 @@ class CustomToolSource(BaseToolSource):
             offered = self._source.specs()
         except Exception as error:
             raise UsageError(f"`specs` of `{self._name}` failed ({type(error).__name__}: {error}); mend it") from error
-        if offered is None or offered is not self._offered:
+        if offered is not self._offered:
             if not isinstance(offered, Sequence) or not all(isinstance(spec, ToolSpec) for spec in offered):
                 raise UsageError(f"`specs` of `{self._name}` returns something else than ToolSpec objects; mend it")
             self._offered = offered

@@ -1,10 +1,13 @@
-"""A tool: what is known of it and the function that runs it."""
+"""A tool, and sources of tools: what a source has where it says nothing else, tools as one, several as one, wrapped."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass
+from itertools import chain
+from operator import is_
+from typing import TypeVar
 
 from foregate.agent.workspace.workspace import confine_to_survey
 from foregate.schemas.errors import ForegateError, InvalidJson, RuntimeLost, UsageError, WorkspaceError
@@ -12,6 +15,33 @@ from foregate.schemas.protocols import FileChange, Inverse, Reconciled, RunConte
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Survey, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect, ToolSpec
+
+T = TypeVar("T")
+Arguments = Mapping[str, Json]
+Run = Callable[[Arguments], Awaitable[ToolResult]]
+Classify = Callable[[Arguments], Effect | None]
+FillArguments = Callable[[Arguments], Arguments]
+PreviewCall = Callable[[Arguments], Sequence[FileChange]]
+"""Works out a call's changes without making them; raises what running would raise, and touches nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A specification, the function behind it, and the tool's own view of a call's effect, which may only raise it.
+
+    `inverse` serves undo where the tool changes resources of kind `other`; `preview` shows a person the changes.
+    `fill_arguments` works out from the workspace what a call leaves to the tool (the command of `run_tests`, the
+    address behind a remote's name), so that this is what is judged; it gets arguments nobody has checked, and raises
+    WorkspaceError where nothing can be worked out. `offered` says whether the tool is still there; None is always.
+    """
+
+    spec: ToolSpec
+    run: Run
+    classify: Classify | None = None
+    inverse: Inverse | None = None
+    preview: PreviewCall | None = None
+    fill_arguments: FillArguments | None = None
+    offered: Callable[[], bool] | None = None
 
 
 class BaseToolSource:
@@ -66,47 +96,51 @@ class BaseToolSource:
         return self
 
 
-class WrappedToolSource(BaseToolSource):
+class _ForwardingToolSource(BaseToolSource):
+    """Has everything that is about one tool done by the source that `_find_source` gives for its name."""
+
+    def _find_source(self, tool: str) -> ToolSource:
+        raise NotImplementedError
+
+    def classify(self, call: ToolCall) -> Effect | None:
+        return self._find_source(call.name).classify(call)
+
+    def fill_arguments(self, call: ToolCall) -> Mapping[str, Json]:
+        return self._find_source(call.name).fill_arguments(call)
+
+    def survey(self, call: ToolCall) -> Survey | None:
+        return self._find_source(call.name).survey(call)
+
+    def preview(self, call: ToolCall) -> Sequence[FileChange]:
+        return self._find_source(call.name).preview(call)
+
+    async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
+        return await self._find_source(call.name).run(call, context)
+
+    def inverse(self, tool: str) -> Inverse | None:
+        return self._find_source(tool).inverse(tool)
+
+
+class WrappedToolSource(_ForwardingToolSource):
     """A source that does what another does, for those that add to it or change a part of it."""
 
     def __init__(self, inner: ToolSource) -> None:
         self.inner = inner
 
+    def _find_source(self, tool: str) -> ToolSource:
+        return self.inner
+
     def specs(self) -> Sequence[ToolSpec]:
         """Return the tools of the inner source."""
         return self.inner.specs()
-
-    def classify(self, call: ToolCall) -> Effect | None:
-        """Return the inner source's view."""
-        return self.inner.classify(call)
-
-    def fill_arguments(self, call: ToolCall) -> Mapping[str, Json]:
-        """Return what the inner source's tool would fill in."""
-        return self.inner.fill_arguments(call)
 
     async def refresh(self, calls: Sequence[ToolCall]) -> None:
         """Have the inner source survey calls."""
         await self.inner.refresh(calls)
 
-    def survey(self, call: ToolCall) -> Survey | None:
-        """Return what the inner source found."""
-        return self.inner.survey(call)
-
-    def preview(self, call: ToolCall) -> Sequence[FileChange]:
-        """Return what the inner source foresees."""
-        return self.inner.preview(call)
-
-    async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
-        """Have the inner source run the call."""
-        return await self.inner.run(call, context)
-
     async def reconcile(self, call: str, digest: str) -> Reconciled | None:
         """Return what the inner source knows of a call."""
         return await self.inner.reconcile(call, digest)
-
-    def inverse(self, tool: str) -> Inverse | None:
-        """Return how the inner source undoes what a tool changed."""
-        return self.inner.inverse(tool)
 
     def for_session(self, session: str) -> ToolSource:
         """Return a source like this one around the inner source as it serves one session."""
@@ -118,7 +152,7 @@ class WrappedToolSource(BaseToolSource):
         return around
 
 
-class ToolSources(BaseToolSource):
+class ToolSources(_ForwardingToolSource):
     """Several sources as one, their tools in order; raises UsageError where two offer a tool of one name."""
 
     def __init__(self, sources: Sequence[ToolSource]) -> None:
@@ -128,45 +162,23 @@ class ToolSources(BaseToolSource):
         self._owner: dict[str, ToolSource] = {}
         self.specs()
 
+    def _find_source(self, tool: str) -> ToolSource:
+        return self._owner.get(tool, _NO_SOURCE)
+
     def specs(self) -> Sequence[ToolSpec]:
         """Return the tools of all sources, the very same sequence while each source returns the same."""
         offered = tuple(source.specs() for source in self._sources)
-        if len(offered) == len(self._offered) and all(map(_is_same, offered, self._offered)):
+        if len(offered) == len(self._offered) and all(map(is_, offered, self._offered)):
             return self._specs
-        owner: dict[str, ToolSource] = {}
-        for source, specs in zip(self._sources, offered, strict=True):
-            for spec in specs:
-                if spec.name in owner:
-                    raise UsageError(f"two tools are named `{spec.name}`; rename one")
-                owner[spec.name] = source
-        self._offered, self._specs = offered, tuple(spec for specs in offered for spec in specs)
-        self._owner |= owner  # a tool that is gone is still asked about calls made before
+        owners = [(spec.name, source) for source, specs in zip(self._sources, offered, strict=True) for spec in specs]
+        self._owner |= index_by_name(owners)  # a tool that is gone is still asked about calls made before
+        self._offered, self._specs = offered, tuple(chain.from_iterable(offered))
         return self._specs
-
-    def classify(self, call: ToolCall) -> Effect | None:
-        """Return the view of the source that has the tool."""
-        return source.classify(call) if (source := self._owner.get(call.name)) else None
-
-    def fill_arguments(self, call: ToolCall) -> Mapping[str, Json]:
-        """Return what the tool would fill in."""
-        return source.fill_arguments(call) if (source := self._owner.get(call.name)) else {}
 
     async def refresh(self, calls: Sequence[ToolCall]) -> None:
         """Have each source survey its calls."""
         for source in self._sources:
             await source.refresh([call for call in calls if self._owner.get(call.name) is source])
-
-    def survey(self, call: ToolCall) -> Survey | None:
-        """Return what the source that has the tool found."""
-        return source.survey(call) if (source := self._owner.get(call.name)) else None
-
-    def preview(self, call: ToolCall) -> Sequence[FileChange]:
-        """Return what the source that has the tool foresees."""
-        return source.preview(call) if (source := self._owner.get(call.name)) else ()
-
-    async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
-        """Have the source that has the tool run the call."""
-        return await self._owner[call.name].run(call, context)
 
     async def reconcile(self, call: str, digest: str) -> Reconciled | None:
         """Return what the first source that can tell knows of a call."""
@@ -175,55 +187,20 @@ class ToolSources(BaseToolSource):
                 return found
         return None
 
-    def inverse(self, tool: str) -> Inverse | None:
-        """Return how the source that has the tool undoes what it changed."""
-        return source.inverse(tool) if (source := self._owner.get(tool)) else None
-
     def for_session(self, session: str) -> ToolSource:
         """Return the sources as they serve one session."""
         return ToolSources([source.for_session(session) for source in self._sources])
 
 
-def _is_same(first: object, second: object) -> bool:
-    return first is second
-
-
-Arguments = Mapping[str, Json]
-Run = Callable[[Arguments], Awaitable[ToolResult]]
-Classify = Callable[[Arguments], Effect | None]
-FillArguments = Callable[[Arguments], Arguments]
-PreviewCall = Callable[[Arguments], Sequence[FileChange]]
-"""Works out a call's changes without making them; raises what running would raise, and touches nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A specification, the function behind it, and the tool's own view of a call's effect, which may only raise it.
-
-    `inverse` serves undo where the tool changes resources of kind `other`; `preview` shows a person the changes.
-    `fill_arguments` works out from the workspace what a call leaves to the tool (the command of `run_tests`, the
-    address behind a remote's name), so that this is what is judged; it gets arguments nobody has checked, and raises
-    WorkspaceError where nothing can be worked out. `offered` says whether the tool is still there; None is always.
-    """
-
-    spec: ToolSpec
-    run: Run
-    classify: Classify | None = None
-    inverse: Inverse | None = None
-    preview: PreviewCall | None = None
-    fill_arguments: FillArguments | None = None
-    offered: Callable[[], bool] | None = None
+_NO_SOURCE = BaseToolSource()
+"""What knows nothing of a tool nobody offers."""
 
 
 class Toolbox(BaseToolSource):
     """A tool source over tools of this process; raises UsageError where two share a name."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
-        self._tools: dict[str, Tool] = {}
-        for tool in tools:
-            if tool.spec.name in self._tools:
-                raise UsageError(f"two tools are named `{tool.spec.name}`; rename one")
-            self._tools[tool.spec.name] = tool
+        self._tools = index_by_name((tool.spec.name, tool) for tool in tools)
         self._lasting = all(tool.offered is None for tool in self._tools.values())
         self._specs = tuple(tool.spec for tool in self._tools.values())
 
@@ -258,8 +235,7 @@ class Toolbox(BaseToolSource):
 
     def inverse(self, tool: str) -> Inverse | None:
         """Return how a tool's own resources are put back, None where they cannot be."""
-        known = self._tools.get(tool)
-        return known.inverse if known is not None else None
+        return known.inverse if (known := self._tools.get(tool)) else None
 
     def preview(self, call: ToolCall) -> Sequence[FileChange]:
         """Return what the call would make of files, none where its tool cannot say; raises what running would."""
@@ -284,3 +260,13 @@ def _give_arguments(tool: Tool, call: ToolCall) -> Mapping[str, Json]:
     """Return the arguments; to a user's tool a copy, for what it does to them must reach no call that is judged."""
     given = call.arguments or {}
     return deepcopy(dict(given)) if tool.spec.provenance == "python" else given
+
+
+def index_by_name(things: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """Return what belongs to tools by their names; raise UsageError where two have one name."""
+    found: dict[str, T] = {}
+    for name, thing in things:
+        if name in found:
+            raise UsageError(f"two tools are named `{name}`; rename one")
+        found[name] = thing
+    return found

@@ -226,7 +226,7 @@ def test_a_recording_source_answers_every_method_of_the_protocol(method: str) ->
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "for_session"])
 async def test_a_source_around_another_forwards_every_method_of_the_protocol(method: str) -> None:
     inner, arguments = Recording(), arguments_of(method)
-    assert method in vars(WrappedToolSource)
+    assert getattr(WrappedToolSource, method) is not getattr(BaseToolSource, method)
     found = await answer_of(WrappedToolSource(inner), method, arguments)  # type: ignore[arg-type]
     assert inner.asked == [(method, arguments)]
     assert found is inner.answers[method]
