@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from pathlib import Path
 from typing import Any, Protocol
 
-from foregate.agent.tools.tool import BaseToolSource
+from foregate.agent.tools.tool import BaseToolSource, Tool
+from foregate.agent.workspace.user_files import load_module
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError, WorkspaceError
 from foregate.schemas.protocols import FileChange, Inverse, Reconciled, RunContext, ToolSource
 from foregate.schemas.strict_json import Json
@@ -138,3 +140,21 @@ def _takes_context(run: Callable[..., object]) -> bool:
     except ValueError:  # a method in C says nothing of its parameters
         return True
     return True
+
+
+def load_tools(place: str) -> list[Tool]:
+    """Return the tools of the module at `place`, a name or a path that ends in `.py`, in the order they are defined.
+
+    The module is the user's own program: loading it runs it. Raises UsageError for a module that cannot be loaded and
+    for one without tools.
+    """
+    module = load_module(place)
+    found = {id(made): made for made in vars(module).values() if isinstance(made, Tool)}
+    if not found:
+        raise UsageError(f"`{place}` defines no tools; put `@foregate.tool` before functions in it")
+    return list(found.values())
+
+
+def find_file(place: str) -> Path | None:
+    """Return the file a place names, None for the name of a module."""
+    return Path(place).expanduser() if place.endswith(".py") else None

@@ -191,7 +191,7 @@ class Rules(NamedTuple):
 
 def protect_own_files(setting: SessionOptions, root: Path, own: tuple[Path, ...], looked_for: list[Path]) -> Rules:
     """Return the policy of a setting, with the files Foregate itself reads protected from the agent."""
-    from foregate.agent.tools.python.user_tools import find_file
+    from foregate.agent.tools.custom_source import find_file
     from foregate.assembly.own_secrets import find_protected_globs
     from foregate.assembly.remote import find_own_files, read_mcp_servers
     from foregate.policy.policy import Policy
@@ -330,8 +330,7 @@ def local_tools(
 
     Raises UsageError where two tools share a name.
     """
-    from foregate.agent.tools.custom_source import CustomToolSource
-    from foregate.agent.tools.python.user_tools import load_tools
+    from foregate.agent.tools.custom_source import CustomToolSource, load_tools
     from foregate.agent.tools.tool import Tool, Toolbox, ToolSources
 
     given = list(setting.tools) if isinstance(setting.tools, Sequence) else [setting.tools]

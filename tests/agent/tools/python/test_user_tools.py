@@ -10,7 +10,7 @@ import pytest
 from foregate.agent.effects.undo import undo
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.testing.person import ScriptedPerson
-from foregate.agent.tools.python.user_tools import find_file, load_tools
+from foregate.agent.tools.custom_source import find_file, load_tools
 from foregate.api import Agent
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
