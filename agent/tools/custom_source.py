@@ -1,4 +1,7 @@
-"""A source of tools somebody wrote: what it leaves out has a default, and no fault of it makes a call look safer."""
+"""What a user brings: the tools of a module, and a source of tools somebody wrote.
+
+What a source leaves out has a default, and no fault of it makes a call look safer.
+"""
 
 from __future__ import annotations
 

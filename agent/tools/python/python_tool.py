@@ -7,7 +7,6 @@ import inspect
 import re
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
 
 from msgspec.structs import replace
@@ -15,14 +14,14 @@ from pydantic import ConfigDict, Field, PydanticUserError, ValidationError, crea
 from pydantic.json_schema import PydanticJsonSchemaWarning
 from pydantic_core import to_json
 
-from foregate.agent.tools.python import docstring
+from foregate.agent.tools.python.docstring import read_docstring
 from foregate.agent.tools.tool import Classify, Tool
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError
 from foregate.schemas.protocols import Inverse
 from foregate.schemas.strict_json import Json, as_object
 from foregate.schemas.tool_call import Origin, ToolResult
-from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec
+from foregate.schemas.tool_spec import OBSERVER, UNDECLARED, Effect, ResourceKind, TargetParameter, ToolSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,15 +30,6 @@ Targets = Mapping[str, str | ResourceKind] | Sequence[TargetParameter]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 _MAX_ERROR = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of the function: its name, type and default (`inspect.Parameter.empty` for none)."""
-
-    name: str
-    annotation: Any
-    default: Any
 
 
 class FunctionTool(Tool, Generic[P, R]):
@@ -66,8 +56,7 @@ class FunctionTool(Tool, Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself; no gate is asked."""
-        function = cast(Callable[P, R], self.function)  # type: ignore[attr-defined]
-        return function(*args, **kwargs)
+        return cast(Callable[P, R], self.function)(*args, **kwargs)  # type: ignore[attr-defined]
 
 
 def find_origin(spec: ToolSpec) -> Origin:
@@ -131,63 +120,31 @@ def tool(
     can be undone. `timeout` is in seconds. The docstring's first paragraph becomes the description, what it says of
     parameters (as Google, NumPy or Sphinx write it) theirs. Raises UsageError for a function that cannot be described.
     """
-    declared = build_capabilities(
-        read_only, external, needs_approval, idempotent, high_impact, reversible, personal_memory
-    )
+    flags = {"external_side_effect": external, "needs_approval": needs_approval, "idempotent": idempotent}
+    flags |= {"high_impact_write": high_impact, "reversible": reversible}
+    given = {name: flag for name, flag in flags.items() if flag is not None}
+    capabilities = None
+    if given or read_only or personal_memory:  # what is left open is the worst, or a reader's
+        capabilities = replace(OBSERVER if read_only else UNDECLARED, personal_memory=personal_memory, **given)
 
     def wrap(wrapped: Callable[P, R]) -> FunctionTool[P, R]:
         said = Effect(effect) if effect is not None else Effect.OBSERVATION if read_only else Effect.UNKNOWN
         parameters = read_parameters(wrapped)
-        summary, notes = docstring.read_docstring(inspect.getdoc(wrapped) or "")
+        summary, notes = read_docstring(inspect.getdoc(wrapped) or "")
         schema, validate = build_schema(wrapped, parameters, notes)
         called_as = name or wrapped.__name__
+        said_of_it = description or summary or called_as.replace("_", " ")
         if not _NAME.match(called_as):
             raise UsageError(f"`{called_as[:80]}` is no name for a tool; give one of letters, digits, `_` and `-`")
-        spec = ToolSpec(
-            called_as,
-            description or summary or called_as.replace("_", " "),
-            schema,
-            said,
-            declared,
-            build_targets(targets, said, [parameter.name for parameter in parameters]),
-            "python",
-            timeout,
-        )
+        named = build_targets(targets, said, [parameter.name for parameter in parameters])
+        spec = ToolSpec(called_as, said_of_it, schema, said, capabilities, named, "python", timeout)
         return FunctionTool(spec, wrapped, validate, classify, inverse)
 
     return wrap if function is None else wrap(function)
 
 
-def build_capabilities(
-    read_only: bool,
-    external: bool | None,
-    needs_approval: bool | None,
-    idempotent: bool | None,
-    high_impact: bool | None,
-    reversible: bool | None,
-    personal_memory: bool,
-) -> Capabilities | None:
-    """Return the capabilities declared, None when nothing was; what is left open is the worst, or a reader's."""
-    given = (external, needs_approval, idempotent, high_impact, reversible)
-    if not read_only and not personal_memory and all(flag is None for flag in given):
-        return None
-
-    def flag(value: bool | None, safe: bool) -> bool:
-        return value if value is not None else safe if read_only else not safe
-
-    return Capabilities(
-        read_only=read_only,
-        external_side_effect=flag(external, False),
-        needs_approval=flag(needs_approval, False),
-        idempotent=flag(idempotent, True),
-        high_impact_write=bool(high_impact),
-        reversible=flag(reversible, True),
-        personal_memory=personal_memory,
-    )
-
-
-def read_parameters(function: Callable[..., Any]) -> list[Parameter]:
-    """Return the parameters of a function; raise UsageError for what is none, or takes what has no name."""
+def read_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function, their types resolved; raise UsageError for one that cannot be called so."""
     if not hasattr(function, "__name__") or inspect.isasyncgenfunction(function):
         raise UsageError(f"`{_format_value(function)[:200]}` is no function that returns a value; write one around it")
     try:
@@ -202,25 +159,22 @@ def read_parameters(function: Callable[..., Any]) -> list[Parameter]:
     for parameter in parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise UsageError(f"`{function.__name__}` takes `{parameter}`, which cannot be given by name; name it")
-        found.append(Parameter(parameter.name, hints.get(parameter.name, Any), parameter.default))
+        found.append(parameter.replace(annotation=hints.get(parameter.name, Any)))
     return found
 
 
 def build_schema(
-    function: Callable[..., Any], parameters: Sequence[Parameter], notes: Mapping[str, str]
+    function: Callable[..., Any], parameters: Sequence[inspect.Parameter], notes: Mapping[str, str]
 ) -> tuple[Mapping[str, Json], Callable[[Mapping[str, Json]], Any]]:
     """Return the JSON Schema of the arguments, and a function that turns arguments into keyword arguments."""
     fields: dict[str, Any] = {}
     for number, parameter in enumerate(parameters):
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[f"p{number}"] = (
-            parameter.annotation,
-            Field(default, alias=parameter.name, description=notes.get(parameter.name)),
-        )
+        field = Field(default, alias=parameter.name, description=notes.get(parameter.name))
+        fields[f"p{number}"] = (parameter.annotation, field)
+    config = ConfigDict(extra="forbid", strict=True)
     try:
-        model = create_model(
-            f"{function.__name__}_arguments", __config__=ConfigDict(extra="forbid", strict=True), **fields
-        )
+        model = create_model(f"{function.__name__}_arguments", __config__=config, **fields)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PydanticJsonSchemaWarning)  # a default that is no JSON is only left out
             schema = as_object(strip_titles(model.model_json_schema(by_alias=True)))
@@ -251,13 +205,11 @@ def strip_titles(schema: Json, names: bool = False) -> Json:
 def build_targets(targets: Targets, effect: Effect, names: Sequence[str]) -> tuple[TargetParameter, ...]:
     """Return the target parameters; raise UsageError for one the function does not have."""
     if isinstance(targets, Mapping):
-        found = tuple(TargetParameter(parameter, ResourceKind(kind), effect) for parameter, kind in targets.items())
-    else:
-        found = tuple(targets)
-    for target in found:
+        targets = [TargetParameter(parameter, ResourceKind(kind), effect) for parameter, kind in targets.items()]
+    for target in targets:
         if target.parameter not in names:
             raise UsageError(f"the target `{target.parameter}` is no parameter of the function; name one it has")
-    return found
+    return tuple(targets)
 
 
 async def call_function(
@@ -284,9 +236,8 @@ async def call_function(
     except ForegateError as error:
         return ToolResult(False, str(error)[:_MAX_ERROR], error=type(error).__name__)
     except (Exception, SystemExit) as raised:
-        return ToolResult(
-            False, f"{type(raised).__name__}: {_format_value(raised, str)}"[:_MAX_ERROR], error="tool_error"
-        )
+        text = f"{type(raised).__name__}: {_format_value(raised, str)}"
+        return ToolResult(False, text[:_MAX_ERROR], error="tool_error")
     return build_result(value)
 
 
