@@ -1,4 +1,9 @@
-"""How much a server may send before it is asked something again."""
+"""How a server is reached: as a process of ours, or at a URL; what it sends is bounded, and counted against a budget.
+
+A process has a small environment, its own process group and a certain end. The SDK's own transport keeps a line without
+an end in memory, however long; here such a line cuts the connection. Over HTTP no redirect leads off the server's
+origin, and no proxy of the environment is used.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +31,14 @@ from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
 
+_CHUNK = 65536
+_TICK = 0.01
+_SEEN = 80
+"""Characters kept of a line that is no message, to be shown where the server fails."""
+Heard = MemoryObjectSendStream[SessionMessage | Exception]
+Said = MemoryObjectReceiveStream[SessionMessage]
+Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+
 
 class Flood(Exception):
     """A server sent more than it may."""
@@ -48,13 +61,6 @@ class Traffic:
             raise Flood(f"it sent more than {self._most} bytes without being asked for anything")
 
 
-_CHUNK = 65536
-_TICK = 0.01
-_SEEN = 80
-"""Characters kept of a line that is no message, to be shown where the server fails."""
-Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
-
-
 class ServerProcess:
     """One process of a server. `ended` says why its output ended, `stderr` keeps the ends of what it wrote there."""
 
@@ -62,8 +68,7 @@ class ServerProcess:
         self, server: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path, traffic: Traffic
     ) -> None:
         self._server, self._policy, self._environ, self._root = server, policy, environ, root
-        self._traffic = traffic
-        self.stderr = HeadTail(policy.max_stderr)
+        self._traffic, self.stderr = traffic, HeadTail(policy.max_stderr)
         self.ended = self.stray = ""
         self._closing = False
 
@@ -75,15 +80,16 @@ class ServerProcess:
         """
         with tempfile.TemporaryDirectory(prefix="foregate-mcp-", ignore_cleanup_errors=True) as empty:
             process = self._start(empty)
+            pipes = [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe is not None]
             try:
-                async with self._connect_streams(process) as streams:
+                async with self._connect_streams(process, *pipes) as streams:
                     yield streams
             finally:
                 kill_group(process)
                 process.wait()
-                for pipe in (process.stdin, process.stdout, process.stderr):
+                for pipe in pipes:
                     with suppress(OSError):
-                        pipe.close()  # type: ignore[union-attr]
+                        pipe.close()
 
     def _start(self, empty: str) -> subprocess.Popen[bytes]:
         environment = build_environment(self._server, self._policy, self._environ, self._root)
@@ -109,15 +115,14 @@ class ServerProcess:
             raise UsageError(f"`{command[:80]}` could not be started: {why}") from None
 
     @asynccontextmanager
-    async def _connect_streams(self, process: subprocess.Popen[bytes]) -> AsyncIterator[Streams]:
+    async def _connect_streams(
+        self, process: subprocess.Popen[bytes], stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes]
+    ) -> AsyncIterator[Streams]:
         heard, hear = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         say, said = anyio.create_memory_object_stream[SessionMessage](0)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        out, out_end = await open_reader(process.stdout, self._policy.max_message)
-        errors, errors_end = await open_reader(process.stderr, _CHUNK)
-        into = await open_writer(process.stdin)
+        out, out_end = await open_reader(stdout, self._policy.max_message)
+        errors, errors_end = await open_reader(stderr, _CHUNK)
+        into = await open_writer(stdin)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read_messages, process, out, heard)
@@ -127,24 +132,16 @@ class ServerProcess:
                     yield hear, say
                 finally:
                     self._closing = True
-                    say.close()
-                    hear.close()
-                    into.close()
+                    for end in (say, hear, into):
+                        end.close()
                     with anyio.CancelScope(shield=True):
                         await self._wind_down(process)
                     tasks.cancel_scope.cancel()
         finally:
-            for end in (out_end, errors_end, into):
+            for end in (out_end, errors_end, into, heard, hear, say, said):
                 end.close()
-            for stream in (heard, hear, say, said):
-                stream.close()
 
-    async def _read_messages(
-        self,
-        process: subprocess.Popen[bytes],
-        out: asyncio.StreamReader,
-        heard: MemoryObjectSendStream[SessionMessage | Exception],
-    ) -> None:
+    async def _read_messages(self, process: subprocess.Popen[bytes], out: asyncio.StreamReader, heard: Heard) -> None:
         """Hand on each line that is a message, until the output ends or the server sends what no server may."""
         async with heard:
             try:
@@ -155,11 +152,9 @@ class ServerProcess:
                         await heard.send(message)
             except asyncio.IncompleteReadError:
                 self.ended = "" if self._closing else "it closed its output"
-            except asyncio.LimitOverrunError:
-                self.ended = f"it sent a message of more than {self._policy.max_message} bytes"
-                kill_group(process)
-            except Flood as flood:
-                self.ended = str(flood)
+            except (asyncio.LimitOverrunError, Flood) as error:
+                too_long = f"it sent a message of more than {self._policy.max_message} bytes"
+                self.ended = str(error) if isinstance(error, Flood) else too_long
                 kill_group(process)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                 return  # nobody listens any more
@@ -179,12 +174,7 @@ class ServerProcess:
             while data := await errors.read(_CHUNK):
                 self.stderr.feed(data)
 
-    async def _write_messages(
-        self,
-        into: asyncio.StreamWriter,
-        said: MemoryObjectReceiveStream[SessionMessage],
-        heard: MemoryObjectSendStream[SessionMessage | Exception],
-    ) -> None:
+    async def _write_messages(self, into: asyncio.StreamWriter, said: Said, heard: Heard) -> None:
         try:
             async with said:
                 async for message in said:
@@ -253,10 +243,10 @@ class ServerAtUrl:
         headers = expand_variables(self._server.headers, self._environ)
         start = self._server.start_timeout or self._policy.start_timeout
         call = self._server.call_timeout or self._policy.call_timeout
-        inner = httpx2.AsyncHTTPTransport(trust_env=False, retries=0)
         async with (
             httpx2.AsyncClient(
-                transport=BoundedTransport(inner, self),
+                transport=httpx2.AsyncHTTPTransport(trust_env=False, retries=0),
+                event_hooks={"request": [ask_unencoded], "response": [self._count_answer]},
                 trust_env=False,
                 follow_redirects=False,
                 timeout=httpx2.Timeout(start, read=call),
@@ -268,37 +258,27 @@ class ServerAtUrl:
         ):
             yield streams
 
+    async def _count_answer(self, response: httpx2.Response) -> None:
+        """Have an answer counted as it comes."""
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise httpx2.DecodingError("it answered in a coding it was not asked for")
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = CountedBody(response.stream, self)
+
     def count(self, size: int, total: int) -> None:
-        """Take note of bytes that came, `total` of them in one answer; raise Flood where they are too many."""
+        """Take note of bytes that came, `total` of them in one answer; raise ReadError where they are too many."""
         try:
             if total > self._policy.max_traffic:
                 raise Flood(f"it answered with more than {self._policy.max_traffic} bytes")
             self._traffic.take(size)
         except Flood as flood:
             self.ended = str(flood)
-            raise
+            raise httpx2.ReadError(self.ended) from None
 
 
-class BoundedTransport(httpx2.AsyncBaseTransport):
-    """A transport whose answers are counted as they come."""
-
-    def __init__(self, inner: httpx2.AsyncBaseTransport, place: ServerAtUrl) -> None:
-        self._inner, self._place = inner, place
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send the request unencoded answers are asked for, so that what is counted is what is kept."""
-        request.headers["Accept-Encoding"] = "identity"
-        response = await self._inner.handle_async_request(request)
-        if response.headers.get("content-encoding", "identity").lower() != "identity":
-            await response.aclose()
-            raise httpx2.DecodingError("it answered in a coding it was not asked for")
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = CountedBody(response.stream, self._place)
-        return response
-
-    async def aclose(self) -> None:
-        """Close what is behind it."""
-        await self._inner.aclose()
+async def ask_unencoded(request: httpx2.Request) -> None:
+    """Ask for an answer without a coding, so that what is counted is what is kept."""
+    request.headers["Accept-Encoding"] = "identity"
 
 
 class CountedBody(httpx2.AsyncByteStream):
@@ -311,10 +291,7 @@ class CountedBody(httpx2.AsyncByteStream):
         total = 0
         async for chunk in self._inner:
             total += len(chunk)
-            try:
-                self._place.count(len(chunk), total)
-            except Flood as flood:
-                raise httpx2.ReadError(str(flood)) from None
+            self._place.count(len(chunk), total)
             yield chunk
 
     async def aclose(self) -> None:
