@@ -116,17 +116,15 @@ class McpConnection:
         ready = asyncio.create_task(self._ready.wait())
         try:
             await asyncio.wait([self._task, ready], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            await self.close()
+            raise
         finally:
             ready.cancel()
-            if not self._ready.is_set():
-                late = not self._task.done()
-                await self.close()
         if not self._ready.is_set():
-            raise ServerUnavailable(
-                self._add_server_words(
-                    f"it did not answer within {seconds} seconds" if late else self._describe_failure()
-                )
-            )
+            late = "" if self._task.done() else f"it did not answer within {seconds} seconds"
+            await self.close()
+            raise ServerUnavailable(self._add_server_words(late or self._describe_failure()))
 
     async def close(self) -> None:
         """Let go of the server; its process and everything it started in its group are gone afterwards."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import re2
 from jsonschema import SchemaError
 from msgspec import Struct
+from msgspec.structs import replace
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
@@ -38,24 +39,22 @@ def find_problem(schema: Json) -> str:
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         return "its input schema is not one of an object"
-    refers = unevaluated = False
+    references, unevaluated = set[str](), False
     for key, value in iterate_pairs(schema):
         if any(is_hidden(char) for char in key):
             return f"its input schema has the key `{make_visible(key[:64])}`, which cannot be shown as it is"
         if isinstance(value, str) and key not in WORDS and any(is_hidden(c) and c not in "\n\t" for c in value):
             return f"its input schema holds `{make_visible(value[:64])}`, which cannot be shown as it is"
         if key in _REFERENCES and isinstance(value, str):
-            refers = True
+            references.add(value)
             if not value.startswith("#"):
                 return f"its input schema refers to `{make_visible(value[:80])}` outside itself"
         unevaluated = unevaluated or key in _UNEVALUATED
-        patterns: Iterable[Json] = [value] if key == "pattern" else ()
-        if key == "patternProperties" and isinstance(value, Iterable):
-            patterns = value
-        for pattern in patterns:
+        patterns = {"pattern": [value], "patternProperties": value}.get(key)
+        for pattern in patterns if isinstance(patterns, Iterable) else ():
             if isinstance(pattern, str) and not can_compile(pattern):
                 return f"its input schema has the pattern `{make_visible(pattern[:80])}`, which RE2 does not take"
-    if refers and unevaluated:
+    if references and unevaluated:
         return "its input schema has references beside `unevaluated...`, which cannot be checked within bounds"
     try:
         SchemaCheck(schema, closed=False)
@@ -63,7 +62,7 @@ def find_problem(schema: Json) -> str:
         return f"its input schema is no JSON Schema: {make_visible(error.message[:120])}"
     except Exception as error:
         return f"its input schema cannot be read ({type(error).__name__})"
-    return find_unresolved(schema)
+    return find_unresolved(schema, references) if references else ""
 
 
 def iterate_pairs(schema: Json) -> Iterator[tuple[str, Json]]:
@@ -72,16 +71,11 @@ def iterate_pairs(schema: Json) -> Iterator[tuple[str, Json]]:
     while stack:
         item = stack.pop()
         if isinstance(item, Mapping):
-            for key, value in item.items():
-                yield key, value
-                if not isinstance(value, str):
-                    stack.append(value)
+            yield from item.items()
+            stack += item.values()
         elif isinstance(item, list):
-            for value in item:
-                if isinstance(value, str):
-                    yield "", value
-                else:
-                    stack.append(value)
+            yield from (("", value) for value in item if isinstance(value, str))
+            stack += item
 
 
 def can_compile(pattern: str) -> bool:
@@ -93,14 +87,11 @@ def can_compile(pattern: str) -> bool:
     return True
 
 
-def find_unresolved(schema: Mapping[str, Json]) -> str:
-    """Return which reference leads nowhere, "" where each leads somewhere."""
-    wanted = {value for key, value in iterate_pairs(schema) if key in _REFERENCES and isinstance(value, str)}
-    if not wanted:
-        return ""
+def find_unresolved(schema: Mapping[str, Json], references: Iterable[str]) -> str:
+    """Return which of the references in a schema leads nowhere, "" where each leads somewhere."""
     registry: Registry[Json] = Registry()
     resolver = registry.resolver_with_root(DRAFT202012.create_resource(schema))
-    for reference in sorted(wanted):
+    for reference in sorted(references):
         try:
             resolver.lookup(reference)
         except (Unresolvable, ValueError, TypeError, KeyError):
@@ -108,8 +99,6 @@ def find_unresolved(schema: Mapping[str, Json]) -> str:
     return ""
 
 
-Check = Callable[[Json], str]
-"""Says why arguments cannot be checked against a schema, "" where they can."""
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}\Z")
 _SAID = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")
@@ -148,30 +137,25 @@ class Definition(Struct, frozen=True):
 
 
 def read_definitions(
-    listed: Sequence[Json], server: ServerConfiguration, policy: Mcp, *, check: Check = find_problem
+    listed: Sequence[Json], server: ServerConfiguration, policy: Mcp, *, check: bool = True
 ) -> list[Definition]:
     """Return the definitions of a listing, in its order; those that cannot be offered say why.
 
-    `check` looks at each input schema; whoever only compares hashes needs none.
+    Whoever only compares hashes needs no `check` of the input schemas.
     """
     found = [read_definition(entry, server, policy, check) for entry in listed[: policy.max_tools]]
     names = [definition.name for definition in found]
-    twice = {name for name in names if names.count(name) > 1}
-    return [
-        Definition(server.name, d.name, d.content, d.launch, d.hash, "its server lists two tools of this name")
-        if d.name in twice
-        else d
-        for d in found
-    ]
+    twice = "its server lists two tools of this name"
+    return [replace(d, problem=twice) if names.count(d.name) > 1 else d for d in found]
 
 
-def read_definition(entry: Json, server: ServerConfiguration, policy: Mcp, check: Check = find_problem) -> Definition:
+def read_definition(entry: Json, server: ServerConfiguration, policy: Mcp, check: bool = True) -> Definition:
     """Return the definition in one entry of a listing."""
     said = entry if isinstance(entry, dict) else {}
     name = said["name"] if isinstance(said.get("name"), str) else ""
     content = {key: said[key] for key in _SAID if said.get(key) is not None}
-    shown = make_visible(name[:64])
     if _NAME.fullmatch(name) is None:
+        shown = make_visible(name[:64])
         return Definition(server.name, shown, {}, server.launch, problem="its name cannot be used")
     if measure_depth(content) > policy.max_depth:
         return Definition(server.name, name, {}, server.launch, problem=f"it nests deeper than {policy.max_depth}")
@@ -182,7 +166,8 @@ def read_definition(entry: Json, server: ServerConfiguration, policy: Mcp, check
     if size > policy.max_definition:
         why = f"its definition has {size} of at most {policy.max_definition} bytes"
         return Definition(server.name, name, {}, server.launch, problem=why)
-    return Definition(server.name, name, content, server.launch, pinned, check(content.get("inputSchema")))
+    problem = find_problem(content.get("inputSchema")) if check else ""
+    return Definition(server.name, name, content, server.launch, pinned, problem)
 
 
 def compute_hash(content: Mapping[str, Json], launch: Mapping[str, Json]) -> str:
@@ -239,7 +224,9 @@ def clean_schema(schema: Json, most: int) -> Json:
 
 def read_capabilities(hints: Mapping[str, bool]) -> Capabilities | None:
     """Return what the hints make worse, None where they say nothing: a harmless one changes nothing."""
-    worse = Capabilities(
+    if not hints:
+        return None
+    return Capabilities(
         read_only=hints.get("readOnlyHint") is not False,
         external_side_effect=hints.get("openWorldHint") is True,
         needs_approval=False,
@@ -248,7 +235,6 @@ def read_capabilities(hints: Mapping[str, bool]) -> Capabilities | None:
         reversible=True,
         personal_memory=True,
     )
-    return worse if hints else None
 
 
 def read_effect(hints: Mapping[str, bool]) -> Effect | None:

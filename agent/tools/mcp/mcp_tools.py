@@ -1,4 +1,7 @@
-"""The servers of a session: started together, reviewed one after the other, ended together."""
+"""The servers of a session: started together, reviewed one after the other, ended together.
+
+Each call is checked once more against what was pinned.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from foregate.agent.tools.mcp.connection import McpConnection, ServerRefusal, ServerUnavailable, build_result
 from foregate.agent.tools.mcp.definition import Definition, build_spec, read_definitions, read_effect
@@ -78,19 +79,17 @@ class ReviewedServer:
         try:
             connection = await self._connect_and_compare()
             if tool in self._gone:
-                why = (
-                    f"nothing was sent: the server `{self.name}` changed what it says of this tool since it was pinned"
-                )
-                return ToolResult(False, f"{why}; it is no longer offered", error="definition_changed")
+                changed = f"the server `{self.name}` changed what it says of this tool since it was pinned"
+                text = f"nothing was sent: {changed}; it is no longer offered"
+                return ToolResult(False, text, error="definition_changed")
             return build_result(await connection.call_tool(tool, arguments), self.policy.max_result)
         except ServerRefusal as error:
             return ToolResult(False, f"the server refused: {error}", origin=Origin.EXTERNAL, error="refused")
         except (ServerUnavailable, UsageError) as error:
-            if isinstance(error, ServerUnavailable) and error.sent:
-                text = f"the server `{self.name}` gave no answer, so nobody knows whether this took effect: {error}"
-                return ToolResult(False, text, origin=Origin.EXTERNAL, unknown=True)
-            text = f"the server `{self.name}` cannot be asked; nothing was sent: {error}"
-            return ToolResult(False, text, origin=Origin.EXTERNAL, error="not_sent")
+            sent = isinstance(error, ServerUnavailable) and error.sent
+            unknown = "gave no answer, so nobody knows whether this took effect"
+            text = f"the server `{self.name}` {unknown if sent else 'cannot be asked; nothing was sent'}: {error}"
+            return ToolResult(False, text, origin=Origin.EXTERNAL, error="" if sent else "not_sent", unknown=sent)
 
     async def _connect_and_compare(self) -> McpConnection:
         """Return a connection over which the server has just said what its tools are; one that broke is made again."""
@@ -107,37 +106,25 @@ class ReviewedServer:
     async def _connect(self) -> McpConnection:
         """Return a connection that is alive; a server that ended is started again, later each time, a few times."""
         async with self._starting:
-            left = 0 if self._closed else max(self.policy.restarts - self._restarts, 0)
-            retrying = AsyncRetrying(
-                stop=stop_after_attempt(1 + left),
-                wait=wait_exponential(multiplier=self.policy.backoff * 2**self._restarts / 1000),
-                retry=retry_if_exception_type(ServerUnavailable),
-                reraise=True,
-            )
-            async for attempt in retrying:
-                with attempt:
-                    if attempt.retry_state.attempt_number > 1:
-                        await self._restart()
-                    if self._connection is None or not self._connection.is_alive:
-                        raise ServerUnavailable(f"it ended, and was started again {self._restarts} times already")
-            assert self._connection is not None
+            failed: ServerUnavailable | None = None
+            while self._connection is None or not self._connection.is_alive:
+                if self._closed or self._restarts >= self.policy.restarts:
+                    times = f"it ended, and was started again {self._restarts} times already"
+                    raise failed or ServerUnavailable(times)
+                await asyncio.sleep(self.policy.backoff * 2**self._restarts / 1000)
+                self._restarts += 1
+                ended, self._connection = self._connection, None
+                if ended is not None:
+                    await ended.close()
+                try:
+                    self._connection, failed = await self._open_connection(), None
+                except ServerUnavailable as error:
+                    failed = error
             return self._connection
-
-    async def _restart(self) -> None:
-        """Start the server again in place of the one that ended."""
-        self._restarts += 1
-        ended, self._connection = self._connection, None
-        if ended is not None:
-            await ended.close()
-        self._connection = await self._open_connection()
 
     async def _open_connection(self) -> McpConnection:
         connection = McpConnection(self.configuration, self.policy, self._environ, self._root, self._schedule_check)
-        try:
-            await connection.open()
-        except BaseException:
-            await connection.close()
-            raise
+        await connection.open()
         return connection
 
     async def _list_tools(self, connection: McpConnection) -> list[Json]:
@@ -153,7 +140,7 @@ class ReviewedServer:
 
     def _compare(self, listed: list[Json]) -> None:
         """Withdraw every tool that is not listed any more exactly as it was approved, for good."""
-        definitions = read_definitions(listed, self.configuration, self.policy, check=lambda schema: "")
+        definitions = read_definitions(listed, self.configuration, self.policy, check=False)
         now = {definition.name: definition.hash for definition in definitions if not definition.problem}
         self._gone |= {name for name, pinned in self._approved.items() if now.get(name) != pinned}
 
@@ -170,9 +157,6 @@ class ReviewedServer:
             return  # the next call starts it again, or says why it cannot
 
 
-Clock = Callable[[], str]
-
-
 class McpTools:
     """What servers bring to a session: `tools` that are pinned, and `notes` on what is not offered and why."""
 
@@ -184,20 +168,15 @@ class McpTools:
 
     @classmethod
     async def start(
-        cls,
-        configurations: Sequence[ServerConfiguration],
-        policy: Mcp,
-        pins: Pins,
-        environ: Mapping[str, str],
-        root: Path,
+        cls, listed: Sequence[ServerConfiguration], policy: Mcp, pins: Pins, environ: Mapping[str, str], root: Path
     ) -> McpTools:
         """Start the servers and learn what they list; one that fails is noted, and the others serve.
 
         Raises WorkspaceError where the pins cannot be read; then nothing is started.
         """
-        for configuration in configurations:
+        for configuration in listed:
             pins.of(configuration.name)
-        found = cls([ReviewedServer(configuration, policy, environ, root) for configuration in configurations], pins)
+        found = cls([ReviewedServer(configuration, policy, environ, root) for configuration in listed], pins)
         try:
             await asyncio.gather(*(found._begin(server) for server in found.servers))
         except BaseException:
@@ -205,7 +184,7 @@ class McpTools:
             raise
         return found
 
-    async def offer(self, person: Person | None, clock: Clock) -> None:
+    async def offer(self, person: Person | None, clock: Callable[[], str]) -> None:
         """Take over the tools that are pinned; ask the person for others, once per server, and pin what is agreed."""
         for server in self.servers:
             pinned = self.pins.of(server.name)
@@ -230,18 +209,14 @@ class McpTools:
         await asyncio.gather(*(server.close() for server in self.servers))
 
     def _note(self, name: str, stands: Mapping[str, list[Definition]], asked: Sequence[Definition]) -> None:
-        begin = f"MCP server `{name}`: not offered"
-        if asked and stands["changed"]:
-            why = "changed since they were pinned"
-            self.notes.append(
-                f"{begin}, since they {why}: {format_names(stands['changed'])}; "
-                f"`foregate tools diff {name}` shows how, `foregate tools pin {name}` pins them anew"
-            )
-        if asked and stands["new"]:
-            self.notes.append(
-                f"{begin}, since nobody has pinned them: {format_names(stands['new'])}; "
-                f"`foregate tools pin {name}` shows and pins them"
-            )
+        begin, pin = f"MCP server `{name}`: not offered", f"`foregate tools pin {name}`"
+        changed = f"`foregate tools diff {name}` shows how, {pin} pins them anew"
+        for state, why, remedy in (
+            ("changed", "they changed since they were pinned", changed),
+            ("new", "nobody has pinned them", f"{pin} shows and pins them"),
+        ):
+            if asked and stands[state]:
+                self.notes.append(f"{begin}, since {why}: {format_names(stands[state])}; {remedy}")
         self.notes += [f"{begin} is `{d.name}`: {d.problem}" for d in stands["unusable"]]
 
     async def _begin(self, server: ReviewedServer) -> None:

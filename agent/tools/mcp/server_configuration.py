@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, ValidationError, convert, field
 
 from foregate.agent.workspace.user_files import UserConfigFile
 from foregate.schemas import strict_json
@@ -17,19 +16,14 @@ from foregate.schemas.errors import InvalidJson, UsageError
 from foregate.schemas.strict_json import Json
 from foregate.schemas.visible import make_visible
 
-_FILE = UserConfigFile("mcp.json", "FOREGATE_MCP")
+SERVERS_FILE = UserConfigFile("mcp.json", "FOREGATE_MCP")
+"""The file that lists the servers. A workspace has no say: a repository must not be able to start processes."""
 LARGEST = 1_000_000
 """Bytes of a configuration file at most."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
-_KINDS = {
-    "stdio": "command",
-    "http": "url",
-    "streamable-http": "url",
-    "streamableHttp": "url",
-    "streamable_http": "url",
-}
+_KINDS = {"stdio": "command", **dict.fromkeys(("http", "streamable-http", "streamableHttp", "streamable_http"), "url")}
 _UNSPOKEN = ("sse", "ws", "websocket")
 """Transports other clients know: a server behind one is left out, and the others of the file are there."""
 _PROCESS = ("command", "args", "env", "cwd")
@@ -41,6 +35,17 @@ _ELSEWHERE = {
     "description": "only people read it",
 }
 """What other clients know and has no effect here, with the reason."""
+
+
+_TEXT = Annotated[str, Meta(pattern=r"\A[^\0]*\Z")]
+_SECONDS = Annotated[int, Meta(ge=1, le=86400)]
+_FORMS: Mapping[str, tuple[Any, str]] = {
+    **dict.fromkeys(("command", "cwd", "url"), (Annotated[_TEXT, Meta(min_length=1)], "a text")),
+    **dict.fromkeys(("env", "headers"), (dict[str, _TEXT], "an object of texts")),
+    **dict.fromkeys(("start_timeout", "call_timeout"), (_SECONDS, "a whole number of seconds, 1 to 86400")),
+    "args": (tuple[_TEXT, ...], "a list of texts"),
+}
+"""What a value must be, and how a sentence calls that."""
 
 
 class ServerConfiguration(Struct, frozen=True):
@@ -67,19 +72,6 @@ class ServerConfiguration(Struct, frozen=True):
     def launch_line(self) -> str:
         """The command or the URL on one line."""
         return self.url or " ".join([self.command, *self.args])
-
-
-def find_servers_file(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the file that lists the servers: the one named, FOREGATE_MCP, or the user's own where there is one.
-
-    A workspace has no say: a repository must not be able to start processes.
-    """
-    return _FILE.find(named, environ)
-
-
-def get_servers_place(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where the file is looked for, whether or not there is one: whoever writes there starts processes."""
-    return _FILE.get_place(named, environ)
 
 
 def read_servers(file: Path) -> tuple[list[ServerConfiguration], list[str]]:
@@ -139,13 +131,14 @@ def read_server(name: str, entry: Json) -> ServerConfiguration | None:
         raise ValueError("its transport is none that is spoken here; use stdio with `command`, http with `url`")
     if not isinstance(entry.get("disabled", False), bool):
         raise ValueError("`disabled` must be true or false")
-    read: dict[str, Any] = {key: _text(entry, key) for key in ("command", "cwd", "url") if key in entry}
-    read |= {key: _texts(entry, key) for key in ("env", "headers") if key in entry}
-    read |= {key: _seconds(entry, key) for key in ("start_timeout", "call_timeout") if key in entry}
-    args = entry.get("args", [])
-    if not isinstance(args, list) or not all(isinstance(word, str) and "\0" not in word for word in args):
-        raise ValueError("`args` must be a list of texts")
-    server = ServerConfiguration(name, args=tuple(args), **read)
+    read: dict[str, Any] = {}
+    for key, (form, what) in _FORMS.items():
+        try:
+            if key in entry:
+                read[key] = convert(entry[key], form)
+        except ValidationError:
+            raise ValueError(f"`{key}` must be {what}") from None
+    server = ServerConfiguration(name, **read)
     _check(server)
     return None if entry.get("disabled") else server
 
@@ -158,13 +151,9 @@ def _list_transports(entry: Json) -> Iterator[Json]:
 
 def find_unexpanded(server: ServerConfiguration) -> Iterator[str]:
     """Yield the rest of a sentence for each value that looks as if a variable were taken from the environment there."""
-    for key, words in (
-        ("command", (server.command,)),
-        ("args", server.args),
-        ("cwd", (server.cwd,)),
-        ("url", (server.url,)),
-    ):
-        if found := next((found for word in words if (found := _VARIABLE.search(word))), None):
+    places = {"command": [server.command], "args": server.args, "cwd": [server.cwd], "url": [server.url]}
+    for key, words in places.items():
+        if found := next(filter(None, map(_VARIABLE.search, words)), None):
             shown = make_visible(found[0][:64])
             yield f"`{shown}` in `{key}` is taken as it stands; only `env` and `headers` are filled in"
 
@@ -192,7 +181,7 @@ def _check(server: ServerConfiguration) -> None:
         raise ValueError("`cwd` is a relative path; write the absolute one")
     if wrong := [name for name in server.env if "=" in name or not name]:
         raise ValueError(f"`env` has the name `{make_visible(wrong[0][:64])}`, which no variable can have")
-    if wrong := [name for name, value in server.headers.items() if not _HEADER.match(name) or _has_line_break(value)]:
+    if wrong := [name for name, value in server.headers.items() if not _HEADER.match(name) or {"\r", "\n"} & {*value}]:
         raise ValueError(f"`headers` has `{make_visible(wrong[0][:64])}`, which cannot be sent")
     if server.url:
         try:
@@ -204,28 +193,3 @@ def _check(server: ServerConfiguration) -> None:
             raise ValueError("`url` must be an http or https address")
         if parts.username is not None or parts.password is not None:
             raise ValueError("`url` holds a user name or a password; send them in `headers`")
-
-
-def _has_line_break(value: str) -> bool:
-    return any(char in value for char in "\r\n\0")
-
-
-def _text(entry: Mapping[str, Json], key: str) -> str:
-    value = entry[key]
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ValueError(f"`{key}` must be a text")
-    return value
-
-
-def _texts(entry: Mapping[str, Json], key: str) -> dict[str, str]:
-    value = entry[key]
-    if not isinstance(value, dict) or not all(isinstance(text, str) and "\0" not in text for text in value.values()):
-        raise ValueError(f"`{key}` must be an object of texts")
-    return value
-
-
-def _seconds(entry: Mapping[str, Json], key: str) -> int:
-    value = entry[key]
-    if type(value) is not int or not 1 <= value <= 86400:
-        raise ValueError(f"`{key}` must be a whole number of seconds, 1 to 86400")
-    return value

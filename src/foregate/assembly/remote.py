@@ -107,9 +107,9 @@ def read_mcp_servers(setting: SessionOptions) -> tuple[list[ServerConfiguration]
 def find_own_files(setting: SessionOptions, configured: Sequence[ServerConfiguration]) -> list[Path]:
     """Return the files by which somebody could have Foregate start a process: where servers are or would be listed,
     what they run, and what is pinned of them."""
-    from foregate.agent.tools.mcp.server_configuration import get_servers_place
+    from foregate.agent.tools.mcp.server_configuration import SERVERS_FILE
 
-    places = [get_servers_place(environ=setting.environ), Home(Home.path(setting.environ)).pins]
+    places = [SERVERS_FILE.get_place(None, setting.environ), Home(Home.path(setting.environ)).pins]
     places += [Path(setting.mcp).expanduser()] if setting.mcp is not None else []
     words = [Path(word).expanduser() for server in configured for word in (server.command, *server.args)]
     return [*places, *(word for word in words if word.is_absolute() and word.is_file())]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
@@ -78,12 +79,12 @@ def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., N
 
         @wraps(command)
         def run_command(**given: Any) -> None:
-            from foregate.agent.tools.mcp.server_configuration import find_servers_file
+            from foregate.agent.tools.mcp.server_configuration import SERVERS_FILE
             from foregate.assembly.setting import SessionOptions
 
             said = {name: given.pop(name) for name in shared}
             if "mcp" in said:
-                said["mcp"] = find_servers_file(said["mcp"])
+                said["mcp"] = SERVERS_FILE.find(said["mcp"], os.environ)
             command(setting=SessionOptions(tool_modules=said.pop("tools", None) or (), **said), **given)
 
         run_command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

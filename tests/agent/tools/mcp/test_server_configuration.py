@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from foregate.agent.tools.mcp.server_configuration import (
+    SERVERS_FILE,
     ServerConfiguration,
     expand_variables,
-    find_servers_file,
-    get_servers_place,
     read_servers,
 )
 from foregate.schemas.errors import UsageError
@@ -133,15 +132,15 @@ def test_the_file_is_the_one_named_or_the_environments_or_the_users_own_and_neve
     (tmp_path / "mcp.json").write_text("{}")
     (tmp_path / ".mcp.json").write_text("{}")
     environ = {"HOME": str(tmp_path / "home")}
-    assert find_servers_file(environ=environ) is None
-    assert get_servers_place(environ=environ) == tmp_path / "home/.config/foregate/mcp.json"
+    assert SERVERS_FILE.find(None, environ) is None
+    assert SERVERS_FILE.get_place(None, environ) == tmp_path / "home/.config/foregate/mcp.json"
     own = tmp_path / "config/foregate/mcp.json"
     own.parent.mkdir(parents=True)
     own.write_text("{}")
     environ["XDG_CONFIG_HOME"] = str(tmp_path / "config")
-    assert find_servers_file(environ=environ) == own
-    assert find_servers_file(environ={**environ, "FOREGATE_MCP": "b.json"}) == Path("b.json")
-    assert find_servers_file("a.json", {**environ, "FOREGATE_MCP": "b.json"}) == Path("a.json")
+    assert SERVERS_FILE.find(None, environ) == own
+    assert SERVERS_FILE.find(None, {**environ, "FOREGATE_MCP": "b.json"}) == Path("b.json")
+    assert SERVERS_FILE.find("a.json", {**environ, "FOREGATE_MCP": "b.json"}) == Path("a.json")
 
 
 def test_variables_are_expanded_only_where_they_are_written() -> None:
