@@ -198,7 +198,6 @@ class AutoModel(ModelWrapper):
 
 
 def _has_only_known_calls(response: ModelResponse, tools: Sequence[ToolSpec]) -> bool:
-    """Whether all calls name tools there are and arguments these know."""
     known = {spec.name: get_object(spec.parameters, "properties").keys() for spec in tools}
     read = [(call.name, call.arguments) for call in response.calls]
     return all(arguments is not None and arguments.keys() <= known.get(name, set()) for name, arguments in read)
@@ -222,7 +221,6 @@ class ConsensusReader:
         return ()
 
     def feed(self, text: str) -> str:
-        """Take in the next piece; return the words in it that may be shown now."""
         self._text.seek(0, SEEK_END)
         self._text.write(text if self._text.tell() else text.lstrip())
         agreed = min(side.follow(text, self._text) for side in self._sides)

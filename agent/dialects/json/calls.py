@@ -7,8 +7,7 @@ from collections.abc import Set
 
 from msgspec import Struct
 
-from foregate.agent.dialects.text.dialect import build_order
-from foregate.agent.dialects.text.window import BLOCKS
+from foregate.agent.dialects.text.dialect import BLOCKS, build_order
 from foregate.evidence.state.dataflow import find_steps
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson

@@ -9,27 +9,9 @@ from typing import Literal
 from msgspec import Struct
 
 from foregate.agent.dialects.json.calls import Brackets, Calls, Known, gather_calls
-from foregate.agent.dialects.text.dialect import Dialect, ParsedResponse, Reader
-from foregate.agent.dialects.text.prose import (
-    NO_END,
-    NO_RESULTS,
-    ONLY_THOUGHT,
-    OPEN_THOUGHT,
-    InlineCode,
-    Words,
-    note_cut,
-)
-from foregate.agent.dialects.text.window import (
-    CDATA,
-    CDATA_END,
-    COMMENT,
-    COMMENT_END,
-    RESULT,
-    THOUGHTS,
-    Tag,
-    Waits,
-    Window,
-)
+from foregate.agent.dialects.text import prose
+from foregate.agent.dialects.text.dialect import RESULT, THOUGHTS, Dialect, ParsedResponse, Reader
+from foregate.agent.dialects.text.window import CDATA, CDATA_END, COMMENT, COMMENT_END, Tag, Waits, Window
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import Block
@@ -89,7 +71,7 @@ class TextSplitter:
 
     def __init__(self, window: Window, take: Callable[[TextPiece], None]) -> None:
         self._window, self._take = window, take
-        self._inline = InlineCode(window)
+        self._inline = prose.InlineCode(window)
         self._ticks = (-1, "")
         """Backticks that opened no code within their line, and where they ended."""
         self.notes: list[str] = []
@@ -203,7 +185,7 @@ class TextSplitter:
                 text, closed = yield from window.read_until(end)
                 self._add_words(text + end * closed)
                 if not closed:
-                    self.notes.append(NO_END.format(end))
+                    self.notes.append(prose.NO_END.format(end))
                 return
         tag = yield from window.peek_tag()
         name = tag.name.lower() if tag is not None else ""
@@ -214,7 +196,7 @@ class TextSplitter:
         elif tag is not None and name == RESULT:
             window.skip(len(tag.text))
             rest = yield from window.read_rest()
-            self.notes += note_cut(f"`<{tag.name}>`", rest, NO_RESULTS)
+            self.notes += prose.note_cut(f"`<{tag.name}>`", rest, prose.NO_RESULTS)
             self._take(TextPiece("cut", tag.text + rest))
         else:
             self._add_words(window.skip(1))
@@ -225,7 +207,7 @@ class TextSplitter:
         self._window.skip(len(tag.text))
         inner, closed = yield from self._window.read_inside(tag.name)
         if not closed:
-            self.notes.append(OPEN_THOUGHT.format(tag.name))
+            self.notes.append(prose.OPEN_THOUGHT.format(tag.name))
         self._take(TextPiece("thought", self._window.end_record(), inner))
 
 
@@ -237,7 +219,7 @@ class JsonReader:
 
     def __init__(self, known: Known = frozenset()) -> None:
         self._known = known
-        self._window, self._words, self._found = Window(), Words(), Calls()
+        self._window, self._words, self._found = Window(), prose.Words(), Calls()
         self._thoughts: list[str] = []
         self._later = 0
         pieces = TextSplitter(self._window, self._take)
@@ -251,13 +233,11 @@ class JsonReader:
         return self._found.calls
 
     def feed(self, text: str) -> str:
-        """Take in the next piece; return the words in it that may be shown now."""
         self._window.push(text)
         next(self._running, None)
         return self._words.take_new()
 
     def close(self) -> ParsedResponse:
-        """Return what the response said."""
         self._window.ended = True
         next(self._running, None)
         if self._later > 1:
@@ -277,7 +257,7 @@ class JsonReader:
                 self._thoughts.append(piece.inner.strip())
             case "end" if not self._thoughts:  # all that came so far was one: its calls are dropped
                 if self._found.calls:
-                    self._notes.append(ONLY_THOUGHT.format(piece.whole))
+                    self._notes.append(prose.ONLY_THOUGHT.format(piece.whole))
                 self._thoughts.append(self._words.take_all())
                 self._found, self._later = Calls(), 0
             case "json" if self._gather_calls(piece.inner):
@@ -313,7 +293,6 @@ class JsonDialect(Dialect):
     """The dialect for models that only write text."""
 
     def build_section(self, tools: Sequence[ToolSpec]) -> str:
-        """Return what teaches the dialect, with each tool as a line."""
         return _SECTION.format(tools="\n".join(_render_tool(spec) for spec in tools))
 
     def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
@@ -331,7 +310,6 @@ class JsonDialect(Dialect):
         return after if parse_text(after, known).text == words else f"{block}\n\n{words}"
 
     def render_answers(self, answers: Sequence[tuple[str, str]]) -> str:
-        """Return the answers as one JSON object; what tools gave stands in it as strings."""
         return _render_json({"results": [{"tool": name, "answer": strict_json.parse(text)} for name, text in answers]})
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from foregate.agent.dialects.text.window import RESERVED, is_name
+from foregate.agent.dialects.text.dialect import RESERVED
+from foregate.agent.dialects.text.window import is_name
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import Json
 
@@ -58,7 +59,6 @@ class Names(Struct, frozen=True):
 
 
 def _read_texts(table: Json, where: str) -> Mapping[str, str]:
-    """Return a table of names; raise UsageError where it is none."""
     if not isinstance(table, Mapping):
         raise UsageError(f"`{where[:80]}` is no table of names; write `theirs: ours`")
     found: dict[str, str] = {}

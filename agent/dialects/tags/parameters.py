@@ -135,7 +135,6 @@ def _read_typed_value(text: str, shape: Shape, tag: str) -> Json:
 
 
 def _read_children(element: Element, children: Sequence[Element], shape: Shape, tag: str) -> Json:
-    """Return the list or the object that tags in a tag make up."""
     if "array" in shape.types:
         return [read_value(child, shape.inner(""), tag) for child in children]
     value: dict[str, Json] = {}
@@ -148,7 +147,6 @@ def _read_children(element: Element, children: Sequence[Element], shape: Shape, 
 
 
 def _resolve_reference(schema: Json, root: Json, depth: int = 0) -> Json:
-    """Return the schema a local reference leads to."""
     reference = schema.get("$ref") if isinstance(schema, Mapping) else None
     if not isinstance(reference, str) or not reference.startswith("#/") or depth > _DEEPEST_SCHEMA:
         return schema
@@ -255,7 +253,6 @@ class BodyReader:
         return Element(tag, (yield from self._read_text(tag, parent.name if shape.is_literal else "")))
 
     def _read_exact(self, tag: Tag) -> Waits[Element]:
-        """Read CDATA and the closing tag after it."""
         text, closed = yield from self._window.read_sections()
         if not closed:
             raise UnclosedTag(tag.name)
@@ -266,7 +263,6 @@ class BodyReader:
         return Element(tag, text, exact=True)
 
     def _read_text(self, tag: Tag, parent: str = "") -> Waits[str]:
-        """Read up to a tag's closing tag and past it."""
         text, closed = yield from self._window.read_inside(tag.name, parent)
         if not closed:
             raise UnclosedTag(tag.name)

@@ -11,8 +11,8 @@ from foregate.agent.dialects.tags.names import COMMANDS, SERVICE_OF, SERVICES, N
 from foregate.agent.dialects.tags.parameters import Shape
 from foregate.agent.dialects.tags.tag_reader import Grammar, TagReader
 from foregate.agent.dialects.tags.tag_writer import Spelling, build_spelling, render_rules
-from foregate.agent.dialects.text.dialect import Dialect, Reader
-from foregate.agent.dialects.text.window import RESERVED, is_name
+from foregate.agent.dialects.text.dialect import RESERVED, Dialect, Reader
+from foregate.agent.dialects.text.window import is_name
 from foregate.schemas.message import Message
 from foregate.schemas.tool_spec import ToolSpec
 
@@ -98,16 +98,13 @@ class ActionTags(Dialect):
         self._actions = {tag: (tool, {**names, **given.get(tool, {})}) for tag, (tool, names) in actions.items()}
 
     def build_section(self, tools: Sequence[ToolSpec]) -> str:
-        """Return what teaches the dialect, with a line for each tag."""
         forms = _ActionGrammar(self._actions, self._names, tools).list_forms()
         return _ACTIONS_INTRODUCTION + render_rules([(form, "") for form in forms])
 
     def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
-        """Return a reader of one response."""
         return TagReader(_ActionGrammar(self._actions, self._names, tools))
 
     def render_message(self, message: Message) -> str:
-        """Return a message in tags."""
         return tag_writer.render_message(message, self.find_spelling)
 
     def find_spelling(self, tool: str) -> Spelling | None:
@@ -167,18 +164,15 @@ class ServiceTags(Dialect):
         self._names = names or Names()
 
     def build_section(self, tools: Sequence[ToolSpec]) -> str:
-        """Return what teaches the dialect, with a line for each tool."""
         forms = [(self._build_form(spec), self._find_service(spec.name)) for spec in tools]
         order = {service: place for place, service in enumerate(dict.fromkeys(service for _, service in forms))}
         rules = render_rules(sorted(forms, key=lambda one: (not one[1], order[one[1]])))
         return f"{_SERVICES_INTRODUCTION}\n{rules}"
 
     def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
-        """Return a reader of one response."""
         return TagReader(_ServiceGrammar(self._names, tools))
 
     def render_message(self, message: Message) -> str:
-        """Return a message in tags."""
         return tag_writer.render_message(message, self.find_spelling)
 
     def find_spelling(self, tool: str) -> Spelling | None:
@@ -189,7 +183,6 @@ class ServiceTags(Dialect):
         return Spelling(tool.removeprefix(f"{service}."), service, known=False) if service else build_spelling(tool)
 
     def _build_form(self, spec: ToolSpec) -> Form:
-        """Return the tag a tool is taught by."""
         spelling = self.find_spelling(spec.name)
         return Form(spelling.tag if spelling else spec.name, spec.name, spec, self._names.parameters.get(spec.name, {}))
 

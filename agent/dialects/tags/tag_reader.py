@@ -10,21 +10,8 @@ from foregate.agent.dialects.tags.forms import CallCollector, Form
 from foregate.agent.dialects.tags.names import LookAlikes
 from foregate.agent.dialects.tags.parameters import BodyReader, UnclosedTag, describe_unclosed
 from foregate.agent.dialects.text import prose
-from foregate.agent.dialects.text.dialect import ParsedResponse
-from foregate.agent.dialects.text.window import (
-    BLOCKS,
-    CDATA,
-    COMMENT,
-    COMMENT_END,
-    GENERIC,
-    MARKUP,
-    RESERVED,
-    RESULT,
-    THOUGHTS,
-    Tag,
-    Waits,
-    Window,
-)
+from foregate.agent.dialects.text.dialect import BLOCKS, GENERIC, MARKUP, RESERVED, RESULT, THOUGHTS, ParsedResponse
+from foregate.agent.dialects.text.window import CDATA, COMMENT, COMMENT_END, Tag, Waits, Window
 from foregate.schemas import strict_json
 from foregate.schemas.model_response import BlockKind
 from foregate.schemas.tool_call import ToolCall
@@ -76,17 +63,14 @@ class TagReader:
 
     @property
     def calls(self) -> Sequence[ToolCall]:
-        """The calls that are complete by now, in written order."""
         return self._gathered.calls
 
     def feed(self, text: str) -> str:
-        """Take in the next piece; return the words in it that may be shown now."""
         self._window.push(strict_json.scrub(text))
         next(self._running, None)
         return self._words.take_new()
 
     def close(self) -> ParsedResponse:
-        """Return what the response said."""
         self._window.ended = True
         next(self._running, None)
         return ParsedResponse(
@@ -99,7 +83,6 @@ class TagReader:
         )
 
     def _read(self) -> Waits[None]:
-        """Read the response from its beginning to its end."""
         if not (yield from self._window.wait_for_more()):
             return
         while not self._cut:
@@ -201,7 +184,6 @@ class TagReader:
         return "{" if among or first == "{" else ""
 
     def _read_call(self, tag: Tag, form: Form) -> Waits[None]:
-        """Read a call to its closing tag."""
         self._window.record = []
         self._skip(tag)
         try:
@@ -214,7 +196,6 @@ class TagReader:
         self._window.record = None
 
     def _refuse(self, name: str, raw: str, why: str) -> None:
-        """Take in a call that was begun and cannot be read."""
         self._gathered.add([ToolCall.from_defect(name, raw, why)])
 
     def _read_generic_call(self, tag: Tag) -> Waits[None]:
@@ -250,7 +231,6 @@ class TagReader:
             self._notes.append(f"blocks nest deeper than {_DEEPEST}; the innermost were refused")
 
     def _open_container(self, tag: Tag) -> None:
-        """A block or a service begins."""
         self._skip(tag)
         if tag.kind == "whole":
             self._note_empty_service(tag.name)
@@ -259,7 +239,6 @@ class TagReader:
             self._before.append(len(self._gathered.calls))
 
     def _note_empty_service(self, service: str) -> None:
-        """Say of a service that held no tool that nothing was called."""
         why = f"`<{service}>` names no tool; put the tag of one of its tools into it"
         self._refuse(service, f"<{service}>", why)
 

@@ -15,17 +15,8 @@ from foregate.agent.dialects.tags.forms import Form
 from foregate.agent.dialects.tags.names import LINES
 from foregate.agent.dialects.tags.parameters import Shape, strip_first_break
 from foregate.agent.dialects.tags.tag_reader import Grammar, TagReader
-from foregate.agent.dialects.text.window import (
-    CDATA,
-    CDATA_END,
-    GENERIC,
-    MARKUP,
-    RESERVED,
-    RESULT,
-    decode_entities,
-    encode_entities,
-    is_name,
-)
+from foregate.agent.dialects.text.dialect import GENERIC, MARKUP, RESERVED, RESULT
+from foregate.agent.dialects.text.window import CDATA, CDATA_END, decode_entities, encode_entities, is_name
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import Block
@@ -63,7 +54,6 @@ class _AnyTag(Grammar):
     has_signals = True
 
     def find_form(self, name: str, service: str) -> Form | None:
-        """Return what a tag would call."""
         return None if name.lower() in MARKUP else Form(name, name)
 
 
@@ -136,7 +126,6 @@ def _is_one_text(value: Json) -> TypeGuard[list[str]]:
 
 
 def _render_value(theirs: str, name: str, value: Json, spelling: Spelling) -> str:
-    """Return one argument in its tag."""
     command = name in spelling.commands
     if theirs in spelling.names and _is_one_text(value) and not command:
         value = value[0]
@@ -212,7 +201,6 @@ def _render_line(form: Form) -> str:
 
 
 def _describe_tool(form: Form) -> str:
-    """Return what a tool does, in the tag's names for its parameters."""
     about = " ".join(form.spec.description.split()) if form.spec else ""
     about = about if len(about) <= _LONGEST else about[:_LONGEST].rsplit(" ", 1)[0] + " ..."
     for theirs, ours in form.names.items():

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from foregate.schemas.message import Message
-from foregate.schemas.model_response import Block
+from foregate.schemas.model_response import Block, BlockKind
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 
 DialectName = Literal["native", "json", "action_tags", "service_tags", "auto"]
 """How a model may say its calls; `native` is no dialect but the endpoint's own way, `auto` finds out."""
+THOUGHTS = ("think", "thinking", "thought")
+BLOCKS: Mapping[str, BlockKind] = {"parallel": "parallel", "sequential": "sequential"}
+RESULT, GENERIC = "result", "call_tool"
+RESERVED = frozenset((*THOUGHTS, *BLOCKS, RESULT, GENERIC))
+"""Names with the same meaning in every dialect of tags; a tool of such a name is called by `call_tool`."""
+_MARKUP = """
+    a abbr article aside b blockquote body br button code dd del details div dl dt em footer form h1 h2 h3 h4 h5 h6
+    head header hr html i img input ins kbd label li link main mark meta nav ol option p pre q s samp script section
+    select small span strong style sub summary sup svg table tbody td textarea th thead title tr u ul var video
+    caption center cite figcaption figure font iframe picture source tfoot
+"""
+MARKUP = frozenset(_MARKUP.split())
+"""Tags of HTML that stand in words; they call nothing unless a tool or a service has the name."""
 
 
 class ParsedResponse(Struct, frozen=True):

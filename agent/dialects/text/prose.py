@@ -195,7 +195,6 @@ class Prose:
         return True
 
     def _read_fenced(self, mark: str) -> Waits[None]:
-        """Read what stands in a fence, and its closing line."""
         window = self._window
         while True:
             ends = _FENCE_END.finditer(window.text, window.at)

@@ -8,32 +8,17 @@ or cannot.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from functools import lru_cache
 from typing import Literal, TypeVar
 
 from msgspec import Struct
-
-from foregate.schemas.model_response import BlockKind
 
 T = TypeVar("T")
 Waits = Generator[None, None, T]
 """What reads: it stops wherever it needs more text than has arrived, and returns a T in the end."""
 _SHORT = 256
 """Characters that may be looked at again for each piece; of more than these, only when they have grown by half."""
-THOUGHTS = ("think", "thinking", "thought")
-BLOCKS: Mapping[str, BlockKind] = {"parallel": "parallel", "sequential": "sequential"}
-RESULT, GENERIC = "result", "call_tool"
-RESERVED = frozenset((*THOUGHTS, *BLOCKS, RESULT, GENERIC))
-"""Names with the same meaning in every dialect of tags; a tool of such a name is called by `call_tool`."""
-_MARKUP = """
-    a abbr article aside b blockquote body br button code dd del details div dl dt em footer form h1 h2 h3 h4 h5 h6
-    head header hr html i img input ins kbd label li link main mark meta nav ol option p pre q s samp script section
-    select small span strong style sub summary sup svg table tbody td textarea th thead title tr u ul var video
-    caption center cite figcaption figure font iframe picture source tfoot
-"""
-MARKUP = frozenset(_MARKUP.split())
-"""Tags of HTML that stand in words; they call nothing unless a tool or a service has the name."""
 CDATA, CDATA_END = "<![CDATA[", "]]>"
 COMMENT, COMMENT_END = "<!--", "-->"
 _NAME = r"[A-Za-z_][A-Za-z0-9_.:-]*+"
@@ -273,5 +258,4 @@ class Window:
 
 @lru_cache(maxsize=256)
 def _compile_tag_pattern(name: str) -> re.Pattern[str]:
-    """Return the pattern of the tags of one name, opening and closing."""
     return re.compile(rf"<(?:(/){re.escape(name)}\s*+>|{re.escape(name)}(?:\s[^<>]*+)?+>)")
