@@ -44,7 +44,7 @@ class SecretScan:
 
     def scan_staged(self, found: GitRepository) -> list[str]:
         """Return what looks secret of the staged content."""
-        return self.scan_text(extract_added_lines(found.read_staged_diff()), found.list_staged_paths(), "staged")
+        return self.scan_text(extract_added_lines(found.read_diff("staged")), found.list_paths("staged"), "staged")
 
     def scan_push(self, folder: str, branch: Json) -> list[str]:
         """Return what looks secret of the commits of a branch that no remote is known to have."""
@@ -58,7 +58,7 @@ class SecretScan:
     def scan_unsent(self, found: GitRepository, *which: str) -> list[str]:
         """Return what looks secret of the commits `which` leads to and no remote is known to have."""
         return self.scan_text(
-            extract_added_lines(found.read_unsent_diff(*which)), found.list_unsent_paths(*which), "to be pushed"
+            extract_added_lines(found.read_diff("unsent", *which)), found.list_paths("unsent", *which), "to be pushed"
         )
 
     def scan_command(self, command: Command, folder: str) -> list[str]:
@@ -78,10 +78,10 @@ class SecretScan:
                 return leaks
             leaks += self.scan_staged(found)
             leaks += self.scan_text(
-                extract_added_lines(found.read_unstaged_diff()), found.list_unstaged_paths(), "changed"
+                extract_added_lines(found.read_diff("changed")), found.list_paths("changed"), "changed"
             )
             if self.may_run_git(command, "add") or self.may_run_git(command, "stage"):
-                names = found.list_untracked_paths()
+                names = found.list_paths("untracked")
                 texts = [self.read_beginning(name) for name in names[: self._policy.files.max_entries]]
                 leaks += self.scan_text(b"\n".join(texts), names, "untracked")
             return leaks

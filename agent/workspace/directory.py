@@ -6,11 +6,13 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from msgspec import Struct
 
-from foregate.agent.workspace.workspace import Workspace, build_refusal_error, get_kind
+from foregate.agent.workspace.workspace import Workspace, get_kind, refuse_errors
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.protocols import Blobs
@@ -48,14 +50,18 @@ class Listing:
     complete: bool
 
     @property
+    def can_be_kept(self) -> bool:
+        """Whether all is listed, of known kinds and with names that are text."""
+        return self.complete and all(entry.kind != "other" and entry.is_readable for entry in self.entries)
+
+    @property
     def hash(self) -> str:
         """The SHA-256 over names, kinds, sizes and times relative to the directory; not over content."""
         base = min((entry.path.rpartition("/")[0] for entry in self.entries), key=len, default="")
-        lines = [
-            f"{entry.path[len(base) :]}\0{entry.kind}\0{entry.size if entry.kind != 'directory' else 0}"
-            f"\0{entry.modified if entry.kind != 'directory' else 0}\n"
-            for entry in self.entries
-        ]
+        lines = []
+        for entry in self.entries:
+            size, modified = (0, 0) if entry.kind == "directory" else (entry.size, entry.modified)
+            lines.append(f"{entry.path[len(base) :]}\0{entry.kind}\0{size}\0{modified}\n")
         return strict_json.sha256("".join(lines).encode("utf-8", "surrogatepass"))
 
 
@@ -86,18 +92,15 @@ def walk(
     pending = [path]
     while pending:
         here = pending.pop()
-        try:
-            inside = list_directory(workspace, here)
-        except OSError as error:
-            if here == path:
-                raise build_refusal_error("list", path, error) from None
-            continue
+        inside: list[Entry] = []
+        with refuse_errors("list", path) if here == path else suppress(OSError):
+            inside = _list_directory(workspace, here)
         yield from inside
         if recursive:
             pending.extend(entry.path for entry in reversed(inside) if entry.kind == "directory" and enter(entry))
 
 
-def list_directory(workspace: Workspace, path: str) -> list[Entry]:
+def _list_directory(workspace: Workspace, path: str) -> list[Entry]:
     """Return the entries of one directory, sorted by name."""
     prefix = "" if path == "." else f"{path}/"
     found = []
@@ -114,21 +117,14 @@ def list_directory(workspace: Workspace, path: str) -> list[Entry]:
 
 def list_tree(workspace: Workspace, path: str, limit: int) -> Listing:
     """Return what lies beneath `path`, at most `limit` entries, sorted by path."""
-    entries: list[Entry] = []
-    for entry in walk(workspace, path):
-        if len(entries) >= limit:
-            return Listing(tuple(sorted(entries, key=lambda entry: entry.path)), False)
-        entries.append(entry)
-    return Listing(tuple(sorted(entries, key=lambda entry: entry.path)), True)
+    entries = list(islice(walk(workspace, path), limit + 1))
+    found = sorted(entries[:limit], key=lambda entry: entry.path)
+    return Listing(tuple(found), len(entries) <= limit)
 
 
 def is_restorable(found: Listing, max_bytes: int) -> bool:
     """Whether everything listed can be kept: complete, of known kinds, with names that are text, not too much."""
-    return (
-        found.complete
-        and all(entry.kind != "other" and entry.is_readable for entry in found.entries)
-        and sum(entry.size for entry in found.entries if entry.kind == "file") <= max_bytes
-    )
+    return found.can_be_kept and sum(entry.size for entry in found.entries if entry.kind == "file") <= max_bytes
 
 
 def build_image(workspace: Workspace, path: str, limit: int, put: Callable[[bytes], str]) -> bytes:
@@ -137,28 +133,25 @@ def build_image(workspace: Workspace, path: str, limit: int, put: Callable[[byte
     Raises WorkspaceError when there are more than `limit` entries, or something that cannot be kept.
     """
     found = list_tree(workspace, path, limit)
-    if not found.complete or not all(entry.kind != "other" and entry.is_readable for entry in found.entries):
+    if not found.can_be_kept:
         raise WorkspaceError(f"`{path[:80]}` holds too much or something special; no copy of it can be kept")
     entries = []
-    cut = 0 if path == "." else len(path) + 1
     for entry in found.entries:
         digest = ""
-        if entry.kind == "file":
-            digest = put(workspace.read(entry.path))
-        elif entry.kind == "link":
-            digest = put(workspace.read_link(entry.path))
-        entries.append(ImageEntry(entry.path[cut:], entry.kind, entry.mode, digest))
+        if entry.kind != "directory":
+            digest = put((workspace.read if entry.kind == "file" else workspace.read_link)(entry.path))
+        entries.append(ImageEntry(entry.path.removeprefix(f"{path}/"), entry.kind, entry.mode, digest))
     return strict_json.canonical(strict_json.dump(DirectoryImage(workspace.look(path).mode, tuple(entries))))
 
 
 def restore_image(workspace: Workspace, path: str, data: bytes, blobs: Blobs) -> None:
     """Create at `path` the directory an image describes; what of it is there already is left as it is."""
-    kept = read_image(data)
+    kept = _read_image(data)
     workspace.make_directory(path)
     directories = [(path, kept.mode)]
     for entry in kept.entries:
         here = f"{path}/{entry.path}"
-        if is_there(workspace, here, entry) and workspace.look(here).mode == entry.mode:
+        if _is_there(workspace, here, entry) and workspace.look(here).mode == entry.mode:
             continue
         if entry.kind == "directory":
             workspace.make_directory(here)
@@ -171,17 +164,17 @@ def restore_image(workspace: Workspace, path: str, data: bytes, blobs: Blobs) ->
         workspace.make_directory(here, mode=mode)
 
 
-def read_image(data: bytes) -> DirectoryImage:
+def _read_image(data: bytes) -> DirectoryImage:
     """Return what the bytes of an image say."""
     return strict_json.load(DirectoryImage, strict_json.parse(data.decode(), max_bytes=len(data) + 1))
 
 
 def list_hashes(data: bytes) -> list[str]:
     """Return the hashes of the contents an image names."""
-    return [entry.hash for entry in read_image(data).entries if entry.hash]
+    return [entry.hash for entry in _read_image(data).entries if entry.hash]
 
 
-def is_there(workspace: Workspace, path: str, entry: ImageEntry) -> bool:
+def _is_there(workspace: Workspace, path: str, entry: ImageEntry) -> bool:
     """Whether at `path` is what an entry of an image says, whatever its mode."""
     found = workspace.look(path, max_hash=sys.maxsize)
     return (found.kind, found.hash) == (entry.kind, entry.hash)
@@ -189,11 +182,11 @@ def is_there(workspace: Workspace, path: str, entry: ImageEntry) -> bool:
 
 def is_partly_restored(workspace: Workspace, path: str, data: bytes) -> bool:
     """Whether at `path` is a directory that holds nothing but what an image describes."""
-    entries = {f"{path}/{entry.path}": entry for entry in read_image(data).entries}
+    entries = {f"{path}/{entry.path}": entry for entry in _read_image(data).entries}
     if workspace.look(path).kind != "directory":
         return False
     return all(
-        one.path in entries and is_there(workspace, one.path, entries[one.path]) for one in walk(workspace, path)
+        one.path in entries and _is_there(workspace, one.path, entries[one.path]) for one in walk(workspace, path)
     )
 
 
@@ -204,12 +197,11 @@ def delete_tree(workspace: Workspace, path: str) -> int:
     """
     entries = list(walk(workspace, path))
     for entry in reversed(entries):
-        try:
-            with workspace.parent(entry.path) as (fd, name):
-                (os.rmdir if entry.kind == "directory" else os.unlink)(name, dir_fd=fd)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise build_refusal_error("delete", entry.path, error) from None
+        with (
+            refuse_errors("delete", entry.path),
+            suppress(FileNotFoundError),
+            workspace.parent(entry.path) as (fd, name),
+        ):
+            (os.rmdir if entry.kind == "directory" else os.unlink)(name, dir_fd=fd)
     workspace.remove_directory(path)
     return len(entries) + 1

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
-from foregate.agent.workspace.workspace import Workspace, build_refusal_error
+from foregate.agent.workspace.workspace import Workspace, refuse_errors
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 
@@ -25,22 +26,12 @@ def find_git_folder(workspace: Workspace, here: str) -> str:
     Raises WorkspaceError for one that lies outside the workspace, or is a link.
     """
     inside = ".git" if here == "." else f"{here}/.git"
-    match workspace.look(inside).kind:
-        case "":
-            return ""
-        case "directory":
-            return inside
-        case "file":
-            return _read_pointer(workspace, here, inside)
-        case _:
-            raise WorkspaceError(
-                f"`{inside[:80]}` is a link or something special; a repository needs its own git folder"
-            )
-
-
-def _read_pointer(workspace: Workspace, here: str, inside: str) -> str:
-    """Return the git folder a `.git` file names; raise WorkspaceError when it lies outside."""
-    text = workspace.read(inside, limit=_PLAIN_PATH).decode("utf-8", "replace").strip()
+    kind = workspace.look(inside).kind
+    if kind in ("", "directory"):
+        return inside if kind else ""
+    if kind != "file":
+        raise WorkspaceError(f"`{inside[:80]}` is a link or something special; a repository needs its own git folder")
+    text = _read_line(workspace, inside)
     if not text.startswith("gitdir: "):
         raise WorkspaceError(f"`{inside[:80]}` is no git folder and names none")
     return _resolve_path(workspace, here, text.removeprefix("gitdir: "), inside)
@@ -54,8 +45,11 @@ def find_common_folder(workspace: Workspace, git: str) -> str:
     named = f"{git}/commondir"
     if not workspace.look(named).kind:
         return git
-    text = workspace.read(named, limit=_PLAIN_PATH).decode("utf-8", "replace").strip()
-    return _resolve_path(workspace, git, text, named)
+    return _resolve_path(workspace, git, _read_line(workspace, named), named)
+
+
+def _read_line(workspace: Workspace, path: str) -> str:
+    return workspace.read(path, limit=_PLAIN_PATH).decode("utf-8", "replace").strip()
 
 
 def _resolve_path(workspace: Workspace, beside: str, path: str, named: str) -> str:
@@ -76,36 +70,32 @@ def refuse_ways_out(workspace: Workspace, git: str) -> None:
     """
     common = find_common_folder(workspace, git)
     for folder in dict.fromkeys((git, common)):
-        refuse_links(workspace, folder, _ENTERED)
-    refuse_foreign_objects(workspace, f"{common}/objects")
+        _refuse_links(workspace, folder, _ENTERED)
+    _refuse_foreign_objects(workspace, f"{common}/objects")
 
 
-def refuse_links(workspace: Workspace, folder: str, entered: Collection[str] | None = None) -> None:
+def _refuse_links(workspace: Workspace, folder: str, entered: Collection[str] | None = None) -> None:
     """Raise WorkspaceError when there is a link beneath a folder; of its own folders only `entered` are looked into."""
     pending = [folder]
     while pending:
         here = pending.pop()
-        try:
-            # The kind comes with the name, so that thousands of objects cost no `stat` each.
-            with workspace.directory(here) as fd, os.scandir(fd) as entries:
-                for entry in entries:
-                    if entry.is_symlink():
-                        raise _build_link_error(f"{here}/{entry.name}")
-                    deeper = here != folder or entered is None or entry.name in entered
-                    if deeper and entry.is_dir(follow_symlinks=False):
-                        pending.append(f"{here}/{entry.name}")
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            raise build_refusal_error("list", here, error) from None
+        with (
+            refuse_errors("list", here),
+            suppress(FileNotFoundError, NotADirectoryError),
+            workspace.directory(here) as fd,
+            os.scandir(fd) as entries,
+        ):
+            for entry in entries:  # the kind comes with the name, so that thousands of objects cost no `stat` each
+                path = f"{here}/{entry.name}"
+                if entry.is_symlink():
+                    shown = strict_json.scrub(path)[:80]
+                    raise WorkspaceError(f"`{shown}` is a link in git's own folder; the git tools do not follow it")
+                deeper = here != folder or entered is None or entry.name in entered
+                if deeper and entry.is_dir(follow_symlinks=False):
+                    pending.append(path)
 
 
-def _build_link_error(path: str) -> WorkspaceError:
-    shown = strict_json.scrub(path)[:80]
-    return WorkspaceError(f"`{shown}` is a link in git's own folder; the git tools do not follow it")
-
-
-def refuse_foreign_objects(workspace: Workspace, store: str) -> None:
+def _refuse_foreign_objects(workspace: Workspace, store: str) -> None:
     """Raise WorkspaceError when an object store borrows from one outside the workspace, itself or by one it borrows
     from; `store` is the path of a folder `objects`."""
     pending, seen = [store], {store}
@@ -115,7 +105,7 @@ def refuse_foreign_objects(workspace: Workspace, store: str) -> None:
             if other not in seen:
                 seen.add(other)
                 pending.append(other)
-                refuse_links(workspace, other)
+                _refuse_links(workspace, other)
         if len(seen) > _STORES:
             raise WorkspaceError(
                 f"`{store[:80]}` borrows from more than {_STORES} stores; run `git repack -a -d` there"
@@ -136,12 +126,10 @@ def _read_alternates(workspace: Workspace, store: str) -> list[str]:
 
 def _resolve_store(workspace: Workspace, beside: str, line: str, listed: str) -> str:
     """Return the store a line of the list means; one in quotes counts as outside, since git writes none."""
-    try:
+    with suppress(WorkspaceError, OSError, RuntimeError, ValueError):
         path = str(Path(line).resolve()) if line.startswith("/") else f"{beside}/{line}"
         if not line.startswith('"'):
             return workspace.resolve(path)
-    except (WorkspaceError, OSError, RuntimeError, ValueError):
-        pass
     raise WorkspaceError(
         f"`{listed[:80]}` has git read objects outside the workspace, in `{strict_json.scrub(line)[:120]}`; copy them "
         "with `git repack -a -d` and remove that file, or open the folder that holds both as the workspace"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from foregate.agent.workspace.git_folder import find_common_folder, find_git_folder, refuse_ways_out
 from foregate.agent.workspace.process import ProcessResult, build_environment, run_and_wait, run_program
@@ -65,7 +66,44 @@ _DRIVER = re.compile(
     r"(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver)\Z", re.DOTALL
 )
 _NAMES_A_FILE = re.compile(r"(core\.(excludesfile|attributesfile)|diff\.orderfile|mailmap\.file)\Z")
-_NEUTRAL = ("Foregate", "foregate@localhost")
+
+
+UNENTERED = "--ignore-submodules=dirty"
+"""A nested repository is one entry with the commit it stands on, which is read from its files.
+
+Anything less has git start itself in there, where the filters and monitors run that the nested settings name. `all`
+would hide that its commit has moved, also where that is staged.
+"""
+_FORM = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+_CHANGED = ("diff", *_FORM, UNENTERED)
+_STAGED = (*_CHANGED, "--cached")
+_NAMES = ("--name-only", "-z")
+
+
+class _Changes(NamedTuple):
+    """What git lists: what an error calls it, the command, and what it takes for names, for a diff and at its end."""
+
+    said: str
+    words: tuple[str, ...]
+    names: tuple[str, ...] = _NAMES
+    diff: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
+
+
+_CHANGES = {
+    "staged": _Changes("what is staged", _STAGED),
+    "changed": _Changes("what has changed", _CHANGED),
+    "unsent": _Changes(
+        "what no remote has",
+        ("log", "--format=", "--cc", *_FORM, "--no-notes"),
+        ("--diff-filter=d", *_NAMES),
+        ("--patch",),
+        ("--not", "--remotes"),
+    ),
+    "untracked": _Changes("what is untracked", ("ls-files", "-z", "--others", "--exclude-standard"), ()),
+}
+"""By what is listed: what is staged, changed and not staged, in commits no remote is known to have, neither known to
+git nor ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +126,17 @@ class GitRepository:
             "GIT_WORK_TREE": str(self.workspace.root / self.id),
         }
 
-    def run(self, *words: str, more: dict[str, str] | None = None, cap: int = 0, check: bool = True) -> ProcessResult:
+    def run(self, *words: str, more: Mapping[str, str] | None = None, check: bool = True) -> ProcessResult:
         """Run a git command and wait; raise WorkspaceError with git's own words when it fails and `check` holds."""
         environment = {**self.environment, "GIT_OPTIONAL_LOCKS": "0", **(more or {})}
-        size = cap or self.policy.files.max_hash
-        timeout = self.policy.commands.timeout
-        ran = run_and_wait(build_argv(words), self.workspace, self.id, environment, timeout, size, merged=False)
-        return check_exit(ran, words[0]) if check else ran
+        size, timeout = self.policy.files.max_hash, self.policy.commands.timeout
+        ran = run_and_wait(_build_argv(words), self.workspace, self.id, environment, timeout, size, merged=False)
+        return _check_exit(ran, words[0]) if check else ran
 
     async def run_async(
         self,
         *words: str,
-        more: dict[str, str] | None = None,
+        more: Mapping[str, str] | None = None,
         cap: int = 0,
         settings: Sequence[str] = (),
         check: bool = True,
@@ -108,17 +145,16 @@ class GitRepository:
 
         `settings` come on top of the neutral ones. Raises WorkspaceError when it fails and `check` holds.
         """
-        environment = {**self.environment, **(more or {})}
         ran = await run_program(
-            build_argv(words, settings),
+            _build_argv(words, settings),
             self.workspace,
             cwd=self.id,
-            environment=environment,
+            environment={**self.environment, **(more or {})},
             timeout=self.policy.commands.timeout,
             cap=cap or self.policy.files.max_output,
             merged=False,
         )
-        return check_exit(ran, words[0]) if check else ran
+        return _check_exit(ran, words[0]) if check else ran
 
     def check_safe(self) -> None:
         """Raise WorkspaceError when the repository would have git run programs, or read outside the workspace."""
@@ -138,8 +174,8 @@ class GitRepository:
 
     def _read_settings(self) -> Iterator[tuple[str, str, str]]:
         """Yield the file, the name and the value of each setting of the repository, those it includes as well."""
-        ran = self.run("config", "--list", "--includes", "--show-origin", "-z")
-        parts = read_whole_output(ran, "its settings").decode("utf-8", "replace").split("\0")
+        listed = self._read("its settings", "config", "--list", "--includes", "--show-origin", "-z")
+        parts = listed.decode("utf-8", "replace").split("\0")
         for origin, setting in zip(parts[0::2], parts[1::2], strict=False):
             if origin.startswith("file:"):
                 name, _, value = setting.partition("\n")
@@ -163,7 +199,7 @@ class GitRepository:
 
         Only the index is read.
         """
-        listed = read_whole_output(self.run("ls-files", "-z", "--stage", "--", *paths), "what is tracked").split(b"\0")
+        listed = self._read("what is tracked", "ls-files", "-z", "--stage", "--", *paths).split(b"\0")
         names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed if entry.startswith(b"160000 ")]
         return list(dict.fromkeys(names))
 
@@ -185,45 +221,25 @@ class GitRepository:
     def compute_state(self) -> str:
         """Return the SHA-256 over the branch, the commit and what is staged."""
         branch = self.workspace.read(f"{self.git}/HEAD", limit=4096)
-        staged = read_whole_output(self.run(*_STAGED, "--raw", "--no-abbrev", "-z"), "what is staged")
+        staged = self._read("what is staged", *_STAGED, "--raw", "--no-abbrev", "-z")
         return strict_json.sha256(b"\0".join([branch, self.read_head().encode(), staged]))
 
-    def read_staged_diff(self) -> bytes:
-        """Return what is staged as a diff without context, binary files included."""
-        return read_whole_output(self.run(*_STAGED, "--unified=0", "--text"), "what is staged")
+    def read_diff(self, what: Literal["staged", "changed", "unsent"], *which: str) -> bytes:
+        """Return changes as a diff without context, binary files included; for a repository that is safe.
 
-    def list_staged_paths(self) -> list[str]:
-        """Return the paths staged, relative to the workspace."""
-        return self.list_paths("what is staged", *_STAGED, "--name-only", "-z")
+        Of `unsent` commits those that `which` leads to.
+        """
+        changes = _CHANGES[what]
+        return self._read(changes.said, *changes.words, "--unified=0", "--text", *changes.diff, *which, *changes.last)
 
-    def read_unstaged_diff(self) -> bytes:
-        """Return what is changed and not staged, in the same form; for a repository that is `safe`."""
-        return read_whole_output(self.run(*_CHANGED, "--unified=0", "--text"), "what has changed")
+    def list_paths(self, what: Literal["staged", "changed", "unsent", "untracked"], *which: str) -> list[str]:
+        """Return the paths that are changed, by such commits added or changed, relative to the workspace."""
+        changes = _CHANGES[what]
+        names = self._read(changes.said, *changes.words, *changes.names, *which, *changes.last)
+        return [self.to_workspace_path(name) for name in names.decode("utf-8", "replace").split("\0") if name]
 
-    def list_unstaged_paths(self) -> list[str]:
-        """Return the paths changed and not staged, relative to the workspace."""
-        return self.list_paths("what has changed", *_CHANGED, "--name-only", "-z")
-
-    def read_unsent_diff(self, *which: str) -> bytes:
-        """Return what the commits `which` leads to and no remote is known to have change, in the same form."""
-        return read_whole_output(
-            self.run(*_UNSENT, "--unified=0", "--text", "--patch", *which, "--not", "--remotes"), _NOT_SENT
-        )
-
-    def list_unsent_paths(self, *which: str) -> list[str]:
-        """Return the paths such commits add or change, relative to the workspace."""
-        return self.list_paths(
-            _NOT_SENT, *_UNSENT, "--diff-filter=d", "--name-only", "-z", *which, "--not", "--remotes"
-        )
-
-    def list_untracked_paths(self) -> list[str]:
-        """Return the paths git neither knows nor ignores, relative to the workspace."""
-        return self.list_paths("what is untracked", "ls-files", "-z", "--others", "--exclude-standard")
-
-    def list_paths(self, what: str, *words: str) -> list[str]:
-        """Return the paths a git command names, relative to the workspace."""
-        names = read_whole_output(self.run(*words), what).decode("utf-8", "replace")
-        return [self.to_workspace_path(name) for name in names.split("\0") if name]
+    def _read(self, what: str, *words: str) -> bytes:
+        return read_whole_output(self.run(*words), what)
 
     def to_workspace_path(self, name: str) -> str:
         """Return a path of the repository relative to the workspace."""
@@ -239,39 +255,21 @@ class GitRepository:
 
     def read_identity(self) -> dict[str, str]:
         """Return author and committer for the environment: the repository's own settings, else a neutral name."""
-        found = []
-        for key, neutral in zip(("user.name", "user.email"), _NEUTRAL, strict=True):
-            ran = self.run("config", "--get", key, check=False)
+        found = {}
+        for key, neutral in (("NAME", "Foregate"), ("EMAIL", "foregate@localhost")):
+            ran = self.run("config", "--get", f"user.{key.lower()}", check=False)
             value = ran.out.text()[0].strip() if ran.code == 0 else ""
-            found.append(re.sub(r"[\x00-\x1f<>]", "", value)[:200] or neutral)
-        name, email = found
-        return {
-            "GIT_AUTHOR_NAME": name,
-            "GIT_AUTHOR_EMAIL": email,
-            "GIT_COMMITTER_NAME": name,
-            "GIT_COMMITTER_EMAIL": email,
-        }
+            found[key] = re.sub(r"[\x00-\x1f<>]", "", value)[:200] or neutral
+        return {f"GIT_{who}_{key}": value for who in ("AUTHOR", "COMMITTER") for key, value in found.items()}
 
 
-UNENTERED = "--ignore-submodules=dirty"
-"""A nested repository is one entry with the commit it stands on, which is read from its files.
-
-Anything less has git start itself in there, where the filters and monitors run that the nested settings name. `all`
-would hide that its commit has moved, also where that is staged.
-"""
-_UNSENT = ("log", "--format=", "--cc", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--no-notes")
-_NOT_SENT = "what no remote has"
-_CHANGED = ("diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", UNENTERED)
-_STAGED = (*_CHANGED, "--cached")
-
-
-def build_argv(words: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
+def _build_argv(words: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
     """Return the argument vector of a git command with everything a repository could set to run programs set back."""
     neutral = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
     return ["git", "--no-pager", "--literal-pathspecs", *neutral, *words]
 
 
-def check_exit(ran: ProcessResult, what: str) -> ProcessResult:
+def _check_exit(ran: ProcessResult, what: str) -> ProcessResult:
     """Return `ran`; raise WorkspaceError with git's words when it failed or did not finish."""
     if ran.timed_out:
         raise WorkspaceError(f"git {what} did not finish in time")

@@ -12,15 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from foregate.agent.workspace.workspace import (
-    PathState,
-    build_not_text_error,
-    build_outside_error,
-    build_refusal_error,
-    get_kind,
-    refuse_root,
-)
-from foregate.schemas.errors import WorkspaceError
+from foregate.agent.workspace.workspace import PathState, Workspace, build_outside_error, get_kind, refuse_errors
+from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.strict_json import scrub
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -33,12 +26,14 @@ _SETTLED = 100_000_000
 """Nanoseconds after which a file's times are sure to tell a later write apart, so that its hash may be remembered."""
 
 
-class LocalWorkspace:
+class LocalWorkspace(Workspace):
     """Files below one root. All paths are relative ids as `resolve` returns them.
 
     Every opening walks the components without following links, so that a link put there in between is an error
     and not a way out. Pipes, devices and sockets are never opened for reading content and never written.
     """
+
+    root = Path()
 
     def __init__(self, root: Path | str) -> None:
         try:
@@ -53,7 +48,6 @@ class LocalWorkspace:
         self._hashes: dict[str, tuple[tuple[int, ...], str]] = {}
 
     def close(self) -> None:
-        """Give the root's descriptor back."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -78,7 +72,7 @@ class LocalWorkspace:
         """
         if not path or "\0" in path or len(path.encode("utf-8", "surrogatepass")) > _MAX_PATH:
             raise WorkspaceError("the path is empty, too long or holds a null byte; name a file of the workspace")
-        pending = [part for part in self._relative(path).split("/") if part not in ("", ".")][::-1]
+        pending = _list_parts(self._relative(path))
         done: list[str] = []
         links = 0
         while pending:
@@ -99,17 +93,16 @@ class LocalWorkspace:
                 done.append(part)
                 continue
             except UnicodeEncodeError:
-                raise build_not_text_error(path) from None
+                raise _build_not_text_error(path) from None
             links += 1
             if links > _MAX_LINKS:
                 raise WorkspaceError(f"the path `{path[:80]}` goes through too many links; name the file itself")
             if target.startswith("/"):
                 done = []
-                target = self._relative(target)
-            pending.extend(part for part in target.split("/")[::-1] if part not in ("", "."))
+            pending += _list_parts(self._relative(target))
         found = "/".join(done) or "."
         if scrub(found) != found:
-            raise build_not_text_error(path)
+            raise _build_not_text_error(path)
         return found
 
     def _relative(self, path: str) -> str:
@@ -149,19 +142,19 @@ class LocalWorkspace:
 
     def look(self, path: str, *, max_hash: int = 0) -> PathState:
         """Return what is at `path`, never following a link; files up to `max_hash` bytes are hashed."""
-        try:
-            with self.parent(path) as (fd, name):
-                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                kind, digest = get_kind(found.st_mode), ""
-                if kind == "link":
-                    digest = hashlib.sha256(os.fsencode(os.readlink(name, dir_fd=fd))).hexdigest()
-                elif kind == "file" and found.st_size <= max_hash:
-                    digest = self._hash(path, found, fd, name)
-                return PathState(kind, digest, found.st_size, found.st_nlink, stat.S_IMODE(found.st_mode))
-        except (FileNotFoundError, NotADirectoryError):
-            return PathState()
-        except OSError as error:
-            raise build_refusal_error("look at", path, error) from None
+        with (
+            refuse_errors("look at", path),
+            suppress(FileNotFoundError, NotADirectoryError),
+            self.parent(path) as (fd, name),
+        ):
+            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            kind, digest = get_kind(found.st_mode), ""
+            if kind == "link":
+                digest = hashlib.sha256(os.fsencode(os.readlink(name, dir_fd=fd))).hexdigest()
+            elif kind == "file" and found.st_size <= max_hash:
+                digest = self._hash(path, found, fd, name)
+            return PathState(kind, digest, found.st_size, found.st_nlink, stat.S_IMODE(found.st_mode))
+        return PathState()
 
     def _hash(self, path: str, found: os.stat_result, fd: int, name: str) -> str:
         """Hash a file's content; known content is recognised by inode, size, mtime and ctime, which cannot be set."""
@@ -169,7 +162,7 @@ class LocalWorkspace:
         known = self._hashes.get(path)
         if known and known[0] == mark:
             return known[1]
-        with os.fdopen(regular(path, fd, name), "rb") as stream:
+        with os.fdopen(_open_regular(path, fd, name), "rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         if len(self._hashes) > 4096:
             self._hashes.clear()
@@ -179,139 +172,131 @@ class LocalWorkspace:
 
     def read(self, path: str, *, limit: int = -1, offset: int = 0) -> bytes:
         """Return the bytes of a regular file from `offset`, at most `limit` of them."""
-        try:
+        with refuse_errors("read", path):
             with self.parent(path) as (fd, name):
-                file = regular(path, fd, name)
+                file = _open_regular(path, fd, name)
             with os.fdopen(file, "rb") as stream:
                 if offset:
                     stream.seek(offset)
                 return stream.read(limit)
-        except OSError as error:
-            raise build_refusal_error("read", path, error) from None
 
     def read_link(self, path: str) -> bytes:
-        """Return the name a link points to, as bytes."""
-        try:
-            with self.parent(path) as (fd, name):
-                return os.fsencode(os.readlink(name, dir_fd=fd))
-        except OSError as error:
-            raise build_refusal_error("read the link", path, error) from None
+        with refuse_errors("read the link", path), self.parent(path) as (fd, name):
+            return os.fsencode(os.readlink(name, dir_fd=fd))
 
     def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
         """Put `data` at `path` in one step: readers see the old bytes or the new ones. Keeps mode and owner."""
-        refuse_root(path, "is not a file; name a file in it")
+        _refuse_root(path, "is not a file; name a file in it")
         temporary = f".foregate-{secrets.token_hex(8)}"
-        try:
-            with self.parent(path, make=True) as (fd, name):
-                before = self._replaceable(fd, name)
-                if before is not None and mode is None:
-                    mode = stat.S_IMODE(before.st_mode)
-                file = os.open(temporary, _NEW, 0o666, dir_fd=fd)
-                try:
-                    with os.fdopen(file, "wb") as stream:
-                        stream.write(data)
-                        if before is not None and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
-                            with suppress(PermissionError):
-                                os.fchown(stream.fileno(), before.st_uid, before.st_gid)
-                        if mode is not None:
-                            os.fchmod(stream.fileno(), mode)
-                    os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
-                except BaseException:
-                    os.unlink(temporary, dir_fd=fd)
-                    raise
-        except OSError as error:
-            raise build_refusal_error("write", path, error) from None
-
-    @staticmethod
-    def _replaceable(fd: int, name: str) -> os.stat_result | None:
-        try:
-            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
-        if not stat.S_ISREG(found.st_mode):
-            raise WorkspaceError(f"`{name}` is not a regular file; name one")
-        return found
+        with refuse_errors("write", path), self.parent(path, make=True) as (fd, name):
+            before = _stat_replaceable(fd, name)
+            if before is not None and mode is None:
+                mode = stat.S_IMODE(before.st_mode)
+            file = os.open(temporary, _NEW, 0o666, dir_fd=fd)
+            try:
+                with os.fdopen(file, "wb") as stream:
+                    stream.write(data)
+                    if before is not None and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+                        with suppress(PermissionError):
+                            os.fchown(stream.fileno(), before.st_uid, before.st_gid)
+                    if mode is not None:
+                        os.fchmod(stream.fileno(), mode)
+                os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
+            except BaseException:
+                os.unlink(temporary, dir_fd=fd)
+                raise
 
     def changeable(self, path: str) -> None:
         """Raise WorkspaceError where nothing could be put at `path` or taken away, as its folder is none or closed."""
         above = path.rpartition("/")[0] or "."
-        try:
-            with self.directory(above) as fd:
-                if not os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
-                    raise WorkspaceError(f"cannot change `{path[:80]}`: its folder does not allow it")
-        except FileNotFoundError:
-            self.changeable(above)
-        except OSError as error:
-            raise build_refusal_error("change", path, error) from None
+        with refuse_errors("change", path):
+            try:
+                with self.directory(above) as fd:
+                    if not os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
+                        raise WorkspaceError(f"cannot change `{path[:80]}`: its folder does not allow it")
+            except FileNotFoundError:
+                self.changeable(above)
 
     def make_link(self, path: str, target: bytes) -> None:
         """Put a link at `path`, where nothing may be; used only to bring back one that was there."""
-        try:
-            with self.parent(path, make=True) as (fd, name):
-                os.symlink(os.fsdecode(target), name, dir_fd=fd)
-        except OSError as error:
-            raise build_refusal_error("create", path, error) from None
+        with refuse_errors("create", path), self.parent(path, make=True) as (fd, name):
+            os.symlink(os.fsdecode(target), name, dir_fd=fd)
 
     def make_directory(self, path: str, *, mode: int | None = None) -> None:
         """Create a directory and what is missing above it; `mode` sets its permission bits."""
-        try:
-            with self.directory(path, make=True) as fd:
-                if mode is not None:
-                    os.fchmod(fd, mode)
-        except OSError as error:
-            raise build_refusal_error("create", path, error) from None
+        with refuse_errors("create", path), self.directory(path, make=True) as fd:
+            if mode is not None:
+                os.fchmod(fd, mode)
 
     def remove(self, path: str) -> None:
         """Delete a file or a link itself; raise WorkspaceError for anything else."""
-        refuse_root(path, "cannot be deleted; name something in it")
-        try:
-            with self.parent(path) as (fd, name):
-                kind = get_kind(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
-                if kind not in ("file", "link"):
-                    raise WorkspaceError(f"`{path[:80]}` is not a file; nothing was deleted")
-                os.unlink(name, dir_fd=fd)
-        except OSError as error:
-            raise build_refusal_error("delete", path, error) from None
+        _refuse_root(path, "cannot be deleted; name something in it")
+        with refuse_errors("delete", path), self.parent(path) as (fd, name):
+            if get_kind(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode) not in ("file", "link"):
+                raise WorkspaceError(f"`{path[:80]}` is not a file; nothing was deleted")
+            os.unlink(name, dir_fd=fd)
 
     def remove_directory(self, path: str) -> None:
         """Delete an empty directory; raise WorkspaceError when it is not empty."""
-        refuse_root(path, "cannot be deleted; name something in it")
-        try:
-            with self.parent(path) as (fd, name):
-                os.rmdir(name, dir_fd=fd)
-        except OSError as error:
-            raise build_refusal_error("delete", path, error) from None
+        _refuse_root(path, "cannot be deleted; name something in it")
+        with refuse_errors("delete", path), self.parent(path) as (fd, name):
+            os.rmdir(name, dir_fd=fd)
 
     def move(self, source: str, destination: str) -> None:
         """Rename a file, link or directory; the destination is taken first, so that nothing is ever overwritten."""
-        refuse_root(source, "cannot be moved; name something in it")
-        refuse_root(destination, "is there already; name a new path")
-        try:
-            with self.parent(source) as (old, name), self.parent(destination, make=True) as (new, target):
-                kind = get_kind(os.stat(name, dir_fd=old, follow_symlinks=False).st_mode)
-                if kind == "directory":
-                    os.mkdir(target, dir_fd=new)
-                elif kind in ("file", "link"):
-                    os.close(os.open(target, _NEW, 0o600, dir_fd=new))
-                else:
-                    raise WorkspaceError(f"`{source[:80]}` is neither file nor directory; nothing was moved")
-                try:
-                    os.rename(name, target, src_dir_fd=old, dst_dir_fd=new)
-                except BaseException:
-                    (os.rmdir if kind == "directory" else os.unlink)(target, dir_fd=new)
-                    raise
-        except FileExistsError:
-            raise WorkspaceError(f"`{destination[:80]}` is there already; name a new path") from None
-        except OSError as error:
-            raise build_refusal_error("move", source, error) from None
+        _refuse_root(source, "cannot be moved; name something in it")
+        _refuse_root(destination, "is there already; name a new path")
+        with refuse_errors("move", source):
+            try:
+                self._move(source, destination)
+            except FileExistsError:
+                raise WorkspaceError(f"`{destination[:80]}` is there already; name a new path") from None
+
+    def _move(self, source: str, destination: str) -> None:
+        with self.parent(source) as (old, name), self.parent(destination, make=True) as (new, target):
+            kind = get_kind(os.stat(name, dir_fd=old, follow_symlinks=False).st_mode)
+            if kind == "directory":
+                os.mkdir(target, dir_fd=new)
+            elif kind in ("file", "link"):
+                os.close(os.open(target, _NEW, 0o600, dir_fd=new))
+            else:
+                raise WorkspaceError(f"`{source[:80]}` is neither file nor directory; nothing was moved")
+            try:
+                os.rename(name, target, src_dir_fd=old, dst_dir_fd=new)
+            except BaseException:
+                (os.rmdir if kind == "directory" else os.unlink)(target, dir_fd=new)
+                raise
 
 
-def regular(path: str, fd: int, name: str) -> int:
+def _list_parts(path: str) -> list[str]:
+    """Return the parts of a path, the last one first."""
+    return [part for part in path.split("/")[::-1] if part not in ("", ".")]
+
+
+def _refuse_root(path: str, why: str) -> None:
+    if path == ".":
+        raise WorkspaceError(f"the workspace itself {why}")
+
+
+def _build_not_text_error(path: str) -> NotText:
+    return NotText(f"`{scrub(path)[:80]}` leads to a name that is no valid text; rename it by hand, or name another")
+
+
+def _stat_replaceable(fd: int, name: str) -> os.stat_result | None:
+    try:
+        found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise WorkspaceError(f"`{name}` is not a regular file; name one")
+    return found
+
+
+def _open_regular(path: str, fd: int, name: str) -> int:
     """Open a regular file for reading; anything else is refused before and after opening, which never blocks."""
-    if not stat.S_ISREG(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
-        raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
-    file = os.open(name, _READ, dir_fd=fd)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    if stat.S_ISREG(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+        file = os.open(name, _READ, dir_fd=fd)
+        if stat.S_ISREG(os.fstat(file).st_mode):
+            return file
         os.close(file)
-        raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")
-    return file
+    raise WorkspaceError(f"`{path[:80]}` is not a regular file; name one")

@@ -10,15 +10,16 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import is_off_limits
 from foregate.schemas import strict_json
-from foregate.schemas.errors import NotText, WorkspaceError
-from foregate.schemas.strict_json import scrub
+from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.tool_call import Survey, SurveyedResource
 from foregate.schemas.tool_spec import ResourceKind
+
+_KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +94,7 @@ class Workspace(Protocol):
 
 def get_kind(mode: int) -> str:
     """Return `file`, `directory`, `link` or `other` for a file's mode."""
-    if stat.S_ISREG(mode):
-        return "file"
-    if stat.S_ISDIR(mode):
-        return "directory"
-    return "link" if stat.S_ISLNK(mode) else "other"
-
-
-def refuse_root(path: str, why: str) -> None:
-    """Raise WorkspaceError when `path` is the workspace itself."""
-    if path == ".":
-        raise WorkspaceError(f"the workspace itself {why}")
-
-
-def build_not_text_error(path: str) -> NotText:
-    """Return the error for a path that cannot be recorded."""
-    return NotText(f"`{scrub(path)[:80]}` leads to a name that is no valid text; rename it by hand, or name another")
+    return _KINDS.get(stat.S_IFMT(mode), "other")
 
 
 def build_outside_error(path: str) -> WorkspaceError:
@@ -116,15 +102,22 @@ def build_outside_error(path: str) -> WorkspaceError:
     return WorkspaceError(f"`{path[:80]}` lies outside the workspace; use a path inside it")
 
 
-def build_refusal_error(verb: str, path: str, error: OSError) -> WorkspaceError:
-    """Return the error for a file system's refusal."""
-    if error.errno == errno.ELOOP:
-        return WorkspaceError(f"cannot {verb} `{path[:80]}`: it became a link; nothing was done")
-    return WorkspaceError(f"cannot {verb} `{path[:80]}`: {error.strerror}")
+@contextmanager
+def refuse_errors(verb: str, path: str) -> Iterator[None]:
+    """Raise WorkspaceError, in a sentence, for what the file system refuses inside; `verb` is what was to be done."""
+    try:
+        yield
+    except OSError as error:
+        why = "it became a link; nothing was done" if error.errno == errno.ELOOP else error.strerror
+        raise WorkspaceError(f"cannot {verb} `{path[:80]}`: {why}") from None
 
 
-class MemoryWorkspace:
-    """Files as bytes by id. There are no links and no directories of their own."""
+class MemoryWorkspace(Workspace):
+    """Files as bytes by id, for tests and benchmarks, with the same canonical ids as on disk.
+
+    There are no links and no folders of their own: one is there as soon as a file lies in it. Memory is never gone,
+    and everything in it can be put back.
+    """
 
     root = Path("/")
 
@@ -132,14 +125,7 @@ class MemoryWorkspace:
         self.files = dict(files or {})
         self._hashes: dict[str, tuple[bytes, str]] = {}
 
-    def standing(self) -> None:
-        """Stand: memory is never gone."""
-
-    def changeable(self, path: str) -> None:
-        """Allow it: everything in memory can be put back."""
-
     def resolve(self, path: str, *, follow: bool = True) -> str:
-        """Return the canonical id of a path; raise WorkspaceError for one that leads outside."""
         if not path or "\0" in path or path.startswith("/"):
             raise build_outside_error(path)
         done: list[str] = []
@@ -153,7 +139,6 @@ class MemoryWorkspace:
         return "/".join(done) or "."
 
     def look(self, path: str, *, max_hash: int = 0) -> PathState:
-        """Return what is at a path."""
         data = self.files.get(path)
         if data is None:
             return PathState("directory" if path == "." else "")
@@ -163,53 +148,38 @@ class MemoryWorkspace:
         return PathState("file", known[1], len(data), 1, 0o644)
 
     def read(self, path: str, *, limit: int = -1, offset: int = 0) -> bytes:
-        """Return the bytes of a file."""
         if path not in self.files:
             raise WorkspaceError(f"cannot read `{path}`: there is no such file")
         data = self.files[path][offset:]
         return data if limit < 0 else data[:limit]
 
     def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        """Put bytes at a path."""
         self.files[path] = data
 
-    def directory(self, path: str, *, make: bool = False) -> AbstractContextManager[int]:
-        """Refuse: there is no folder on disk to open."""
+    def directory(self, path: str, *, make: bool = False) -> NoReturn:
         raise WorkspaceError(f"`{path[:80]}` lies in a workspace in memory, which has no folders")
 
-    def parent(self, path: str, *, make: bool = False) -> AbstractContextManager[tuple[int, str]]:
-        """Refuse: there is no folder on disk to open."""
-        raise WorkspaceError(f"`{path[:80]}` lies in a workspace in memory, which has no folders")
+    def parent(self, path: str, *, make: bool = False) -> NoReturn:
+        self.directory(path)
 
     def read_link(self, path: str) -> bytes:
-        """Refuse: there are no links."""
         raise WorkspaceError(f"`{path[:80]}` is no link; a workspace in memory has none")
 
     def make_link(self, path: str, target: bytes) -> None:
-        """Refuse: there are no links."""
         raise WorkspaceError(f"cannot make the link `{path[:80]}`: a workspace in memory has none")
 
-    def make_directory(self, path: str, *, mode: int | None = None) -> None:
-        """Do nothing: a folder is there as soon as a file lies in it."""
-
     def remove(self, path: str) -> None:
-        """Remove a file."""
         if self.files.pop(path, None) is None:
             raise WorkspaceError(f"cannot remove `{path[:80]}`: there is no such file")
 
     def remove_directory(self, path: str) -> None:
-        """Refuse: there are no folders of their own."""
         raise WorkspaceError(f"cannot remove `{path[:80]}`: a workspace in memory has no folders")
 
     def move(self, source: str, destination: str) -> None:
-        """Move a file to a path where nothing is."""
         if destination in self.files:
             raise WorkspaceError(f"`{destination[:80]}` is there already; name another place")
         self.files[destination] = self.read(source)
         del self.files[source]
-
-    def close(self) -> None:
-        """Nothing to give back."""
 
 
 _JUDGED: ContextVar[Mapping[tuple[bool, str], SurveyedResource] | None] = ContextVar("foregate_judged", default=None)

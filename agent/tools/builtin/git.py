@@ -281,7 +281,7 @@ def git_commit(workspace: Workspace, policy: Policy) -> Tool:
         if "\0" in message or not message.strip():
             raise WorkspaceError("the message is empty or holds a null byte; say what the commit does")
         before = await asyncio.to_thread(repository.compute_state)
-        if not await asyncio.to_thread(repository.list_staged_paths):
+        if not await asyncio.to_thread(repository.list_paths, "staged"):
             return ToolResult(False, "nothing is staged; use git_add first", error="nothing_staged")
         more = await asyncio.to_thread(repository.read_identity)
         words = [
