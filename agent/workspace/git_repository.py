@@ -15,53 +15,21 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 
-_SETTINGS = (
-    "core.fsmonitor=false",
-    "core.hooksPath=/dev/null",
-    "core.editor=true",
-    "core.pager=cat",
-    "core.sshCommand=false",
-    "core.askPass=false",
-    "core.untrackedCache=false",
-    "core.quotePath=false",
-    "credential.helper=",
-    "diff.external=",
-    "diff.ignoreSubmodules=dirty",
-    "diff.submodule=short",
-    "status.submoduleSummary=false",
-    "submodule.recurse=false",
-    "commit.gpgSign=false",
-    "commit.verbose=false",
-    "commit.template=",
-    "tag.gpgSign=false",
-    "gpg.program=false",
-    "log.showSignature=false",
-    "log.mailmap=false",
-    "protocol.allow=never",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "advice.detachedHead=false",
-    "color.ui=false",
-)
-_ENVIRONMENT = {
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_SYSTEM": "/dev/null",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_PAGER": "cat",
-    "GIT_EDITOR": "true",
-    "GIT_ASKPASS": "false",
-    "GIT_SSH_COMMAND": "false",
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_LITERAL_PATHSPECS": "1",
-    "XDG_CONFIG_HOME": "/dev/null",
-    "HOME": "/dev/null",
-    "LC_ALL": "C.UTF-8",
-    "TERM": "dumb",
-}
+_SETTINGS = """
+    core.fsmonitor=false core.hooksPath=/dev/null core.editor=true core.pager=cat core.sshCommand=false
+    core.askPass=false core.untrackedCache=false core.quotePath=false credential.helper=
+    diff.external= diff.ignoreSubmodules=dirty diff.submodule=short status.submoduleSummary=false
+    submodule.recurse=false commit.gpgSign=false commit.verbose=false commit.template= tag.gpgSign=false
+    gpg.program=false log.showSignature=false log.mailmap=false protocol.allow=never gc.auto=0
+    maintenance.auto=false advice.detachedHead=false color.ui=false
+"""
+_VARIABLES = """
+    GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_SYSTEM=/dev/null GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1
+    GIT_TERMINAL_PROMPT=0 GIT_PAGER=cat GIT_EDITOR=true GIT_ASKPASS=false GIT_SSH_COMMAND=false
+    GIT_ALLOW_PROTOCOL=none GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1 GIT_LITERAL_PATHSPECS=1
+    XDG_CONFIG_HOME=/dev/null HOME=/dev/null LC_ALL=C.UTF-8 TERM=dumb
+"""
+_ENVIRONMENT = dict(variable.split("=", 1) for variable in _VARIABLES.split())
 _DRIVER = re.compile(
     r"(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver)\Z", re.DOTALL
 )
@@ -265,7 +233,7 @@ class GitRepository:
 
 def _build_argv(words: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
     """Return the argument vector of a git command with everything a repository could set to run programs set back."""
-    neutral = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
+    neutral = [part for setting in (*_SETTINGS.split(), *settings) for part in ("-c", setting)]
     return ["git", "--no-pager", "--literal-pathspecs", *neutral, *words]
 
 

@@ -115,7 +115,6 @@ class LocalWorkspace(Workspace):
 
     @contextmanager
     def directory(self, path: str, *, make: bool = False) -> Iterator[int]:
-        """Yield a descriptor of the directory `path`, opened component by component; `make` creates the way."""
         fd = os.dup(self._fd)
         try:
             for part in path.split("/") if path != "." else ():
@@ -135,13 +134,11 @@ class LocalWorkspace(Workspace):
 
     @contextmanager
     def parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """Yield a descriptor of the directory that holds `path`, and the last component; `make` creates the way."""
         above, _, name = path.rpartition("/")
         with self.directory(above or ".", make=make) as fd:
             yield fd, name
 
     def look(self, path: str, *, max_hash: int = 0) -> PathState:
-        """Return what is at `path`, never following a link; files up to `max_hash` bytes are hashed."""
         with (
             refuse_errors("look at", path),
             suppress(FileNotFoundError, NotADirectoryError),
@@ -171,7 +168,6 @@ class LocalWorkspace(Workspace):
         return digest
 
     def read(self, path: str, *, limit: int = -1, offset: int = 0) -> bytes:
-        """Return the bytes of a regular file from `offset`, at most `limit` of them."""
         with refuse_errors("read", path):
             with self.parent(path) as (fd, name):
                 file = _open_regular(path, fd, name)
@@ -207,7 +203,6 @@ class LocalWorkspace(Workspace):
                 raise
 
     def changeable(self, path: str) -> None:
-        """Raise WorkspaceError where nothing could be put at `path` or taken away, as its folder is none or closed."""
         above = path.rpartition("/")[0] or "."
         with refuse_errors("change", path):
             try:
@@ -218,18 +213,15 @@ class LocalWorkspace(Workspace):
                 self.changeable(above)
 
     def make_link(self, path: str, target: bytes) -> None:
-        """Put a link at `path`, where nothing may be; used only to bring back one that was there."""
         with refuse_errors("create", path), self.parent(path, make=True) as (fd, name):
             os.symlink(os.fsdecode(target), name, dir_fd=fd)
 
     def make_directory(self, path: str, *, mode: int | None = None) -> None:
-        """Create a directory and what is missing above it; `mode` sets its permission bits."""
         with refuse_errors("create", path), self.directory(path, make=True) as fd:
             if mode is not None:
                 os.fchmod(fd, mode)
 
     def remove(self, path: str) -> None:
-        """Delete a file or a link itself; raise WorkspaceError for anything else."""
         _refuse_root(path, "cannot be deleted; name something in it")
         with refuse_errors("delete", path), self.parent(path) as (fd, name):
             if get_kind(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode) not in ("file", "link"):
@@ -237,7 +229,6 @@ class LocalWorkspace(Workspace):
             os.unlink(name, dir_fd=fd)
 
     def remove_directory(self, path: str) -> None:
-        """Delete an empty directory; raise WorkspaceError when it is not empty."""
         _refuse_root(path, "cannot be deleted; name something in it")
         with refuse_errors("delete", path), self.parent(path) as (fd, name):
             os.rmdir(name, dir_fd=fd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -15,11 +16,17 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
+
+_TICK = 0.05
+_CHUNK = 65536
+_CUT_END = re.compile(rb"(?:[\xf0-\xff][\x80-\xbf]{0,2}|[\xe0-\xef][\x80-\xbf]?|[\xc0-\xdf])\Z")
+_CUT_START = re.compile(rb"[\x80-\xbf]{1,3}(?![\x80-\xbf])")
 
 
 class HeadTail:
@@ -56,16 +63,11 @@ class HeadTail:
     def bytes(self) -> bytes:
         """Return the stream when all of it was kept, else head and tail around a line that says what is missing."""
         head, tail, missing = self.parts()
-        return head + render_gap(missing) + tail if missing else head + tail
+        return head + (f"\n[... {missing} bytes left out ...]\n".encode() if missing else b"") + tail
 
     def text(self) -> tuple[str, int]:
         """Return `bytes` as text, undecodable bytes replaced, and the number of bytes left out."""
         return self.bytes().decode("utf-8", "replace"), self.parts()[2]
-
-
-def render_gap(missing: int) -> bytes:
-    """Return the line that stands for missing bytes."""
-    return f"\n[... {missing} bytes left out ...]\n".encode()
 
 
 def cap_text(text: str, cap: int) -> tuple[str, int]:
@@ -82,25 +84,13 @@ def cap_text(text: str, cap: int) -> tuple[str, int]:
 
 def trim_cut_end(data: bytes) -> bytes:
     """Return `data` without a UTF-8 character begun at its end and not finished."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte & 0xC0 == 0x80:
-            continue
-        needed = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
-        return data[:-back] if needed > back else data
-    return data
+    return data[:-3] + _CUT_END.sub(b"", data[-3:])
 
 
 def trim_cut_start(data: bytes) -> bytes:
     """Return `data` without the rest of a UTF-8 character at its start."""
-    for skip in range(min(4, len(data))):
-        if data[skip] & 0xC0 != 0x80:
-            return data[skip:]
-    return data if len(data) > 3 else b""
-
-
-_TICK = 0.05
-_CHUNK = 65536
+    rest = _CUT_START.match(data)
+    return data[rest.end() :] if rest else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +119,7 @@ async def run_program(
     """
     stop = threading.Event()
     loop = asyncio.get_running_loop()
-    work = loop.run_in_executor(
-        None, lambda: run_and_wait(argv, workspace, cwd, environment, timeout, cap, merged, stop)
-    )
+    work = loop.run_in_executor(None, run_and_wait, argv, workspace, cwd, environment, timeout, cap, merged, stop)
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -159,11 +147,12 @@ def run_and_wait(
     if program is None:
         raise WorkspaceError(f"the program `{argv[0][:80]}` was not found; name one that is installed")
     with workspace.directory(cwd) as folder:
+        opened = f"/proc/self/fd/{folder}"  # which no link can turn elsewhere, where the system has it
         try:
             process = subprocess.Popen(  # noqa: S603 - argv was judged; there is no shell
                 list(argv),
                 executable=program,
-                cwd=get_descriptor_path(folder, workspace, cwd),
+                cwd=opened if Path(opened).exists() else str(workspace.root / cwd),
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -174,32 +163,26 @@ def run_and_wait(
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise WorkspaceError(f"the program `{argv[0][:80]}` could not be started: {why}") from None
-    return drain_process(process, timeout, cap, stop or threading.Event())
+    return _drain_process(process, timeout, cap, stop or threading.Event())
 
 
-def get_descriptor_path(folder: int, workspace: Workspace, cwd: str) -> str:
-    """Return a path to the opened folder that no link can turn elsewhere, where the system has one."""
-    way = f"/proc/self/fd/{folder}"
-    return way if Path(way).exists() else str(workspace.root / cwd)
-
-
-def drain_process(process: subprocess.Popen[bytes], timeout: float, cap: int, stop: threading.Event) -> ProcessResult:
+def _drain_process(process: subprocess.Popen[bytes], timeout: float, cap: int, stop: threading.Event) -> ProcessResult:
     """Read a process to its end, keeping at most `cap` bytes of each stream; its group does not outlive it."""
-    kept = {stream: HeadTail(cap) for stream in (process.stdout, process.stderr) if stream is not None}
+    kept: dict[object, HeadTail] = {process.stdout: HeadTail(cap), process.stderr: HeadTail(cap)}
+    streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
     deadline = time.monotonic() + timeout
-    timed_out = False
-    killed = False
+    timed_out = killed = False
     idle = 0
     try:
         with selectors.DefaultSelector() as selector:
-            for stream in kept:
+            for stream in streams:
                 selector.register(stream, selectors.EVENT_READ)
             while selector.get_map() or not has_ended(process):
-                ready = selector.select(_TICK) if selector.get_map() else wait_briefly(process)
+                ready = selector.select(_TICK) if selector.get_map() else _wait_briefly(process)
                 for key, _ in ready:
                     data = os.read(key.fd, _CHUNK)
                     if data:
-                        kept[key.fileobj].feed(data)  # type: ignore[index]
+                        kept[key.fileobj].feed(data)
                     else:
                         selector.unregister(key.fileobj)
                 if not killed and (stop.is_set() or time.monotonic() >= deadline or (not ready and has_ended(process))):
@@ -211,12 +194,12 @@ def drain_process(process: subprocess.Popen[bytes], timeout: float, cap: int, st
                     break
     finally:
         kill_group(process)
-        code = process.wait()
-        for stream in kept:
+        code: int | None = process.wait()
+        for stream in streams:
             stream.close()
-    out = kept[process.stdout] if process.stdout else HeadTail(0)
-    err = kept[process.stderr] if process.stderr else HeadTail(0)
-    return ProcessResult(None if timed_out or stop.is_set() else code, out, err, timed_out)
+    if timed_out or stop.is_set():
+        code = None
+    return ProcessResult(code, kept[process.stdout], kept[process.stderr], timed_out)
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
@@ -224,7 +207,7 @@ def has_ended(process: subprocess.Popen[bytes]) -> bool:
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def wait_briefly(process: subprocess.Popen[bytes]) -> list[tuple[selectors.SelectorKey, int]]:
+def _wait_briefly(process: subprocess.Popen[bytes]) -> list[tuple[selectors.SelectorKey, int]]:
     """Wait a moment, or until it ends, for a process that has closed its output."""
     try:
         watch = os.pidfd_open(process.pid)
@@ -254,21 +237,13 @@ def build_environment(policy: Policy, workspace: Workspace, home: str, *, truste
     as a program that merely looks.
     """
     environment = {name: os.environ[name] for name in policy.commands.environment if name in os.environ}
-    folders = []
-    for folder in environment.get("PATH", os.defpath).split(os.pathsep):
-        if not Path(folder).is_absolute():
-            continue
-        if not trusted_only or not Path(folder).resolve().is_relative_to(workspace.root):
-            folders.append(folder)
+    folders = [
+        folder
+        for folder in environment.get("PATH", os.defpath).split(os.pathsep)
+        if Path(folder).is_absolute() and not (trusted_only and Path(folder).resolve().is_relative_to(workspace.root))
+    ]
     return {**environment, "PATH": os.pathsep.join(folders), "HOME": home}
 
 
-class TemporaryHome:
-    """A home folder of its own for one command, removed afterwards."""
-
-    def __enter__(self) -> str:
-        self._folder = tempfile.TemporaryDirectory(prefix="foregate-home-", ignore_cleanup_errors=True)
-        return self._folder.name
-
-    def __exit__(self, *details: object) -> None:
-        self._folder.cleanup()
+open_temporary_home = partial(tempfile.TemporaryDirectory, prefix="foregate-home-", ignore_cleanup_errors=True)
+"""A home folder of its own for one command, removed afterwards: what `with` gives is its name."""

@@ -1,4 +1,7 @@
-"""Where a file of the user's own is looked for: as named, as a variable says, else in the user's configuration."""
+"""The user's own files: where a configuration is looked for, and loading a module.
+
+A module stands in for none of Foregate's, the standard library's or installed ones.
+"""
 
 from __future__ import annotations
 
@@ -58,13 +61,7 @@ def load_function(named: str, takes: str) -> Callable[..., object]:
     found: object = getattr(load_module(place, ":FUNCTION"), name, None)
     if not callable(found):
         raise UsageError(f"`{place}` has no function `{name}`; name one that takes {takes}")
-    function: Callable[..., object] = found
-
-    def call_elsewhere(*given: object) -> object:
-        with without_current_folder():
-            return function(*given)
-
-    return call_elsewhere
+    return without_current_folder()(found)
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -82,9 +79,8 @@ def _load_file(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise UsageError(
-            f"`{path}` cannot be loaded ({_describe_error(error)}); {_suggest_remedy(error, path)}"
-        ) from None
+        what, remedy = _describe_error(error), _suggest_remedy(error, path)
+        raise UsageError(f"`{path}` cannot be loaded ({what}); {remedy}") from None
     return module
 
 
@@ -104,19 +100,15 @@ def without_current_folder() -> Iterator[None]:
 
     What the user's code prints goes to standard error: standard output may be lines that a program reads.
     """
-    before, here = list(sys.path), Path.cwd().resolve()
+    before, here = list(sys.path), os.path.realpath(Path.cwd())
     writing, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing is left beside the user's file
-    sys.path[:] = [entry for entry in before if entry and not _is_same(entry, here)]
+    sys.path[:] = [entry for entry in before if entry and os.path.realpath(entry) != here]
     try:
         with redirect_stdout(sys.stderr):
             yield
     finally:
         sys.path[:] = before
         sys.dont_write_bytecode = writing
-
-
-def _is_same(entry: str, here: Path) -> bool:
-    return os.path.realpath(entry) == str(here)
 
 
 def _describe_error(error: BaseException) -> str:

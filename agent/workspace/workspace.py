@@ -62,10 +62,10 @@ class Workspace(Protocol):
         """Open the folder that holds a path and return its descriptor, and the last part of the path."""
 
     def look(self, path: str, *, max_hash: int = 0) -> PathState:
-        """Return what is at a path; files of up to `max_hash` bytes are hashed."""
+        """Return what is at a path, never following a link; files of up to `max_hash` bytes are hashed."""
 
     def read(self, path: str, *, limit: int = -1, offset: int = 0) -> bytes:
-        """Return the bytes of a file from `offset` on, at most `limit` of them unless that is negative."""
+        """Return the bytes of a regular file from `offset` on, at most `limit` of them unless that is negative."""
 
     def read_link(self, path: str) -> bytes:
         """Return the target of a link, as it is written."""
@@ -74,16 +74,16 @@ class Workspace(Protocol):
         """Put a file's bytes at a path, all at once; missing folders are made."""
 
     def changeable(self, path: str) -> None:
-        """Raise where a path could not be put back after a change."""
+        """Raise where a path could not be put back after a change, as its folder is none or closed."""
 
     def make_link(self, path: str, target: bytes) -> None:
-        """Make a link with a target."""
+        """Make a link with a target where nothing is; only to bring back one that was there."""
 
     def make_directory(self, path: str, *, mode: int | None = None) -> None:
-        """Make a folder, and those above it that are missing."""
+        """Make a folder, and those above it that are missing; `mode` sets its permission bits."""
 
     def remove(self, path: str) -> None:
-        """Remove a file or a link."""
+        """Remove a file or a link itself; raise for anything else."""
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty folder."""
@@ -115,8 +115,7 @@ def refuse_errors(verb: str, path: str) -> Iterator[None]:
 class MemoryWorkspace(Workspace):
     """Files as bytes by id, for tests and benchmarks, with the same canonical ids as on disk.
 
-    There are no links and no folders of their own: one is there as soon as a file lies in it. Memory is never gone,
-    and everything in it can be put back.
+    There are no links and no folders of their own: one is there as soon as a file lies in it. Memory is never gone.
     """
 
     root = Path("/")
@@ -124,6 +123,14 @@ class MemoryWorkspace(Workspace):
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         self.files = dict(files or {})
         self._hashes: dict[str, tuple[bytes, str]] = {}
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to give back."""
+
+    def changeable(self, path: str, *, mode: int | None = None) -> None:
+        """Do nothing: what is in memory can be changed, and has the folders it needs."""
+
+    standing, make_directory = close, changeable
 
     def resolve(self, path: str, *, follow: bool = True) -> str:
         if not path or "\0" in path or path.startswith("/"):

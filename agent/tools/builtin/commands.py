@@ -13,7 +13,13 @@ import re2
 
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.tool import Arguments, Run, Tool
-from foregate.agent.workspace.process import ProcessResult, TemporaryHome, build_environment, cap_text, run_program
+from foregate.agent.workspace.process import (
+    ProcessResult,
+    build_environment,
+    cap_text,
+    open_temporary_home,
+    run_program,
+)
 from foregate.agent.workspace.workspace import PathState, Workspace, check_judged_command, check_readable
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
@@ -117,7 +123,7 @@ async def run_words(
 ) -> tuple[ProcessResult, float]:
     """Run a program in a home of its own, and return what came of it with the seconds it had."""
     seconds, cap = get_seconds(arguments, policy.commands.timeout), policy.files.max_output
-    with TemporaryHome() as home:
+    with open_temporary_home() as home:
         environment = build_environment(policy, workspace, home, trusted_only=trusted_only)
         ran = await run_program(words, workspace, cwd=cwd, environment=environment, timeout=seconds, cap=cap)
     return ran, seconds
