@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from foregate.agent.dialects.tags.command_words import UnreadableTag
-from foregate.agent.dialects.tags.parameters import Element, Shape, build_shape, read_list, read_value
+from foregate.agent.dialects.tags.parameters import Element, Shape, UnreadableTag, build_shape, read_list, read_value
 from foregate.agent.dialects.text.dialect import build_order
 from foregate.evidence.state.dataflow import find_steps
 from foregate.schemas.model_response import Block, BlockKind

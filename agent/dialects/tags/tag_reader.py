@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from foregate.agent.dialects.tags.command_words import UnreadableTag
 from foregate.agent.dialects.tags.forms import CallCollector, Form
 from foregate.agent.dialects.tags.names import LookAlikes
-from foregate.agent.dialects.tags.parameters import BodyReader, UnclosedTag, describe_unclosed
+from foregate.agent.dialects.tags.parameters import BodyReader, UnclosedTag, UnreadableTag, describe_unclosed
 from foregate.agent.dialects.text import prose
 from foregate.agent.dialects.text.dialect import BLOCKS, GENERIC, MARKUP, RESERVED, RESULT, THOUGHTS, ParsedResponse
 from foregate.agent.dialects.text.window import CDATA, COMMENT, COMMENT_END, Tag, Waits, Window

@@ -10,10 +10,9 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
-from foregate.agent.dialects.tags.command_words import UnreadableTag, split_command
 from foregate.agent.dialects.tags.forms import Form
 from foregate.agent.dialects.tags.names import LINES
-from foregate.agent.dialects.tags.parameters import Shape, strip_first_break
+from foregate.agent.dialects.tags.parameters import Shape, UnreadableTag, split_command, strip_first_break
 from foregate.agent.dialects.tags.tag_reader import Grammar, TagReader
 from foregate.agent.dialects.text.dialect import GENERIC, MARKUP, RESERVED, RESULT
 from foregate.agent.dialects.text.window import CDATA, CDATA_END, decode_entities, encode_entities, is_name

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.dialects.tags.command_words import UnreadableTag, split_command, split_words
+from foregate.agent.dialects.tags.parameters import UnreadableTag, split_command, split_words
 
 
 @pytest.mark.parametrize(
