@@ -1,3 +1,1 @@
-"""How a model says what it wants: picks the dialect that parses its responses and formats results for it; none of them
-judges.
-"""
+"""How a model says what it wants: picks the dialect that parses its responses and formats its results; none judges."""

@@ -149,8 +149,7 @@ def render_messages(messages: Sequence[Message], dialect: Dialect, section: str)
 
 
 class AutoModel(ModelWrapper):
-    """A model of which nobody knows how it makes its calls. It is offered the tools natively; calls found in a text
-    without such are taken.
+    """A model that is offered the tools natively; where it calls none, calls found in its text are taken.
 
     An endpoint that refuses tools is taught the first of `dialects` from then on; else words are shown as they come, as
     far as none of the dialects reads anything else. Among dialects that read a text equally well, the first is taken.
@@ -204,11 +203,7 @@ def _has_only_known_calls(response: ModelResponse, tools: Sequence[ToolSpec]) ->
 
 
 class ConsensusReader:
-    """A `Reader` that has others read along, and shows the text as far as all of them take it for words.
-
-    What any of them takes for a call, a thought or a mark is left out by it, so its words part from the text there.
-    Blanks at the beginning are not shown.
-    """
+    """A `Reader` that shows a text, but for blanks at its beginning, as far as all `readers` take it for words."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._sides = [_ReaderProgress(reader) for reader in readers]

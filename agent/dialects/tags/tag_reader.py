@@ -146,19 +146,16 @@ class TagReader:
     def _read_call_or_service(self, tag: Tag) -> Waits[bool]:
         """Read a call or the opening tag of a service; return whether the tag is either."""
         form = self._find_form(tag.name)
-        if form is not None:
-            yield from self._read_call(tag, form)
-            return True
-        if tag.name in self._grammar.services:
-            self._open_container(tag)
-            return True
-        held = yield from self._detect_call_content(tag)
-        if not held:
-            return False
-        if held == "<" and self._grammar.has_services:
+        holds_tools = form is None and tag.name in self._grammar.services
+        if form is None and not holds_tools:
+            held = yield from self._detect_call_content(tag)
+            if not held:
+                return False
+            holds_tools = held == "<" and self._grammar.has_services
+        if holds_tools:
             self._open_container(tag)
         else:
-            yield from self._read_call(tag, Form(tag.name, tag.name))
+            yield from self._read_call(tag, form or Form(tag.name, tag.name))
         return True
 
     def _find_form(self, name: str) -> Form | None:
@@ -210,8 +207,8 @@ class TagReader:
         if name is None or given.keys() - {"name", "arguments", "defect"}:
             why = f'write it as `<{GENERIC} name="..." arguments="..."/>`, the arguments being JSON'
             self._refuse(name or GENERIC, raw, why)
-        elif given.get("defect"):
-            self._refuse(name, raw, given["defect"])
+        elif defect := given.get("defect"):
+            self._refuse(name, raw, defect)
         else:
             self._gathered.add([ToolCall.parse(name, raw)])
 
@@ -225,9 +222,9 @@ class TagReader:
         else:
             self._skip(tag)
             self._cut = not (yield from self._window.read_inside(tag.name))[1]
-            why = f"blocks nest deeper than {_DEEPEST}, so nothing in this one was done; flatten them"
-            self._refuse(kind, tag.text, why)
-            self._notes.append(f"blocks nest deeper than {_DEEPEST}; the innermost were refused")
+            why = f"blocks nest deeper than {_DEEPEST}"
+            self._refuse(kind, tag.text, f"{why}, so nothing in this one was done; flatten them")
+            self._notes.append(f"{why}; the innermost were refused")
 
     def _open_container(self, tag: Tag) -> None:
         self._skip(tag)
@@ -293,12 +290,9 @@ class TagReader:
 
     def _note_unclosed(self) -> None:
         """Say of a block or service that is still open that it was not closed."""
-        if self._containers:
-            name = self._containers[0]
-            why = (
-                f"the response ended before `<{name}>` was closed; close it after the last of its calls, by `</{name}>`"
-            )
-            self._refuse(name, f"<{name}>", why)
+        for name in self._containers[:1]:
+            why = f"the response ended before `<{name}>` was closed"
+            self._refuse(name, f"<{name}>", f"{why}; close it after the last of its calls, by `</{name}>`")
 
     def _read_no_tag(self) -> Waits[None]:
         """Read a `<` that begins no tag; one that was meant as a call, or looks like a tag, is not passed over."""
@@ -308,8 +302,7 @@ class TagReader:
             yield from self._refuse_malformed(broken, form)
             return
         if (name := window.find_cut_tag()) and self._is_cut_call(name):
-            self._cut = True
-            form = self._find_form(name)
+            self._cut, form = True, self._find_form(name)
             why = f"the response ended in the tag `<{name}`; send it again, whole"
             self._refuse(form.tool if form else name, window.take(len(window.text)), why)
             return
@@ -344,7 +337,7 @@ class TagReader:
     def _read_inert(self, end: str) -> Waits[None]:
         """Read words up to a literal and past it; what looks like a tag in them is none."""
         text, closed = yield from self._window.read_until(end)
-        self._words.add(text + end if closed else text)
+        self._words.add(text + end * closed)
         if not closed:
             self._notes.append(prose.NO_END.format(end[:60]))
 
