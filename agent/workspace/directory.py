@@ -191,10 +191,7 @@ def is_partly_restored(workspace: Workspace, path: str, data: bytes) -> bool:
 
 
 def delete_tree(workspace: Workspace, path: str) -> int:
-    """Delete a directory and everything beneath it, links themselves and not what they point to; return how many.
-
-    Special files (pipes, sockets, devices) are unlinked too, never opened.
-    """
+    """Delete a directory and all beneath it, links and special files themselves, none opened; return how many."""
     entries = list(walk(workspace, path))
     for entry in reversed(entries):
         with (

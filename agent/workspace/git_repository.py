@@ -163,10 +163,7 @@ class GitRepository:
         return False
 
     def find_nested(self, *paths: str) -> list[str]:
-        """Return the nested repositories (submodules) the index has at or beneath `paths`, relative to the repository.
-
-        Only the index is read.
-        """
+        """Return the nested repositories the index has at or beneath `paths`, relative to the repository."""
         listed = self._read("what is tracked", "ls-files", "-z", "--stage", "--", *paths).split(b"\0")
         names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed if entry.startswith(b"160000 ")]
         return list(dict.fromkeys(names))

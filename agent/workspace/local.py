@@ -66,7 +66,6 @@ class LocalWorkspace(Workspace):
     def resolve(self, path: str, *, follow: bool = True) -> str:
         """Return the canonical id of `path`: relative, links followed, no `.` or `..`; "." is the root.
 
-        With `follow` False a link in last place stays itself: what deletes or moves acts on the link.
         Raises WorkspaceError for a path that leads outside, also by a link, or that no file system could hold, and
         NotText for one that leads by a link to a name that is no text.
         """

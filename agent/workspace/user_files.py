@@ -1,7 +1,4 @@
-"""The user's own files: where a configuration is looked for, and loading a module.
-
-A module stands in for none of Foregate's, the standard library's or installed ones.
-"""
+"""The user's own files: where a configuration is looked for, and loading a module that stands in for no other."""
 
 from __future__ import annotations
 

@@ -80,10 +80,7 @@ class Calls(Struct):
     order: Block | None = None
 
     def gather(self, item: Json, depth: int = 0, *, steps: bool = False) -> int | Block:
-        """Gather the calls of an item and return its place, or its block; within `steps` calls may name results.
-
-        What is no call among calls is answered, not passed over.
-        """
+        """Gather an item, also one that is no call; return its place or block. In `steps` calls may name results."""
         kind = _get_block_kind(item) if depth <= _DEEPEST else None
         if kind is not None:
             steps = steps or kind == "sequential"

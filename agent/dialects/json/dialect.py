@@ -160,10 +160,7 @@ class TextSplitter:
         return window.take(end.end()) if end else ""
 
     def _read_json(self) -> Waits[None]:
-        """Read an object or a list to its last bracket; one that has none, to the end of the text.
-
-        Between backticks it is an example, also over several lines.
-        """
+        """Read JSON to its last bracket, else to the end; between backticks it is an example, also over lines."""
         window, brackets, pieces = self._window, Brackets(), []
         ticks = self._ticks[1] if self._ticks[0] == window.position else ""
         while True:
@@ -212,10 +209,7 @@ class TextSplitter:
 
 
 class JsonReader:
-    """A `Reader`: the first JSON that holds calls is taken out of the text, the rest are words, thoughts and marks.
-
-    JSON says what it is at its end. Its calls are known when its last bracket is closed, or the fence around it.
-    """
+    """A `Reader`: the first JSON that holds calls, which are known at its last bracket, is taken out of the text."""
 
     def __init__(self, known: Known = frozenset()) -> None:
         self._known = known
@@ -266,10 +260,7 @@ class JsonReader:
                 self._words.add(strict_json.scrub(piece.whole))
 
     def _gather_calls(self, text: str) -> bool:
-        """Gather the calls in a piece of JSON, and return whether it holds any.
-
-        Those of the first such piece are made, those of the second are refused, and further pieces counted.
-        """
+        """Gather the calls of a piece and return whether it holds any; the first are made, the second refused."""
         gathered, found = gather_calls(text, self._known), self._found
         if gathered.calls and not found.calls:
             self._found = gathered

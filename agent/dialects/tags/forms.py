@@ -93,10 +93,7 @@ class Form(Struct, frozen=True):
         raise UnreadableTag(f"`<{self.tag}>` takes no bare text" + (f"; its parameters are {names}" if names else ""))
 
     def _put(self, arguments: Arguments, name: str, given: Element | Json) -> None:
-        """Put what a parameter of the tag, or of the JSON in it, is given among the arguments.
-
-        Of JSON only words for a list of the tag's own are read, as `command` is; other values are as they are.
-        """
+        """Put what a parameter is given among the arguments; of JSON only words for a list of the tag's are read."""
         ours = name if name in self.aside else self.names.get(name, name)
         key, shape = ours.removesuffix("[]"), self.shape(name)
         if key in arguments:

@@ -274,10 +274,7 @@ class BodyReader:
         self._window = window
 
     def read_call(self, tag: Tag, shapes: Callable[[str], Shape]) -> Waits[Element]:
-        """Read the rest of a call whose opening tag was read, with the shape of each parameter by its name in the tag.
-
-        Raises UnreadableTag with the call's defect, or UnclosedTag.
-        """
+        """Read the rest of a call, with parameters' shapes by name; raise UnreadableTag or UnclosedTag."""
         if tag.kind == "whole":
             return Element(tag, children=())
         try:

@@ -84,8 +84,7 @@ _FINISH: Mapping[str, Finish] = {"git_commit": _build_commit, "run_tests": _buil
 class ActionTags(Dialect):
     """The dialect of actions. With `shell` the tag `execute_command` is a line for `run_shell`.
 
-    It has no `stop`: a model that writes a result of its own cannot be told apart beforehand from a file that holds the
-    tag.
+    There is no `stop`: a result that a model makes up cannot be told beforehand from a file that holds the tag.
     """
 
     render_answers = staticmethod(tag_writer.render_answers)
@@ -131,10 +130,7 @@ class _ActionGrammar(Grammar):
         return self._find_form(name) or self._find_form(self._lower.get(name.lower(), ""))
 
     def _find_form(self, tag: str) -> Form | None:
-        """Return what a tag calls: an action, or the tool of that name, which goes first.
-
-        Where somebody's own tool stands in for a built-in one, its own names count.
-        """
+        """Return what a tag calls: the tool of that name first; one in place of a built-in has its own names."""
         own, action = self._specs.get(tag), self._actions.get(tag)
         if own is not None and (action is None or action[0] != tag):
             return Form(tag, tag, own, self._parameters.get(tag, {}))
@@ -187,10 +183,7 @@ class ServiceTags(Dialect):
         return Form(spelling.tag if spelling else spec.name, spec.name, spec, self._names.parameters.get(spec.name, {}))
 
     def _find_service(self, tool: str) -> str:
-        """Return the service a tool is written in, "" where it has a tag of its own.
-
-        A dot in the name of a tool makes a service, unless the name would lead elsewhere from there.
-        """
+        """Return the service of a tool, "" for none: its name up to a dot, unless that would lead elsewhere."""
         if tool in SERVICE_OF:
             return SERVICE_OF[tool]
         server, dot, inner = tool.partition(".")

@@ -78,10 +78,7 @@ class Dialect(Protocol):
         """Return a reader of one response; only these tools can be called, another name is a call that is refused."""
 
     def render_message(self, message: Message) -> str:
-        """Return an assistant's message as the model would have written it: its words, then its calls in their order.
-
-        Reading the text gives the same words, calls and order again.
-        """
+        """Return an assistant's message as a model would write it; it reads as the same words, calls and order."""
 
     def render_answers(self, answers: Sequence[tuple[str, str]]) -> str:
         """Return the answers to calls, (tool name, JSON object text) each, as one text; nothing in it can be a call."""

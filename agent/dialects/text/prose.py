@@ -1,7 +1,4 @@
-"""The words of a response: where in them a tag may stand, and what of them is an example that never runs.
-
-A code fence, inline code within one line, a comment: what stands in them is words, whatever it looks like.
-"""
+"""The words of a response: where in them a tag may stand, and what of them is code, an example that never runs."""
 
 from __future__ import annotations
 
@@ -215,10 +212,7 @@ class Prose:
         self._example(text)
 
     def _read_code(self) -> Waits[None]:
-        """Read inline code, or the backticks alone where no equal number of them follows in the line.
-
-        Three and more that are the last of their line open a fence, though words stand before them.
-        """
+        """Read inline code, else the backticks alone; three and more that are the last of their line open a fence."""
         window, inline = self._window, self._inline
         if length := (yield from inline.peek_length()):
             self._words.add(window.skip(length))
