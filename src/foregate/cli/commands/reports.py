@@ -1,10 +1,10 @@
-"""What `audit explain` prints for people: plain sentences behind five labels."""
+"""What commands print for people about decisions: one explained, many counted, and all judged again."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
 from foregate.cli.terminal.layout import format_labelled, make_visible, shorten_text
@@ -30,14 +30,27 @@ _SAID = {
     "external": "first seen in text from outside",
     "nobody": "named by nobody before",
 }
+_NOTHING = (
+    "No single value of the policy for this gate, and nothing said, seen or granted before would have changed "
+    "this: the call itself would have to be another."
+)
 _ACTOR = {"model": "the model wanted", "runner": "Foregate itself looked with", "postlude": "Foregate checked with"}
+_EFFECT = {"observation": ", which only looks", "unknown": ", which could do anything"}
 _NEXT = {
+    "asked": "{who} was asked",
+    "answered": "{who} answered `{code}`",
+    "unanswered": "{who} gave no usable answer{text}",
     "ran": "it ran",
-    "failed": "it ran and failed",
-    "unknown": "nobody can say whether it took effect",
+    "failed": "it ran and failed{text}",
+    "not_run": "it did not run, and the model was told why ({code})",
+    "looked": "Foregate took the look itself and showed it to the model (`{whole}`)",
+    "unknown": "nobody can say whether it took effect{text}",
     "resolved": "its outcome is known now",
     "undone": "its effect was undone",
     "sent_again": "the same call was sent again",
+    "paused": "the task stopped to ask{text}",
+    "replied": "the user said{text}",
+    "ended": "the task ended as {code}{text}",
 }
 
 
@@ -62,17 +75,11 @@ def _format_call(explained: Explanation) -> Iterator[str]:
     point, asked = explained.point, explained.asked
     where = f"turn {point.turn} of task {point.task}, {point.time[:19].replace('T', ' ')} UTC"
     if not asked.tool:
-        yield (
-            f"In {where} the model answered in words, and the answer was judged."
-            if point.gate == "postlude"
-            else (f"In {where} the calls of the response were judged.")
-        )
+        answered = "the model answered in words, and the answer was judged."
+        yield f"In {where} {answered if point.gate == 'postlude' else 'the calls of the response were judged.'}"
         return
-    what = f"`{asked.tool}`" + (f" on `{asked.target}`" if asked.target else "")
-    effect = f", which would {asked.effect}" if asked.effect not in ("observation", "unknown") else ""
-    effect = ", which only looks" if asked.effect == "observation" else effect
-    effect = ", which could do anything" if asked.effect == "unknown" else effect
-    yield f"In {where} {_ACTOR.get(point.actor, point.actor)} {what}{effect}."
+    effect = _EFFECT.get(asked.effect, f", which would {asked.effect}")
+    yield f"In {where} {_ACTOR.get(point.actor, point.actor)} {_name_call(asked.tool, asked.target)}{effect}."
     yield f"Its arguments: {_cut_text(asked.arguments, _ARGUMENTS)}"
     if asked.sent:
         yield f"The model sent, before results of earlier steps were put in: {_cut_text(asked.sent, _ARGUMENTS)}"
@@ -93,22 +100,21 @@ def _format_ruling(explained: Explanation) -> Iterator[str]:
         yield _end_sentence(point.summary)
     reasons = dict.fromkeys(ruling.reason for ruling in point.rulings if ruling.code == point.code and ruling.reason)
     if reasons and not all(reason in point.summary for reason in reasons):
-        yield f"Reason: {_cut_text('; '.join(reasons), _TEXT)}."
+        yield f"Reason: {_cut_text('; '.join(reasons))}."
     for other in explained.beside:
-        what = f"`{other.tool}`" + (f" on `{other.target}`" if other.target else "")
-        why = f": {_cut_text(other.message, _TEXT)}" if other.message else ""
+        what, why = _name_call(other.tool, other.target), f": {_cut_text(other.message)}" if other.message else ""
         yield _end_sentence(f"{what} beside it: {_BESIDE[other.standing]} ({other.code}){why}")
     for rule, origin in explained.rules.items():
         yield f"The rule `{rule}`: {origin}."
     if point.consequence is not None and point.consequence.question:
-        yield f"It asked: {_cut_text(point.consequence.question, _TEXT)}"
+        yield f"It asked: {_cut_text(point.consequence.question)}"
     if point.repetition:
         yield "The same call was held for the same reason before, and nothing had changed."
     if explained.standing == "ask":
         yield f"What asks is settled by the gate `approval`: see {point.seq}.approval."
     if explained.remedy is not None:
         named = ", ".join(str(value) for value in explained.remedy.arguments.values())
-        yield f"What would cure it: `{explained.remedy.tool}` on `{_cut_text(named, _TEXT)}`."
+        yield f"What would cure it: `{explained.remedy.tool}` on `{_cut_text(named)}`."
 
 
 def _format_numbers(explained: Explanation) -> Iterator[str]:
@@ -130,63 +136,41 @@ def _format_counterfactuals(explained: Explanation) -> Iterator[str]:
     for outcome, ways in found.items():
         yield f"{outcome}: {'; '.join(' or '.join(words) for words in ways.values())}."
     if not found and not passed:
-        yield (
-            "No single value of the policy for this gate, and nothing said, seen or granted before would have changed "
-            "this: the call itself would have to be another."
-        )
+        yield _NOTHING
 
 
 def _describe_outcome(lever: Counterfactual, passed: bool) -> str:
-    """Return what would have come of the call."""
+    who = f"{'a' if lever.by == 'person' else 'the'} {lever.by} would have been asked"
     match lever.then:
         case "answered":
             return f"The answer would have been judged {lever.by}"
         case "runs":
             return "It would have fired, and the call still run" if passed else "It would have run"
         case "asks_here":
-            who = "A person" if lever.by == "person" else f"The {lever.by}"
-            return f"{who} would have been asked, whose answer nobody knows"
+            return f"{who[0].upper()}{who[1:]}, whose answer nobody knows"
         case "asks":
             start = "It would have fired" if passed else "It would have passed here"
-            if lever.by == "person":
-                return f"{start}, and a person would have been asked"
-            return f"{start}, and the {lever.by} would have been asked, whose answer nobody knows"
+            return f"{start}, and {who}" if lever.by == "person" else f"{start}, and {who}, whose answer nobody knows"
         case then:
             return f"It would have been {then} by {lever.by}"
 
 
 def _format_history(explained: Explanation) -> Iterator[str]:
-    told = False
     for happened in explained.next:
-        if sentence := _format_event(happened):
-            told = True
-            yield f"Event {happened.seq}: {sentence.rstrip('.')}."
-    if not told:
+        yield f"Event {happened.seq}: {_format_event(happened).rstrip('.')}."
+    if not explained.next:
         yield "The log ends here."
 
 
 def _format_event(happened: CallHistoryEntry) -> str:
-    text = f": {_cut_text(happened.text, _TEXT)}" if happened.text else ""
-    match happened.what:
-        case "asked":
-            return f"the {happened.who} was asked" if happened.who != "person" else "a person was asked"
-        case "answered":
-            who = "the person" if happened.who == "person" else f"the {happened.who}"
-            return f"{who} answered `{happened.code}`" if happened.code else f"{who} gave no usable answer{text}"
-        case "not_run":
-            return f"it did not run, and the model was told why ({happened.code})"
-        case "looked":
-            return f"Foregate took the look itself and showed it to the model (`{happened.text}`)"
-        case "paused":
-            return f"the task stopped to ask{text}"
-        case "replied":
-            return f"the user said{text}"
-        case "ended":
-            return f"the task ended as {happened.code}{text}"
-        case "ran" | "resolved" | "undone" | "sent_again":
-            return _NEXT[happened.what]
-        case what:
-            return f"{_NEXT[what]}{text}"
+    what = "unanswered" if happened.what == "answered" and not happened.code else happened.what
+    who = "a person" if (what, happened.who) == ("asked", "person") else f"the {happened.who}"
+    text = f": {_cut_text(happened.text)}" if happened.text else ""
+    return _NEXT[what].format(who=who, code=happened.code, text=text, whole=happened.text)
+
+
+def _name_call(tool: str, target: str) -> str:
+    return f"`{tool}` on `{target}`" if target else f"`{tool}`"
 
 
 def _end_sentence(text: str) -> str:
@@ -194,22 +178,15 @@ def _end_sentence(text: str) -> str:
     return whole if whole.endswith((".", "?", "!")) else f"{whole}."
 
 
-def _cut_text(text: str, most: int) -> str:
+def _cut_text(text: str, most: int = _TEXT) -> str:
     one = " ".join(text.split())
     return one if len(one) <= most else f"{one[: most - 1]}…"
 
 
-_COLUMNS = 80
-
-
 def format_statistics(found: Statistics) -> Iterator[str]:
     """Yield the table of gates and a line for everything else."""
-    parts = [
-        pluralise(found.sessions, "session"),
-        pluralise(found.tasks, "task"),
-        pluralise(found.turns, "judged turn"),
-    ]
-    yield ", ".join([*parts, pluralise(found.calls, "call")])
+    counted = {"session": found.sessions, "task": found.tasks, "judged turn": found.turns, "call": found.calls}
+    yield ", ".join(pluralise(count, noun) for noun, count in counted.items())
     shadows = any(counts.shadow_asked for counts in found.gates.values())
     yield f"{'gate':<12} {'asked':>8} {'fired':>8} {'overridden':>11}" + (f" {'in shadow':>18}" if shadows else "")
     for gate, counts in found.gates.items():
@@ -217,11 +194,9 @@ def format_statistics(found: Statistics) -> Iterator[str]:
         yield f"{gate:<12} {counts.asked:>8} {counts.fired:>8} {counts.overridden:>11}{shadow}".rstrip()
     per_task = f", {found.held / found.tasks:.1f} per task" if found.tasks else ""
     yield from _format_row("held", f"{pluralise(found.held, 'call')} held or denied{per_task}")
-    cost = [
-        f"{who} {pluralise(advice.calls, 'request')} and {pluralise(advice.tokens, 'token')}"
-        for who, advice in found.advice.items()
-    ]
-    yield from _format_row("advice", "; ".join(cost))
+    advice = found.advice.items()
+    costs = [f"{who} {pluralise(by.calls, 'request')} and {pluralise(by.tokens, 'token')}" for who, by in advice]
+    yield from _format_row("advice", "; ".join(costs))
     yield from _format_row("approvals", _format_approvals(found))
     asked = found.questions
     if asked["asked"]:
@@ -243,8 +218,7 @@ def _format_approvals(found: Statistics) -> str:
 
 
 def _format_row(label: str, value: str) -> Iterator[str]:
-    for line in format_labelled(label, value, _COLUMNS):
-        yield line.plain[2:]
+    return (line.plain[2:] for line in format_labelled(label, value, _WIDTH))
 
 
 SHOWN = 40
@@ -262,24 +236,21 @@ _WORDS = {
     "not_decidable": "not decidable",
     "unchanged": "unchanged",
 }
-_NEEDS = {"planner": "an answer of the planner", "critic": "an answer of the critic"}
+_NEEDS = {
+    "planner": "an answer of the planner",
+    "critic": "an answer of the critic",
+    "the calls beside it": "the ruling on the calls beside it",
+}
 
 
 def format_changes(rows: Iterable[Row], tally: WhatIfTally, file: str) -> Iterator[str]:
     """Yield the table, up to each session's first divergence, and the closing sentences."""
-    session, listed, left = "", 0, 0
-    for row in rows:
-        if row.apart:
-            continue
-        if listed == SHOWN:
-            left += 1
-            continue
-        if row.session != session:
-            session = row.session
-            yield shorten_text(session, _WIDTH)
-        yield from _format_changed_call(row, tally)
-        listed += 1
-    if left:
+    shown = (row for row in rows if not row.apart)
+    for session, of_session in groupby(islice(shown, SHOWN), key=lambda row: row.session):
+        yield shorten_text(session, _WIDTH)
+        for row in of_session:
+            yield from _format_changed_call(row, tally)
+    if left := sum(1 for _ in shown):
         yield f"... and {left} more; --json lists them all"
     yield from _format_notes(tally)
     yield _summarise(tally, make_visible(file))
@@ -293,16 +264,12 @@ def build_summary_json(tally: WhatIfTally, file: str) -> Json:
         "sessions": tally.sessions,
         "diverged": tally.diverged,
         "turns": tally.turns,
-        "calls": _count_changes(tally.changes),
-        "apart": _count_changes(tally.apart),
+        "calls": {name: tally.changes[name] for name in _WORDS},
+        "apart": {name: tally.apart[name] for name in _WORDS},
         "spared": {who: tally.spared[who] for who in ("planner", "critic", "person")},
         "values": {key: list(pair) for key, pair in tally.values.items()},
         "beside": list(tally.beside),
     }
-
-
-def _count_changes(changes: Counter[str]) -> dict[str, int]:
-    return {name: changes[name] for name in _WORDS}
 
 
 def _format_changed_call(row: Row, tally: WhatIfTally) -> Iterator[str]:
@@ -314,8 +281,7 @@ def _format_changed_call(row: Row, tally: WhatIfTally) -> Iterator[str]:
     if call.after is not None:
         yield shorten_row(f"{_describe_side(call.before)} -> {_describe_side(call.after)}")
     else:
-        needs = _NEEDS.get(call.needs) or f"another look (`{call.needs}`)"
-        needs = f"the ruling on {call.needs}" if call.needs == "the calls beside it" else needs
+        needs = _NEEDS.get(call.needs, f"another look (`{call.needs}`)")
         yield shorten_row(f"{_describe_side(call.before)} -> it takes {needs}, which the log does not hold")
     for bound in row.bounds:
         yield shorten_row(_format_bound(bound))
@@ -343,12 +309,8 @@ def _describe_side(side: Side) -> str:
 
 
 def _format_bound(bound: Bound) -> str:
-    moved = (
-        f"{_format_value(bound.before)} -> {_format_value(bound.after)}"
-        if bound.before != bound.after
-        else _format_value(bound.after)
-    )
-    return f"{bound.name} {bound.value}, bound {moved} ({bound.key})"
+    before = f"{_format_value(bound.before)} -> " if bound.before != bound.after else ""
+    return f"{bound.name} {bound.value}, bound {before}{_format_value(bound.after)} ({bound.key})"
 
 
 def _format_value(value: Data) -> str:
@@ -371,14 +333,11 @@ def _summarise(tally: WhatIfTally, file: str) -> str:
     found += f", {tally.changes['unchanged']} unchanged" if differ else ""
     if not tally.diverged:
         return f"{found}."
-    after = sum(tally.apart.values())
-    gone = f"{pluralise(tally.diverged, 'session')} would have gone another way"
-    if not after:
-        return f"{found}; {gone}."
+    found += f"; {pluralise(tally.diverged, 'session')} would have gone another way"
+    if not (after := sum(tally.apart.values())):
+        return f"{found}."
     different = after - tally.apart["unchanged"]
-    return (
-        f"{found}; {gone}, and what follows there ({pluralise(after, 'call')}, {different} different) is counted apart."
-    )
+    return f"{found}, and what follows there ({pluralise(after, 'call')}, {different} different) is counted apart."
 
 
 def pluralise(count: int, noun: str) -> str:
