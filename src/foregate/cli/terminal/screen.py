@@ -363,14 +363,8 @@ class Screen:
 
 def restore_sent_response(body: ModelResponded) -> ModelResponse:
     """Return a response with all its calls, those of further stages too."""
-    whole = body.program
-    return (
-        body.response
-        if whole is None
-        else replace(
-            body.response,
-            calls=tuple(recorded.call for recorded in whole.calls),
-            deferred=whole.deferred,
-            order=Block.from_json(whole.order) if whole.order is not None else body.response.order,
-        )
-    )
+    if (whole := body.program) is None:
+        return body.response
+    order = Block.from_json(whole.order) if whole.order is not None else body.response.order
+    calls = tuple(recorded.call for recorded in whole.calls)
+    return replace(body.response, calls=calls, deferred=whole.deferred, order=order)

@@ -1,4 +1,4 @@
-"""The input half of a terminal: lines typed at a prompt, or read from a pipe."""
+"""The input half of a terminal: lines typed at a prompt, or read from a pipe, and what Ctrl-C does to work there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,8 +21,6 @@ from foregate.cli.terminal.layout import CARE
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import Completer
-    from prompt_toolkit.formatted_text import StyleAndTextTuples
-    from prompt_toolkit.key_binding import KeyBindings
 
     from foregate.agent.session.result import PlanDriver
     from foregate.cli.terminal.screen import Screen
@@ -39,24 +37,22 @@ class InputLine(Struct, frozen=True):
 
 
 class Pipe:
-    """The lines of standard input, one after the other. Whoever asks a question says so with `asked`."""
+    """The lines of standard input, read by a thread of its own, so that the session's work goes on meanwhile."""
 
     def __init__(self) -> None:
         self.questions = 0
         self._lines: deque[InputLine] = deque()
         self._begun, self._begun_at, self._ended = b"", 0, False
         self._reading = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._started = False
         self._fd = os.dup(sys.stdin.fileno())  # of our own: a number that is closed elsewhere may be given to another
         self._more = asyncio.Event()
 
     async def next_line(self) -> InputLine | None:
         """Return the next line, None when there is no more, now and ever after."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._wait_for_lines, args=(asyncio.get_running_loop(),), daemon=True
-            )
-            self._thread.start()
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._wait_for_lines, args=(asyncio.get_running_loop(),), daemon=True).start()
         while True:
             with self._reading:
                 if self._lines:
@@ -181,12 +177,14 @@ class Terminal:
         """
         if not self.interactive:
             return None
+        import termios
+
         from prompt_toolkit import PromptSession
         from prompt_toolkit.input.typeahead import clear_typeahead
 
         session: PromptSession[str] = PromptSession()
         clear_typeahead(session.app.input)
-        discard_typed()
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         try:
             return await session.prompt_async([("bold", prompt)], handle_sigint=False)
         except EOFError:
@@ -195,40 +193,28 @@ class Terminal:
     def _prompt_session(self) -> PromptSession[str]:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.history import FileHistory, InMemoryHistory
+        from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-        forgets = self.forgets
+        forgets, bindings = self.forgets, KeyBindings()
 
         class Discreet(FileHistory):
             def store_string(self, string: str) -> None:
                 if not forgets(string):
                     super().store_string(string)
 
+        @bindings.add("escape", "enter")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
         kept = self._history is not None and make_private(self._history)
         return PromptSession(
             history=Discreet(str(self._history)) if kept else InMemoryHistory(),
             completer=self.completer,
             complete_while_typing=False,
-            key_bindings=build_key_bindings(),
-            prompt_continuation=build_continuation_prompt,
+            key_bindings=bindings,
+            # a line that only did not fit has nothing before it
+            prompt_continuation=lambda width, line, wrapped: "" if wrapped else MORE,
         )
-
-
-def build_key_bindings() -> KeyBindings:
-    """Return the keys of the prompt beside the usual ones: Alt-Enter, or Esc and then Enter, begins a new line."""
-    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-
-    bindings = KeyBindings()
-
-    @bindings.add("escape", "enter")
-    def _(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\n")
-
-    return bindings
-
-
-def build_continuation_prompt(width: int, line: int, wrapped: int) -> StyleAndTextTuples:
-    """Return what stands before a further line of a message, nothing before one that only did not fit."""
-    return [("", "" if wrapped else MORE)]
 
 
 @contextmanager
@@ -241,7 +227,7 @@ def suppress_echo() -> Iterator[None]:
 
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
-    quiet = termios.tcgetattr(fd)
+    quiet = [*before]
     quiet[3] &= ~termios.ECHO
     termios.tcsetattr(fd, termios.TCSANOW, quiet)
     try:
@@ -252,22 +238,11 @@ def suppress_echo() -> Iterator[None]:
 
 def make_private(file: Path) -> bool:
     """Make a file that only its owner reads, as what was typed may hold secrets; False where there can be none."""
-    try:
+    with suppress(OSError):
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return False
-    try:
-        os.fchmod(descriptor, 0o600)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
-
-
-def discard_typed() -> None:
-    """Throw away what was typed before now."""
-    import termios
-
-    if sys.stdin.isatty():
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        try:
+            os.fchmod(descriptor, 0o600)
+            return True
+        finally:
+            os.close(descriptor)
+    return False
