@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,6 @@ from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 
 if TYPE_CHECKING:
     from foregate.assembly.open import OpenSession
-    from foregate.telemetry.log.sqlite_log import SqliteLog
 
 
 DEFECT = "recieve"
@@ -43,14 +42,23 @@ FILES = {
     STALE[0]: "2024-01-03 started\n2024-01-03 stopped\n",
     STALE[1]: "2024-02-11 started\n",
 }
+INTRODUCTION = (
+    "A session in a temporary workspace with a git repository. The model is the rehearsal model: a fixed program, no "
+    "language model, and careless on purpose here. What needs a person's yes is answered by this demonstration."
+)
+MESSAGES = (
+    "Clean this up.",
+    "Wait. Just tell me, in words: what is in this repository?",
+    f'Fix the typo "{DEFECT}" -> "{MENDED}" in {FLAWED}; delete the stale logs in logs; '
+    f'run sh {FLAWED}; commit everything with message "{MESSAGE}".',
+)
 
 
 def build_workspace(folder: Path) -> None:
     """Write the files and commit them; raise UsageError where git is missing or fails."""
     for name, text in FILES.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
     run_git(folder, "init", "--quiet", "--initial-branch=main")
     run_git(folder, "config", "user.name", "Demo")
     run_git(folder, "config", "user.email", "demo@example.org")
@@ -62,16 +70,9 @@ def run_git(folder: Path, *words: str) -> str:
     """Return what git prints; nobody's own git settings take part. Raises UsageError with git's first line."""
     environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder.parent), "LC_ALL": "C"}
     environ |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
+    command = ["git", *words]
     try:
-        done = subprocess.run(  # noqa: S603
-            ["git", *words],  # noqa: S607
-            cwd=folder,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
+        done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=30)  # noqa: S603
     except FileNotFoundError:
         raise UsageError("the demonstration needs git; install it and run `foregate demo` again") from None
     except subprocess.TimeoutExpired:
@@ -84,6 +85,9 @@ def run_git(folder: Path, *words: str) -> str:
 
 class BrokenPromise(ForegateError):
     """The demonstration did not go as promised; the message says what is missing."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the demonstration broke a promise: {what}")
 
 
 def collect_codes(points: Iterable[DecisionPoint]) -> dict[str, list[str]]:
@@ -98,25 +102,26 @@ def collect_codes(points: Iterable[DecisionPoint]) -> dict[str, list[str]]:
 
 def check_log(events: Sequence[Event]) -> None:
     """Raise BrokenPromise unless every gate stepped in and every task ended well."""
-    silent = [gate for gate, codes in collect_codes(read_decisions(events)).items() if not codes]
-    if silent:
-        raise BrokenPromise(f"the demonstration broke a promise: the gate `{silent[0]}` never stepped in")
+    points = list(read_decisions(events))
+    for gate, codes in collect_codes(points).items():
+        if not codes:
+            raise BrokenPromise(f"the gate `{gate}` never stepped in")
     ends = [event.body.status for event in events if isinstance(event.body, TaskEnded)]
     if ends != ["completed", "completed"]:
-        raise BrokenPromise(f"the demonstration broke a promise: its tasks ended as {', '.join(ends) or 'nothing'}")
-    faults = [point for point in read_decisions(events) if point.code == "gate_error"]
-    if faults:
-        raise BrokenPromise(f"the demonstration broke a promise: a gate failed at {faults[0].address}")
+        raise BrokenPromise(f"its tasks ended as {', '.join(ends) or 'nothing'}")
+    for point in points:
+        if point.code == "gate_error":
+            raise BrokenPromise(f"a gate failed at {point.address}")
 
 
 def check_workspace(folder: Path, config: str) -> None:
     """Raise BrokenPromise unless the work was done and nothing else was; `config` is `.git/config` as it was."""
-    for what, holds in list_promises(folder, config):
-        if not holds:
-            raise BrokenPromise(f"the demonstration broke a promise: {what}")
+    for what, is_kept in _list_promises(folder, config):
+        if not is_kept:
+            raise BrokenPromise(what)
 
 
-def list_promises(folder: Path, config: str) -> Iterator[tuple[str, bool]]:
+def _list_promises(folder: Path, config: str) -> Iterator[tuple[str, bool]]:
     """Yield what must not be so, and whether it is as it must be."""
     yield f"{FLAWED} was not mended", (folder / FLAWED).read_text() == FILES[FLAWED].replace(DEFECT, MENDED)
     for name in STALE:
@@ -130,34 +135,21 @@ def list_promises(folder: Path, config: str) -> Iterator[tuple[str, bool]]:
 
 
 class DemoPerson:
-    """Says yes once to what asks for approval, and stops what is held again and again."""
+    """Says yes once to what asks for approval, and stops what is held again and again; each is shown and answered."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
 
     async def answer(self, need: Need) -> Reply | None:
         """Print the sheet and the answer; see Person."""
-        self.screen.idle()
-        if need.gate == "loop":
-            self.screen.row(str(need.request.get("question", "")), "bold")
-            self.screen.say("  the demonstration answers: stop", f"bold {NAME}")
-            return Reply("stop", by="demo")
-        for row in format_approval(need.request, width=self.screen.console.width):
-            self.screen.say(row)
-        self.screen.say("  the demonstration answers: y", f"bold {NAME}")
-        return Reply("yes", by="demo")
-
-
-INTRODUCTION = (
-    "A session in a temporary workspace with a git repository. The model is the rehearsal model: a fixed program, no "
-    "language model, and careless on purpose here. What needs a person's yes is answered by this demonstration."
-)
-MESSAGES = (
-    "Clean this up.",
-    "Wait. Just tell me, in words: what is in this repository?",
-    f'Fix the typo "{DEFECT}" -> "{MENDED}" in {FLAWED}; delete the stale logs in logs; '
-    f'run sh {FLAWED}; commit everything with message "{MESSAGE}".',
-)
+        screen, again = self.screen, need.gate == "loop"
+        screen.idle()
+        if again:
+            screen.row(str(need.request.get("question", "")), "bold")
+        else:
+            screen.rows(format_approval(need.request, width=screen.console.width))
+        screen.say(f"  the demonstration answers: {'stop' if again else 'y'}", f"bold {NAME}")
+        return Reply("stop" if again else "yes", by="demo")
 
 
 async def run_demo(console: Console | None = None, place: Path | None = None) -> None:
@@ -170,19 +162,19 @@ async def run_demo(console: Console | None = None, place: Path | None = None) ->
         folder, home = Path(named).resolve() / "workspace", Path(named).resolve() / "home"
         folder.mkdir()
         build_workspace(folder)
-        print_heading(screen, "foregate demo")
+        _print_heading(screen, "foregate demo")
         screen.say(INTRODUCTION)
-        opened = await open_demo_session(screen, folder, home)
+        opened = await _open_demo_session(screen, folder, home)
         try:
             for note in opened.notes:
                 screen.say(note, CARE)
-            await send_messages(screen, opened, folder)
+            await _send_messages(screen, opened, folder)
         finally:
             await opened.close()
-        await print_proof(screen, home, opened.name)
+        _print_proof(screen, home, opened.name)
 
 
-async def open_demo_session(screen: Screen, folder: Path, home: Path) -> OpenSession:
+async def _open_demo_session(screen: Screen, folder: Path, home: Path) -> OpenSession:
     """Open the session: real tools, a durable log, the default policy whatever the environment says.
 
     Only OpenTelemetry is as the environment says: a demonstration is what one tries an endpoint with.
@@ -193,102 +185,71 @@ async def open_demo_session(screen: Screen, folder: Path, home: Path) -> OpenSes
     from foregate.policy.source.load import default_policy
     from foregate.telemetry.otel.switch import filter_variables
 
-    return await open_session(
-        SessionOptions(
-            workspace=folder,
-            model=RehearsalModel(stumbles=True),
-            policy=default_policy(),
-            person=DemoPerson(screen),
-            listeners=[screen.show_event],
-            environ={"FOREGATE_HOME": str(home), **filter_variables(os.environ)},
-        )
-    )
+    setting = SessionOptions(folder, RehearsalModel(stumbles=True), policy=default_policy())
+    setting.person, setting.listeners = DemoPerson(screen), [screen.show_event]
+    setting.environ = {"FOREGATE_HOME": str(home), **filter_variables(os.environ)}
+    return await open_session(setting)
 
 
-async def send_messages(screen: Screen, opened: OpenSession, folder: Path) -> None:
+async def _send_messages(screen: Screen, opened: OpenSession, folder: Path) -> None:
     """Send the three messages, check what came of them, and undo one change."""
+    from foregate.agent.effects.undo import undo
     from foregate.agent.loop.runner import run
 
     session, config = opened.session, (folder / ".git" / "config").read_text()
     for text in MESSAGES:
         screen.say()
         screen.say(Text.assemble(("you> ", f"bold {NAME}"), (text, "bold")))
-        outcome = await run(session, text)
-        screen.show_outcome(outcome)
+        screen.show_outcome(await run(session, text))
     check_workspace(folder, config)
-    await take_back(screen, opened, folder)
-
-
-async def take_back(screen: Screen, opened: OpenSession, folder: Path) -> None:
-    """Undo one deletion and check that the file is back as it was."""
-    from foregate.agent.effects.undo import undo
-
-    session, name = opened.session, STALE[-1]
-    print_heading(screen, f"undo of the deletion of {name}")
-    events = await session.log.read()
-    ran = [event.body for event in events if isinstance(event.body, ToolFinished)]
+    name = STALE[-1]
+    _print_heading(screen, f"undo of the deletion of {name}")
+    ran = [event.body for event in await session.log.read() if isinstance(event.body, ToolFinished)]
     calls = [body.call for body in ran if body.target == name]
     report = await undo(session, calls[-1] if calls else None)
     if not report.done or (folder / name).read_text() != FILES[name]:
-        raise BrokenPromise(f"the demonstration broke a promise: {name} could not be brought back ({report.reason})")
+        raise BrokenPromise(f"{name} could not be brought back ({report.reason})")
 
 
-async def print_proof(screen: Screen, home: Path, session: str) -> None:
+def _print_proof(screen: Screen, home: Path, session: str) -> None:
     """Print what the closed log says, and check it: decision points, replay notes, and that nothing was altered."""
     from foregate.assembly.home import Home
+    from foregate.telemetry.audit.decisions import build_session_notes
+    from foregate.telemetry.audit.verify import verify_session
 
-    log = Home(home).open_log()
-    try:
+    with closing(Home(home).open_log()) as log:
         events = list(log.events(session))
-        print_timeline(screen, events)
-        print_notes(screen, events)
+        points = list(read_decisions(events))
+        _print_timeline(screen, points)
+        _print_heading(screen, "replay notes")
+        for note in build_session_notes(events):
+            _print_row(screen, note.category, note.summary, CARE if note.blocking else GOOD, 14)
         check_log(events)
-        print_heading(screen, "every gate stepped in")
-        for gate, codes in collect_codes(read_decisions(events)).items():
-            print_rows(screen, gate, ", ".join(codes), GOOD, 11)
-        verify_log(screen, log, session)
-    finally:
-        log.close()
+        _print_heading(screen, "every gate stepped in")
+        for gate, codes in collect_codes(points).items():
+            _print_row(screen, gate, ", ".join(codes), GOOD, 11)
+        result = verify_session(log, session)
+    is_proven = result.ok and result.proven
+    screen.say()
+    screen.say(result.sentence, f"bold {GOOD if is_proven else BAD}")
+    if not is_proven:
+        raise BrokenPromise("its log does not verify")
 
 
-def print_timeline(screen: Screen, events: Sequence[Event]) -> None:
+def _print_timeline(screen: Screen, points: Sequence[DecisionPoint]) -> None:
     """Print the decision points that were more than a pass, and count the others."""
-    print_heading(screen, "timeline of decision points")
-    points = list(read_decisions(events))
+    _print_heading(screen, "timeline of decision points")
     shown = [p for p in points if p.severity != "info" or p.code.endswith(("_accepted", "_granted"))]
     for point in shown:
         colour = GOOD if point.severity == "info" else CARE
-        print_rows(screen, point.address, f"{point.code}  {f'{point.tool} {point.target}'.strip()}", colour, 14)
+        _print_row(screen, point.address, f"{point.code}  {f'{point.tool} {point.target}'.strip()}", colour, 14)
     screen.say(f"  and {len(points) - len(shown)} that passed; addresses are event.gate", "dim")
 
 
-def print_notes(screen: Screen, events: Sequence[Event]) -> None:
-    """Print the replay notes."""
-    from foregate.telemetry.audit.decisions import build_session_notes
-
-    print_heading(screen, "replay notes")
-    for note in build_session_notes(events):
-        print_rows(screen, note.category, note.summary, CARE if note.blocking else GOOD, 14)
+def _print_row(screen: Screen, label: str, text: str, colour: str, room: int) -> None:
+    screen.rows(format_labelled(label, text, screen.console.width, label_style=colour, room=room))
 
 
-def print_rows(screen: Screen, label: str, text: str, colour: str, room: int) -> None:
-    """Print a label and a text, wrapped behind it."""
-    for row in format_labelled(label, text, screen.console.width, label_style=colour, room=room):
-        screen.say(row)
-
-
-def verify_log(screen: Screen, log: SqliteLog, session: str) -> None:
-    """Verify the log and print the result; raise BrokenPromise unless it holds to its last event."""
-    from foregate.telemetry.audit.verify import verify_session
-
-    result = verify_session(log, session)
-    screen.say()
-    screen.say(result.sentence, f"bold {GOOD}" if result.ok and result.proven else f"bold {BAD}")
-    if not (result.ok and result.proven):
-        raise BrokenPromise("the demonstration broke a promise: its log does not verify")
-
-
-def print_heading(screen: Screen, text: str) -> None:
-    """Print a heading."""
+def _print_heading(screen: Screen, text: str) -> None:
     screen.say()
     screen.say(f"== {text} ==", "bold")
