@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
-from foregate.cli.terminal.layout import format_labelled, make_visible, shorten_text
+from foregate.cli.terminal.layout import format_labelled, make_visible, pluralise, shorten_text
 
 if TYPE_CHECKING:
     from foregate.audit.explanation import Explanation
@@ -338,8 +338,3 @@ def _summarise(tally: WhatIfTally, file: str) -> str:
         return f"{found}."
     different = after - tally.apart["unchanged"]
     return f"{found}, and what follows there ({pluralise(after, 'call')}, {different} different) is counted apart."
-
-
-def pluralise(count: int, noun: str) -> str:
-    """Return a count with its noun."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"

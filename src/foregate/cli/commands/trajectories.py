@@ -134,16 +134,16 @@ def _build_options(
     if check and known != "atif":
         raise UsageError("`--check` goes with `--format atif`; for the others there is no published model")
     _, in_force = choose_policy(SessionOptions(workspace=workspace, policy=policy), require_folder(workspace))
-    patterns = (*find_own_secrets(os.environ, in_force.sensitive), *in_force.sensitive.patterns)
+    own, patterns = find_own_secrets(os.environ, in_force.sensitive), in_force.sensitive.patterns
     worth = load_function(reward, "a trajectory") if reward else None
-    return ExportOptions(known, pairs, content == "on", patterns, worth, check)
+    return ExportOptions(known, pairs, content == "on", (*own, *patterns), worth, check)
 
 
 def _print_tally(tally: ExportTally, output: Path | None, as_json: bool) -> None:
     """Print what was exported: on standard error where standard output is the export itself."""
     from dataclasses import asdict
 
-    from foregate.cli.commands.reports import pluralise
+    from foregate.cli.terminal.layout import pluralise
 
     options.print_problems(f"{name} was not exported: {why}" for name, why in tally.skipped.items())
     if as_json:

@@ -9,7 +9,7 @@ from itertools import groupby
 from msgspec import Struct
 from rich.text import Text
 
-from foregate.cli.terminal.layout import BAD, CARE, GOOD, chop_text, expand_tabs, format_labelled
+from foregate.cli.terminal.layout import BAD, CARE, GOOD, format_labelled, format_pieces, pluralise
 from foregate.schemas.protocols import FileChange
 
 LINES = 40
@@ -18,10 +18,10 @@ CONTEXT = 3
 """Unchanged lines that are shown before and after a changed one."""
 COMPARED = 1_000_000
 """Pairs of lines that are compared at most; with more, all between the first and the last changed line counts."""
+Row = tuple[str, str]
+"""A sign and a whole line."""
 _REMARK = "\\"
 _STYLE = {"-": f"not dim {BAD}", "+": f"not dim {GOOD}", " ": "not dim", "@": "dim", _REMARK: "dim"}
-_SIGNS = 2
-_NO_END = "No newline at end of file"
 
 
 class DiffLine(Struct, frozen=True):
@@ -38,14 +38,14 @@ def diff_lines(before: bytes, after: bytes) -> list[DiffLine]:
     """
     lines: list[DiffLine] = []
     old = new = 1
-    for group, shown in group_rows(align_lines(split_lines(before), split_lines(after))):
+    for group, shown in _group_rows(_align_lines(_split_lines(before), _split_lines(after))):
         removed, added = (sum(sign in (" ", way) for sign, _ in group) for way in "-+")
         if shown:
             lines.append(DiffLine("@", f"@ -{old - (not removed)},{removed} +{new - (not added)},{added} @@"))
-            for sign, text in group:
-                lines.append(DiffLine(sign, text.removesuffix("\n")))
-                if not text.endswith("\n"):
-                    lines.append(DiffLine(_REMARK, _NO_END))
+        for sign, text in group if shown else ():
+            lines.append(DiffLine(sign, text.removesuffix("\n")))
+            if not text.endswith("\n"):
+                lines.append(DiffLine(_REMARK, "No newline at end of file"))
         old, new = old + removed, new + added
     return lines
 
@@ -63,50 +63,43 @@ def format_unified(lines: Sequence[DiffLine]) -> str:
 def describe_counts(lines: Sequence[DiffLine]) -> str:
     """Return how many lines go and come, in words."""
     gone, come = (sum(line.sign == sign for line in lines) for sign in "-+")
-    parts = [f"{n} line{'s' if n != 1 else ''} {how}" for n, how in ((gone, "removed"), (come, "added")) if n]
+    parts = [f"{pluralise(n, 'line')} {how}" for n, how in ((gone, "removed"), (come, "added")) if n]
     return ", ".join(parts) or "nothing: the file holds exactly this already"
 
 
-def format_diff(lines: Sequence[DiffLine], width: int) -> Iterator[Text]:
-    """Yield the lines behind bars, in `width` columns.
+def format_diff(lines: Sequence[DiffLine], width: int, most: int = 0, hint: str = "") -> Iterator[Text]:
+    """Yield the lines behind bars, `most` at most unless that is 0; `hint` says how to see the others.
 
     The sign stands in a column of its own, and again, with a `>`, before what did not fit: no text can pose as a sign.
     """
-    for line in lines:
-        for number, piece in enumerate(chop_text(expand_tabs(line.text), max(8, width - len("  | ") - _SIGNS))):
-            gap = ">" if number else "" if line.sign == "@" else " "
-            text = Text("  | ", style="dim")
-            yield text.append(f"{line.sign}{gap}{piece}", style=_STYLE[line.sign])
+    for line in lines[: most or None]:
+        begin = line.sign if line.sign == "@" else f"{line.sign} "
+        yield from format_pieces(line.text, width, begin, f"{line.sign}>", _STYLE[line.sign])
+    if 0 < most < len(lines):
+        yield from format_labelled("cut", f"{len(lines) - most} lines more{hint}", width, CARE)
 
 
 def format_change(
     lines: Sequence[DiffLine], width: int, *, new: bool = False, most: int = 0, hint: str = ""
 ) -> Iterator[Text]:
-    """Yield how much changes and its lines, `most` at most unless that is 0; `hint` says how to see the others."""
+    """Yield how much changes, and its lines as `format_diff` does."""
     yield from format_labelled("changes", f"{'a new file, ' if new else ''}{describe_counts(lines)}", width)
-    yield from format_diff(lines[: most or None], width)
-    if 0 < most < len(lines):
-        yield from format_labelled("cut", f"{len(lines) - most} lines more{hint}", width, CARE)
+    yield from format_diff(lines, width, most, hint)
 
 
-def split_lines(data: bytes) -> list[str]:
+def _split_lines(data: bytes) -> list[str]:
     """Return the lines of `data` with their line feeds; the last one may lack it."""
     parts = data.decode("utf-8", "surrogateescape").split("\n")
     return [f"{part}\n" for part in parts[:-1]] + parts[-1:] * bool(parts[-1])
 
 
-Row = tuple[str, str]
-"""A sign and a whole line."""
-
-
-def align_lines(old: Sequence[str], new: Sequence[str]) -> list[Row]:
+def _align_lines(old: Sequence[str], new: Sequence[str]) -> list[Row]:
     """Return every line of both versions, the common ones once."""
-    head = count_common(old, new)
-    tail = count_common(old[head:][::-1], new[head:][::-1])
+    head = _count_common(old, new)
+    tail = _count_common(old[head:][::-1], new[head:][::-1])
     a, b = old[head : len(old) - tail], new[head : len(new) - tail]
     every = [(" ", line) for line in old[:head]]
-    for kind, *at in find_opcodes(a, b):
-        a_begin, a_end, b_begin, b_end = at
+    for kind, a_begin, a_end, b_begin, b_end in _find_opcodes(a, b):
         if kind == "equal":
             every += [(" ", line) for line in a[a_begin:a_end]]
         else:
@@ -114,19 +107,18 @@ def align_lines(old: Sequence[str], new: Sequence[str]) -> list[Row]:
     return every + [(" ", line) for line in old[len(old) - tail :]]
 
 
-def find_opcodes(a: Sequence[str], b: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
-    """Return how `a` becomes `b`, in difflib's words; in one step where comparing them would take too long."""
+def _find_opcodes(a: Sequence[str], b: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
     if len(a) * len(b) > COMPARED:
         return [("replace", 0, len(a), 0, len(b))]
     return SequenceMatcher(None, a, b).get_opcodes()
 
 
-def count_common(a: Sequence[str], b: Sequence[str]) -> int:
+def _count_common(a: Sequence[str], b: Sequence[str]) -> int:
     """Return how many lines both begin with."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def group_rows(every: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
+def _group_rows(every: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
     """Yield runs of rows and whether they are shown: those near a change are."""
     changed = (place for place, (sign, _) in enumerate(every) if sign != " ")
     near = {place + by for place in changed for by in range(-CONTEXT, CONTEXT + 1)}

@@ -40,6 +40,11 @@ def build_console(*, stderr: bool = False) -> Console:
     return PlainConsole(highlight=False, emoji=False, markup=False, stderr=stderr, theme=theme)
 
 
+def pluralise(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 _PICTURES = 0x1F000
 """From here on are pictures, parts of flags and their modifiers, whose width depends on what they are joined to."""
 
@@ -208,6 +213,12 @@ def format_labelled(
         text.append(f"{label if number == 0 else '':<{room}} ", style=label_style)
         text.append(piece, style=style)
         yield text
+
+
+def format_pieces(content: str, width: int, begin: str, more: str, style: str) -> Iterator[Text]:
+    """Yield a line that is not ours behind bars: `begin` stands before it, and `more` before what did not fit."""
+    for number, piece in enumerate(chop_text(expand_tabs(content), max(8, width - 6))):
+        yield Text("  | ", style="dim").append(f"{more if number else begin}{piece}", style=style)
 
 
 def format_hanging(content: str, width: int, style: str = "") -> Iterator[Text]:

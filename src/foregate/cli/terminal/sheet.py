@@ -1,15 +1,16 @@
-"""The approval sheet: what a person must see before saying yes. Pure text, built from the bytes that will run."""
+"""The sheets a person must see before saying yes: to calls, built from the bytes that will run, and to MCP tools."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from rich.text import Text
 
 from foregate.agent.effects.undo import Preview
-from foregate.cli.terminal.diff import LINES, DiffLine, diff_lines, format_change, format_diff
-from foregate.cli.terminal.layout import CARE, NAME, chop_text, expand_tabs, format_labelled, pack_parts
+from foregate.cli.terminal.diff import LINES, DiffLine, diff_change, diff_lines, format_change, format_diff
+from foregate.cli.terminal.layout import CARE, NAME, format_labelled, format_pieces, pack_parts
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.protocols import FileChange
@@ -26,6 +27,10 @@ KEYS_WITH_GRANT = ("y yes, once", "a allow as listed, for this session", "n no, 
 Prospects = Mapping[str, Preview]
 NOTHING: Prospects = {}
 
+_UNDO = {
+    True: ("can be undone", " (a before-image is kept)", " (says its tool; no before-image is kept)"),
+    False: ("CANNOT be undone", " as a whole", " (no before-image is kept)"),
+}
 _ORIGIN = {
     "": "nobody can say who named it first",
     "user": "named by you",
@@ -41,16 +46,15 @@ def format_approval(
     """Return the lines of the sheet for an approval request, in `width` columns; with `details` nothing is cut.
 
     `prospects` say of calls, by id, what they would do to the workspace as it is now; a change they show stands for the
-    arguments that make it until details are asked for. Whatever is not Foregate's own stands behind a label or a bar on
-    every line, so that no text can pose as a row.
+    arguments that make it until details are asked for. Whatever is not Foregate's own stands behind a label or a bar.
     """
     question = str(request.get("question") or "May this run?")
     lines = list(format_labelled("approval", question, width, "bold", label_style=f"bold {CARE}"))
     for sentence in get_list(request, "changed"):
         lines += format_labelled("changed", str(sentence), width, CARE)
     lines += _format_plan(get_object(request, "plan"), width)
-    for number, call in enumerate(_list_calls(request), start=1):
-        lines += _format_call(number, call, prospects.get(get_text(call, "call", "")), details, width)
+    for number, call in enumerate(map(as_object, get_list(request, "calls")), start=1):
+        lines += _format_call(number, call, _get_preview(call, prospects), details, width)
     grants = get_list(request, "grants")
     for number, grant in enumerate(grants):
         lines += format_labelled("a allows" if number == 0 else "", _describe_grant(as_object(grant)), width, NAME)
@@ -60,21 +64,19 @@ def format_approval(
 
 def is_approval_cut(request: Mapping[str, Json], prospects: Prospects = NOTHING) -> bool:
     """Whether the first view leaves anything out of the arguments, or of the changes that stand for them."""
-    return any(_is_call_cut(call, prospects.get(get_text(call, "call", ""))) for call in _list_calls(request))
+    return any(_is_call_cut(call, _get_preview(call, prospects)) for call in map(as_object, get_list(request, "calls")))
 
 
-def _list_calls(request: Mapping[str, Json]) -> list[Mapping[str, Json]]:
-    return [as_object(call) for call in get_list(request, "calls")]
+def _get_preview(call: Mapping[str, Json], prospects: Prospects) -> Preview | None:
+    return prospects.get(get_text(call, "call", ""))
 
 
 def _is_call_cut(call: Mapping[str, Json], prospect: Preview | None) -> bool:
-    changes = prospect.changes if prospect is not None else ()
+    changes, shown = prospect.changes if prospect is not None else (), _list_shown_arguments(prospect)
     named = list_arguments(get_text(call, "arguments", ""))
-    if len(changes) > FILES or any(
-        len(value) > SHOWN for name, value in named if name not in _list_shown_arguments(prospect)
-    ):
+    if len(changes) > FILES or any(len(value) > SHOWN and name not in shown for name, value in named):
         return True
-    return sum(len(diff_lines(change.before or b"", change.after)) for change in changes) > LINES
+    return sum(len(diff_change(change)) for change in changes) > LINES
 
 
 def list_arguments(raw: str) -> Iterator[tuple[str, str]]:
@@ -82,14 +84,10 @@ def list_arguments(raw: str) -> Iterator[tuple[str, str]]:
 
     A text stands for itself; every other value is JSON.
     """
-    try:
+    parsed = None
+    with suppress(InvalidJson):
         parsed = strict_json.parse(raw)
-    except InvalidJson:
-        parsed = None
-    if not isinstance(parsed, dict):
-        yield "arguments", raw
-        return
-    for name, value in parsed.items():
+    for name, value in parsed.items() if isinstance(parsed, dict) else [("arguments", raw)]:
         yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -98,11 +96,10 @@ def _format_call(
 ) -> Iterator[Text]:
     yield from format_labelled(f"{number}", f"{call.get('tool', '')} {call.get('target', '')}".strip(), width, "bold")
     yield from _format_folder(call, width)
-    outside = ", reaches outside the workspace" if call.get("external") else ""
-    risk = f", risk {call['risk']} of 1000" if call.get("risk") else ""
-    yield from format_labelled(
-        "effect", f"{call.get('effect', 'unknown')}, {_describe_undo(call, prospect)}{outside}{risk}", width
-    )
+    effect = f"{call.get('effect', 'unknown')}, {_describe_undo(call, prospect)}"
+    effect += ", reaches outside the workspace" if call.get("external") else ""
+    effect += f", risk {call['risk']} of 1000" if call.get("risk") else ""
+    yield from format_labelled("effect", effect, width)
     yield from _format_target(call, prospect, width)
     if there := get_list(call, "there"):
         yield from format_labelled("there", f"already: {', '.join(map(str, there))}", width)
@@ -110,13 +107,13 @@ def _format_call(
         yield from format_labelled("covered", _describe_coverage(call), width)
     for sentence in get_list(call, "why"):
         yield from format_labelled("because", str(sentence), width)
-    stands_for = _list_shown_arguments(prospect)
+    stands_for = () if details else _list_shown_arguments(prospect)
     for name, value in list_arguments(get_text(call, "arguments", "")):
-        if details or name not in stands_for:
+        if name not in stands_for:
             yield from format_argument(name, value, details, width)
-    if prospect is not None and prospect.problem:
-        yield from format_labelled("fails", f"as things are: {prospect.problem}", width, CARE)
     if prospect is not None:
+        if prospect.problem:
+            yield from format_labelled("fails", f"as things are: {prospect.problem}", width, CARE)
         yield from _format_changes(prospect.changes, details, width)
     if details:
         if rules := get_list(call, "rules"):
@@ -127,12 +124,10 @@ def _format_call(
 
 def _describe_undo(call: Mapping[str, Json], prospect: Preview | None) -> str:
     """Return whether a call can be undone, and, where that has been looked at, whether a before-image is kept."""
-    kept = prospect is not None and bool(prospect.kept)
-    if call.get("reversible"):
-        said = " (a before-image is kept)" if kept else " (says its tool; no before-image is kept)"
-        return f"can be undone{said if prospect is not None else ''}"
-    said = " as a whole" if kept else " (no before-image is kept)"
-    return f"CANNOT be undone{said if prospect is not None else ''}"
+    can, kept, lost = _UNDO[bool(call.get("reversible"))]
+    if prospect is None:
+        return can
+    return f"{can}{kept if prospect.kept else lost}"
 
 
 def _format_target(call: Mapping[str, Json], prospect: Preview | None, width: int) -> Iterator[Text]:
@@ -144,10 +139,8 @@ def _format_target(call: Mapping[str, Json], prospect: Preview | None, width: in
     yield from format_labelled("target", f"{target}{there}, {origin}" if target else origin, width)
     for label, resources in ways if len(touched) > 1 else ():
         for number, resource in enumerate(resources):
-            style = CARE if label == "lost" else ""
-            yield from format_labelled(
-                "" if number else label, f"{resource.id} ({_describe_state(resource)})", width, style
-            )
+            what, style = f"{resource.id} ({_describe_state(resource)})", CARE if label == "lost" else ""
+            yield from format_labelled("" if number else label, what, width, style)
 
 
 def _describe_state(resource: SurveyedResource) -> str:
@@ -176,7 +169,7 @@ def _format_changes(changes: Sequence[FileChange], details: bool, width: int) ->
     for change in changes if details else changes[:FILES]:
         if len(changes) > 1:
             yield from format_labelled("file", change.path, width)
-        lines = diff_lines(change.before or b"", change.after)
+        lines = diff_change(change)
         most = 0 if details else max(1, room)
         yield from format_change(lines, width, new=change.before is None, most=most, hint=_D)
         room -= len(lines)
@@ -187,32 +180,20 @@ def _format_changes(changes: Sequence[FileChange], details: bool, width: int) ->
 def format_argument(name: str, value: str, details: bool, width: int) -> Iterator[Text]:
     part = value if details else value[:SHOWN]
     label = name if name.isidentifier() else json.dumps(name, ensure_ascii=False)
-    first, *rest = part.split("\n")
-    yield from _format_barred(f"{label}: {first}", "", width)
-    for more in rest:
-        yield from _format_barred(more, "  ", width)
+    for number, line in enumerate(f"{label}: {part}".split("\n")):
+        yield from format_pieces(line, width, "  " if number else "", "  ", "not dim")
     if len(part) < len(value):
         yield from format_labelled("cut", f"{len(value) - len(part)} characters more{_D}", width, CARE)
 
 
-def _format_barred(content: str, indent: str, width: int) -> Iterator[Text]:
-    """Yield a line of an argument behind bars; what does not fit goes on behind further bars, indented."""
-    for number, piece in enumerate(chop_text(expand_tabs(content), max(8, width - 6))):
-        text = Text("  | ", style="dim")
-        text.append(("  " if number else indent) + piece, style="not dim")
-        yield text
-
-
 def _format_plan(plan: Mapping[str, Json], width: int) -> Iterator[Text]:
-    if not plan:
-        return
-    yield from format_labelled("plan", get_text(plan, "goal", ""), width)
+    if plan:
+        yield from format_labelled("plan", get_text(plan, "goal", ""), width)
     for number, item in enumerate(map(as_object, get_list(plan, "items")), start=1):
         times = f", {item['uses']} times" if item.get("uses", 1) != 1 else ""
         further = f", with {item['further']}" if item.get("further") else ""
-        yield from format_labelled(
-            "", f"{number} {item['effect']} {item['kind']} {item['pattern']}{further}{times}", width
-        )
+        what = f"{number} {item['effect']} {item['kind']} {item['pattern']}{further}{times}"
+        yield from format_labelled("", what, width)
         yield from _format_folder(item, width)
 
 
@@ -223,9 +204,8 @@ def _format_folder(where: Mapping[str, Json], width: int) -> Iterator[Text]:
 
 
 def _describe_grant(grant: Mapping[str, Json]) -> str:
-    on = " ".join(str(grant[key]) for key in ("kind", "pattern") if grant.get(key))
-    if grant.get("digest"):
-        on = "by exactly this call"
+    named = " ".join(str(grant[key]) for key in ("kind", "pattern") if grant.get(key))
+    on = "by exactly this call" if grant.get("digest") else named
     return f"{grant.get('effect', '')} {on}".strip() + f"  (gate {grant.get('gate', '')}, {grant.get('code', '')})"
 
 
@@ -259,20 +239,12 @@ def format_tool(tool: Mapping[str, Json], width: int, *, details: bool = False) 
     yield from format_labelled(state, name, width, style, label_style=style or "dim")
     if problem:
         yield from format_labelled("", problem, width)
-        return
-    if state == "pinned":
-        return
-    yield from format_labelled("claims", get_text(tool, "claims"), width)
-    lines = diff_tool(tool)
-    if state == "new" and not details:
-        yield from format_labelled("says", get_text(tool, "first_line") or "nothing", width)
-        return
-    most = None if details else LINES
-    yield from format_diff(lines[:most], width)
-    if most is not None and most < len(lines):
-        yield from format_labelled(
-            "cut", f"{len(lines) - most} lines more; d shows them, and only then y counts", width, CARE
-        )
+    elif state != "pinned":
+        yield from format_labelled("claims", get_text(tool, "claims"), width)
+        if state == "new" and not details:
+            yield from format_labelled("says", get_text(tool, "first_line") or "nothing", width)
+        else:
+            yield from format_diff(diff_tool(tool), width, 0 if details else LINES, _D)
 
 
 def diff_tool(tool: Mapping[str, Json]) -> Sequence[DiffLine]:
